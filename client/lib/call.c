@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

@@ -301,6 +301,17 @@ static inline void fake_manager_await(struct fake_manager *manager, const int *c
 	pthread_mutex_unlock(&manager->lock);
 }
 
+/* Reads a counter of the manager. */
+static inline int fake_manager_read(struct fake_manager *manager, const int *counter)
+{
+	int number;
+
+	pthread_mutex_lock(&manager->lock);
+	number = *counter;
+	pthread_mutex_unlock(&manager->lock);
+	return number;
+}
+
 /* A function to run on the loop's thread. */
 struct fake_job {
 	struct fake_manager *manager;
@@ -412,6 +423,17 @@ static inline void fake_done(void *arg, struct rpc_answer *answer)
 	}
 	pthread_cond_broadcast(&result->changed);
 	pthread_mutex_unlock(&result->lock);
+}
+
+/* Returns true if the call has ended. */
+static inline bool fake_result_done(struct fake_result *result)
+{
+	bool done;
+
+	pthread_mutex_lock(&result->lock);
+	done = result->done;
+	pthread_mutex_unlock(&result->lock);
+	return done;
 }
 
 /* Waits until the call has ended; fails the test after ten seconds. */
