@@ -22,6 +22,8 @@ measure_growth() {
 	psql -qXc 'alter system reset autovacuum' -c 'select pg_reload_conf()' >/dev/null
 }
 
-growth_ratios() { # NAME A B, a line each: with the most tasks ÷ with the fewest
-	sed -n "s/^\(growth_.*\)_${GROWTH_TASKS[0]} .*/\1_ratio \1_${GROWTH_TASKS[-1]} \1_${GROWTH_TASKS[0]}/p" "$DIR/medians"
+# NAME A B, a line each: with the most tasks ÷ with the second most. With the fewest, a page of work is not full.
+growth_ratios() {
+	local most=${GROWTH_TASKS[-1]} before=${GROWTH_TASKS[-2]:-${GROWTH_TASKS[-1]}}
+	sed -n "s/^\(growth_.*\)_$before .*/\1_ratio \1_$most \1_$before/p" "$DIR/medians"
 }

@@ -246,6 +246,7 @@ static const struct job jobs[] = {
     {"purge_callbacks", SQL_PURGE_CALLBACKS, add_days, deleted, UPKEEP},
     {"purge_batches", SQL_PURGE_BATCHES, add_days_and_place, page, UPKEEP},
     {"purge_workers", SQL_PURGE_WORKERS, add_days, deleted, UPKEEP},
+    {"purge_unused_workers", SQL_PURGE_UNUSED_WORKERS, add_days_and_place, page, UPKEEP},
     {"purge_worker_commands", SQL_PURGE_WORKER_COMMANDS, add_nothing, NULL, UPKEEP},
     {"clock_forget", SQL_CLOCK_FORGET, add_nothing, NULL, UPKEEP},
     {"purge_managers", SQL_PURGE_MANAGERS, add_days, NULL, UPKEEP},
