@@ -18,6 +18,7 @@
 enum {
 	GROUP_MAX = 128,        /* maximum number of streams in a group */
 	READ_MAX = 1000000,     /* maximum number of candidates to request */
+	CLAIM_ANSWERS_MAX = 4,  /* maximum bytes of a claim, in full answers: its rows are in memory all at once */
 };
 
 /* A profile that accepts the stream being dealt, and its next Fetch. */
@@ -29,6 +30,8 @@ struct acceptor {
 struct deal {
 	struct dispatch *dispatch;
 	int tried;
+	int64_t bytes;                /* of the candidates tried */
+	bool full;                    /* the claim takes no more candidates; there may be more */
 	unsigned round;               /* number of the group, counted since the start */
 	struct profile **profiles;    /* those that accept a stream of the group, and have room */
 	int profile_count, profile_capacity;
@@ -150,6 +153,15 @@ static struct fetch *accept_next(struct deal *deal, int share)
 	return f;
 }
 
+/* Notes whether one more candidate of so many bytes fits into the claim. The first one always does. */
+static bool claim_has_room(struct deal *deal, int64_t bytes)
+{
+	const struct core_options *options = &deal->dispatch->base->options;
+	deal->full = deal->tried == options->claim_limit ||
+	    (deal->tried && deal->bytes + bytes > CLAIM_ANSWERS_MAX * options->max_answer_bytes);
+	return !deal->full;
+}
+
 static void grant(struct deal *deal, struct fetch *f, const struct candidate *c, int64_t bytes)
 {
 	struct dispatch *d = deal->dispatch;
@@ -157,6 +169,7 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 	f->granted_bytes += bytes;
 	f->profile->room--;
 	d->room--;
+	deal->bytes += bytes;
 	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f};
 }
 
@@ -177,11 +190,11 @@ static void stream_deal(struct deal *deal, struct stream *s, int share, int64_t 
 		if (!queue_lets(queue, f))
 			continue;
 		for (;;) {
-			if (deal->tried == d->base->options.claim_limit)
-				return;
 			c = stream_first_for(s, f);
 			if (!c || c->run_at_us > until_us || !fetch_has_room(f, c->bytes + fixed, share))
 				break;
+			if (!claim_has_room(deal, c->bytes + fixed))
+				return;
 			grant(deal, f, c, c->bytes + fixed);
 		}
 	}
@@ -299,7 +312,7 @@ static void group_deal(struct deal *deal, int share)
 	memset(deal->stuck, 0, sizeof deal->stuck);
 	for (int i = 0; i < deal->profile_count; i++)
 		deal->profiles[i]->at = deal->profiles[i]->waiting;
-	while (deal->dispatch->room > 0) {
+	while (deal->dispatch->room > 0 && !deal->full) {
 		int oldest = -1, before = deal->tried;
 		int64_t first_us = INT64_MAX, until_us = deal->until_us;
 		for (int i = 0; i < deal->stream_count; i++) {
@@ -327,9 +340,11 @@ int deal_candidates(struct deal *deal, bool *unsure)
 	struct dispatch *d = deal->dispatch;
 	struct stream *at = window_first(d->window);
 	deal->tried = 0;
+	deal->bytes = 0;
+	deal->full = false;
 	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
 		f->let_from_ms = 0;
-	while (at && d->room > 0 && deal->tried < d->base->options.claim_limit) {
+	while (at && d->room > 0 && !deal->full) {
 		group_gather(deal, &at, unsure);
 		if (!deal->fetches)
 			continue;
@@ -346,6 +361,6 @@ int deal_candidates(struct deal *deal, bool *unsure)
 			break;
 		}
 	}
-	*unsure |= deal->tried == d->base->options.claim_limit;
+	*unsure |= deal->full;
 	return deal->tried;
 }

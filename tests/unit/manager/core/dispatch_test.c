@@ -172,6 +172,30 @@ Test(dispatch, answers_are_bounded_in_bytes_but_one_always_fits)
 	fake_end(core);
 }
 
+/* A claim's rows are in the manager's memory all at once, whatever the number of workers that wait. */
+Test(dispatch, a_claim_is_bounded_in_bytes)
+{
+	enum { FETCHES = 20, CLAIMED = 8 };
+	struct fake_fetch fetches[FETCHES];
+	int given = 0;
+
+	begin_with(&(struct core_options){.max_answer_bytes = 2500000}, 0);
+	for (int i = 0; i < FETCHES; i++)
+		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = i + 1, .fetch_id = 1});
+	for (int64_t id = 1; id <= FETCHES; id++)
+		note(id, route, 0, 1200000);
+	dispatch_run(core->dispatch);
+	while (given < FETCHES) {
+		struct store_claim *claim = fake_claim_taken();
+		cr_assert(claim->count <= CLAIMED, "%d tasks of 1.2 MB, with 10 MB for a claim", claim->count);
+		given += claim->count;
+		fake_claim(claim, 0);
+	}
+	for (int i = 0; i < FETCHES; i++)
+		cr_expect_eq(fetches[i].count, 1);
+	fake_end(core);
+}
+
 Test(dispatch, queues_types_and_ids_are_chosen)
 {
 	struct fake_fetch fetch;
