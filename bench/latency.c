@@ -16,8 +16,8 @@ static int64_t sent[COUNT], starts[COUNT], answers[COUNT], plain[COUNT], submits
 static void one_task(struct bench *bench, const struct crew *crew, int i, int64_t runs)
 {
 	char details[200];
-	struct reeve_task_spec task = {.type = "stamp", .details = details};
-	struct reeve_submitted submitted;
+	Reeve__V1__TaskSpec task = {.type = "stamp", .details = details};
+	Reeve__V1__SubmittedTask submitted;
 	struct reeve_failure failure;
 
 	details_write(details, i);

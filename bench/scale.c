@@ -286,7 +286,7 @@ static void on_fetched(void *arg, uint32_t code, const uint8_t *bytes, size_t le
 
 static void fetch(struct worker *w, bool again)
 {
-	static char *type = (char *)"scale_none";
+	static const char *type = "scale_none";
 	Reeve__V1__FetchRequest r = REEVE__V1__FETCH_REQUEST__INIT;
 
 	r.incarnation = w->incarnation;
@@ -322,7 +322,7 @@ static void on_registered(void *arg, uint32_t code, const uint8_t *bytes, size_t
 
 static void register_one(struct worker *w)
 {
-	static char *type = (char *)"scale_none";
+	static const char *type = "scale_none";
 	Reeve__V1__RegisterRequest r = REEVE__V1__REGISTER_REQUEST__INIT;
 	char name[64];
 
@@ -495,7 +495,7 @@ static void ping(evutil_socket_t fd, short what, void *arg)
 
 static void invent(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
 {
-	static char *type = (char *)"scale_none";
+	static const char *type = "scale_none";
 	static int64_t next_incarnation = INT64_C(1) << 40;
 	Reeve__V1__FetchRequest r = REEVE__V1__FETCH_REQUEST__INIT;
 

@@ -128,8 +128,8 @@ static void *submit(void *arg)
 	unsigned seed = (unsigned)(uintptr_t)arg * 7919 + 1;
 
 	for (;;) {
-		struct reeve_task_spec specs[CALL_TASKS] = {0};
-		struct reeve_submitted made[CALL_TASKS];
+		Reeve__V1__TaskSpec specs[CALL_TASKS] = {0};
+		Reeve__V1__SubmittedTask made[CALL_TASKS];
 		struct reeve_failure failure;
 		char types[CALL_TASKS][32], details[CALL_TASKS][16];
 		int call = atomic_fetch_add(&next_call, 1);
@@ -146,7 +146,7 @@ static void *submit(void *arg)
 
 			type_name(types[i], (int)((unsigned)rand_r(&seed) % (unsigned)options.types));
 			snprintf(details[i], sizeof details[i], "%d", number);
-			specs[i] = (struct reeve_task_spec){.type = types[i], .details = details[i]};
+			specs[i] = (Reeve__V1__TaskSpec){.type = types[i], .details = details[i]};
 			sent_ns[number] = now_ns();
 		}
 		if (!reeve_submit(clients[call % options.n_managers], specs, (size_t)options.call_tasks, NULL, made, &failure))
@@ -209,14 +209,14 @@ static void fill(int per_type)
 	struct reeve_failure failure;
 
 	for (int first = 0; first < options.types; first += TYPES_OF_ONE) {
-		static struct reeve_task_spec specs[TYPES_OF_ONE];
-		static struct reeve_submitted made[TYPES_OF_ONE];
+		static Reeve__V1__TaskSpec specs[TYPES_OF_ONE];
+		static Reeve__V1__SubmittedTask made[TYPES_OF_ONE];
 		static char types[TYPES_OF_ONE][32];
 		int count = options.types - first < TYPES_OF_ONE ? options.types - first : TYPES_OF_ONE;
 
 		for (int i = 0; i < count; i++) {
 			type_name(types[i], first + i);
-			specs[i] = (struct reeve_task_spec){.type = types[i], .details = "-1"};
+			specs[i] = (Reeve__V1__TaskSpec){.type = types[i], .details = "-1"};
 		}
 		for (int i = 0; i < per_type; i++)
 			if (!reeve_submit(clients[0], specs, (size_t)count, NULL, made, &failure))

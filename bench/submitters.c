@@ -9,7 +9,7 @@ struct bulk {
 	char details[200];
 };
 
-static bool bulk_next(void *arg, struct reeve_task_spec *task)
+static bool bulk_next(void *arg, Reeve__V1__TaskSpec *task)
 {
 	struct bulk *bulk = arg;
 
@@ -44,8 +44,8 @@ static void *single_main(void *arg)
 	int number;
 
 	while ((number = atomic_fetch_sub(&singles->left, 1)) > 0) {
-		struct reeve_task_spec task = {.type = "noop", .details = details};
-		struct reeve_submitted submitted;
+		Reeve__V1__TaskSpec task = {.type = "noop", .details = details};
+		Reeve__V1__SubmittedTask submitted;
 		struct reeve_failure failure;
 
 		details_write(details, number);

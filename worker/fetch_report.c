@@ -129,9 +129,9 @@ static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool 
 	request->incarnation = worker->incarnation;
 	request->fetch_id = fetch->id;
 	request->slots = worker_takes(worker) ? fetch->slots : 1;
-	request->queues = worker->queues.list;
+	request->queues = (const char **)worker->queues.list;
 	request->n_queues = worker->queues.count;
-	request->types = worker->accepts->types.list;
+	request->types = (const char **)worker->accepts->types.list;
 	request->n_types = worker->accepts->types.count;
 	request->wait_ms = parked ? park_ms(worker) : 0;
 	request->again = fetch->sent_before;

@@ -132,7 +132,7 @@ static void compose(struct beat *beat)
 	beat->request.failed_attempts = worker->failed;
 	if (!worker->accepts_sent) {
 		beat->accepts = accepts_use(worker->accepts);
-		beat->request.types = beat->accepts->types.list;
+		beat->request.types = (const char **)beat->accepts->types.list;
 		beat->request.n_types = beat->accepts->types.count;
 	}
 	beat->sent_ms = clock_monotonic_ms();
@@ -146,7 +146,7 @@ static void beat_clear(struct beat *beat)
 	free(beat->held);
 	free(beat->fetch_ids);
 	for (size_t i = 0; i < beat->request.n_remarks; i++)
-		free(beat->remarks[i].text);
+		free((char *)beat->remarks[i].text);
 	free(beat->remarks);
 	free(beat->told);
 	accepts_drop(beat->accepts);

@@ -169,9 +169,9 @@ static void start_register(
 	request.host = worker->host;
 	request.pid = getpid();
 	request.concurrency = concurrency;
-	request.queues = worker->queues.list;
+	request.queues = (const char **)worker->queues.list;
 	request.n_queues = worker->queues.count;
-	request.types = accepts->types.list;
+	request.types = (const char **)accepts->types.list;
 	request.n_types = accepts->types.count;
 	request.version = version;
 	request.previous = previous;

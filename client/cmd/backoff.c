@@ -14,16 +14,18 @@ enum { LONGEST_VALUE = 64, EXPONENT_MAX = 10 };
 
 enum value { NONE, BASE, STEP, CAP, EXPONENT, DELAYS };
 
+#define KIND(name) REEVE__V1__RETRY_KIND__RETRY_KIND_##name
+
 static const struct kind {
 	const char *name;
-	enum reeve_retry_kind kind;
+	Reeve__V1__RetryKind kind;
 	enum value first, second; /* the second may be omitted */
 } kinds[] = {
-    {"fixed", REEVE_RETRY_FIXED, BASE, NONE},
-    {"linear", REEVE_RETRY_LINEAR, STEP, BASE},
-    {"exp", REEVE_RETRY_EXPONENTIAL, BASE, CAP},
-    {"poly", REEVE_RETRY_POLYNOMIAL, BASE, EXPONENT},
-    {"list", REEVE_RETRY_LIST, DELAYS, NONE},
+    {"fixed", KIND(FIXED), BASE, NONE},
+    {"linear", KIND(LINEAR), STEP, BASE},
+    {"exp", KIND(EXPONENTIAL), BASE, CAP},
+    {"poly", KIND(POLYNOMIAL), BASE, EXPONENT},
+    {"list", KIND(LIST), DELAYS, NONE},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -55,10 +57,10 @@ static bool read_delays(struct backoff *backoff, const char *text, size_t length
 		const char *comma = memchr(text, ',', (size_t)(end - text));
 		size_t n = (size_t)((comma ? comma : end) - text);
 
-		if (backoff->policy.n_delays == BACKOFF_DELAYS_MAX)
+		if (backoff->policy.n_delays_ms == BACKOFF_DELAYS_MAX)
 			return error_set(
 			    error, STATUS(INVALID_ARGUMENT), "a list has at most %d delays", BACKOFF_DELAYS_MAX);
-		if (!read_delay(text, n, &backoff->delays_ms[backoff->policy.n_delays++], error))
+		if (!read_delay(text, n, &backoff->delays_ms[backoff->policy.n_delays_ms++], error))
 			return false;
 		if (!comma)
 			return true;
@@ -80,7 +82,7 @@ static bool read_exponent(double *exponent, const char *text, size_t length, str
 static bool read_value(
     struct backoff *backoff, enum value value, const char *text, size_t length, struct reeve_error *error)
 {
-	struct reeve_retry_policy *policy = &backoff->policy;
+	Reeve__V1__RetryPolicy *policy = &backoff->policy;
 
 	switch (value) {
 	case BASE:
@@ -133,7 +135,7 @@ bool backoff_parse(struct backoff *backoff, const char *text, int64_t jitter_per
 	return true;
 }
 
-static void write_value(FILE *out, const struct reeve_retry_policy *policy, enum value value)
+static void write_value(FILE *out, const Reeve__V1__RetryPolicy *policy, enum value value)
 {
 	char text[40];
 
@@ -151,7 +153,7 @@ static void write_value(FILE *out, const struct reeve_retry_policy *policy, enum
 		fprintf(out, "%g", policy->exponent != 0 ? policy->exponent : 2);
 		break;
 	case DELAYS:
-		for (size_t i = 0; i < policy->n_delays; i++)
+		for (size_t i = 0; i < policy->n_delays_ms; i++)
 			fprintf(out, "%s%s", i ? "," : "", duration_format(policy->delays_ms[i], text, sizeof text));
 		break;
 	case NONE:
@@ -159,7 +161,7 @@ static void write_value(FILE *out, const struct reeve_retry_policy *policy, enum
 	}
 }
 
-char *backoff_format(const struct reeve_retry_policy *policy)
+char *backoff_format(const Reeve__V1__RetryPolicy *policy)
 {
 	const struct kind *kind = find_kind("exp", 3);
 	char *text = NULL;

@@ -12,7 +12,7 @@ enum { BACKOFF_DELAYS_MAX = 100 };
 #define BACKOFF_ARGUMENT "fixed:D|linear:STEP[:BASE]|exp:BASE[:CAP]|poly:BASE[:EXPONENT]|list:D,D,…"
 
 struct backoff {
-	struct reeve_retry_policy policy; /* its delays are the ones below: must not be copied */
+	Reeve__V1__RetryPolicy policy; /* its delays are the ones below: must not be copied */
 	int64_t delays_ms[BACKOFF_DELAYS_MAX];
 };
 
@@ -21,6 +21,6 @@ struct backoff {
 bool backoff_parse(struct backoff *backoff, const char *text, int64_t jitter_percent, struct reeve_error *error);
 
 /* Writes a policy in the same form, "exp:1s:1h", without its jitter. The caller must free() the string. */
-char *backoff_format(const struct reeve_retry_policy *policy);
+char *backoff_format(const Reeve__V1__RetryPolicy *policy);
 
 #endif

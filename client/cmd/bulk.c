@@ -25,7 +25,7 @@ struct missed {
 
 struct bulk {
 	struct reeve_client *client;
-	const struct reeve_task_spec *defaults;
+	const Reeve__V1__TaskSpec *defaults;
 	struct lines *lines;
 	struct bulk_task task; /* the one passed on last */
 	struct reeve_error error;
@@ -88,7 +88,7 @@ static int check_all(struct bulk *bulk)
 	return EXIT_OK;
 }
 
-static bool next_task(void *arg, struct reeve_task_spec *spec)
+static bool next_task(void *arg, Reeve__V1__TaskSpec *spec)
 {
 	struct bulk *bulk = arg;
 
@@ -109,13 +109,13 @@ static bool next_task(void *arg, struct reeve_task_spec *spec)
 	return true;
 }
 
-void submitted_print_json(const struct reeve_submitted *submitted)
+void submitted_print_json(const Reeve__V1__SubmittedTask *submitted)
 {
 	printf("{\"id\":%" PRId64 ",\"existing\":%s,\"restarted\":%s}\n", submitted->id,
 	    submitted->existing ? "true" : "false", submitted->restarted ? "true" : "false");
 }
 
-static void print_submitted(const struct bulk *bulk, const struct reeve_submitted *submitted)
+static void print_submitted(const struct bulk *bulk, const Reeve__V1__SubmittedTask *submitted)
 {
 	if (bulk->json)
 		submitted_print_json(submitted);
@@ -123,7 +123,7 @@ static void print_submitted(const struct bulk *bulk, const struct reeve_submitte
 		printf("%" PRId64 "\n", submitted->id);
 }
 
-static void take_stored(void *arg, size_t first, const struct reeve_submitted *submitted, size_t count)
+static void take_stored(void *arg, size_t first, const Reeve__V1__SubmittedTask *submitted, size_t count)
 {
 	struct bulk *bulk = arg;
 
@@ -233,7 +233,7 @@ static int send_all(struct bulk *bulk)
 }
 
 int bulk_submit(
-    struct reeve_client *client, struct lines *lines, const struct reeve_task_spec *defaults, bool wait, bool json)
+    struct reeve_client *client, struct lines *lines, const Reeve__V1__TaskSpec *defaults, bool wait, bool json)
 {
 	struct bulk bulk = {
 	    .client = client,

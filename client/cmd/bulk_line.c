@@ -34,37 +34,37 @@ struct field {
 
 #define FIELD(name, kind, member)                                                                                      \
 	{                                                                                                              \
-		name, kind, offsetof(struct reeve_task_spec, member)                                                   \
+		name, kind, offsetof(struct bulk_task, member)                                                         \
 	}
 
 static const struct field task_fields[] = {
-    FIELD("queue", KIND_TEXT, queue),
-    FIELD("type", KIND_TEXT, type),
-    FIELD("pipeline", KIND_TEXT, pipeline),
-    FIELD("details", KIND_DETAILS, details),
-    FIELD("priority", KIND_INT32, priority),
-    FIELD("delay", KIND_SPAN, delay_ms),
-    FIELD("delay_ms", KIND_SPAN_MS, delay_ms),
-    FIELD("run_at", KIND_TIME, run_at_us),
-    FIELD("key", KIND_TEXT, key),
-    FIELD("key_ttl", KIND_SPAN, key_ttl_ms),
-    FIELD("key_ttl_ms", KIND_SPAN_MS, key_ttl_ms),
-    FIELD("version", KIND_INT64, version),
-    FIELD("batch_id", KIND_INT64, batch_id),
-    FIELD("max_attempts", KIND_UINT32, max_attempts),
-    FIELD("retry_limit", KIND_LIMIT, max_attempts),
-    FIELD("timeout", KIND_SPAN, timeout_ms),
-    FIELD("timeout_ms", KIND_SPAN_MS, timeout_ms),
+    FIELD("queue", KIND_TEXT, spec.queue),
+    FIELD("type", KIND_TEXT, spec.type),
+    FIELD("pipeline", KIND_TEXT, spec.pipeline),
+    FIELD("details", KIND_DETAILS, spec.details),
+    FIELD("priority", KIND_INT32, spec.priority),
+    FIELD("delay", KIND_SPAN, spec.delay_ms),
+    FIELD("delay_ms", KIND_SPAN_MS, spec.delay_ms),
+    FIELD("run_at", KIND_TIME, spec.run_at_us),
+    FIELD("key", KIND_TEXT, spec.key),
+    FIELD("key_ttl", KIND_SPAN, spec.key_ttl_ms),
+    FIELD("key_ttl_ms", KIND_SPAN_MS, spec.key_ttl_ms),
+    FIELD("version", KIND_INT64, spec.version),
+    FIELD("batch_id", KIND_INT64, spec.batch_id),
+    FIELD("max_attempts", KIND_UINT32, spec.max_attempts),
+    FIELD("retry_limit", KIND_LIMIT, spec.max_attempts),
+    FIELD("timeout", KIND_SPAN, spec.timeout_ms),
+    FIELD("timeout_ms", KIND_SPAN_MS, spec.timeout_ms),
     {"retry", KIND_RETRY, 0},
-    FIELD("source", KIND_TEXT, source),
+    FIELD("source", KIND_TEXT, spec.source),
     {NULL},
 };
 
 static const struct field retry_fields[] = {
-    FIELD("base", KIND_SPAN, retry_base_ms),
-    FIELD("base_ms", KIND_SPAN_MS, retry_base_ms),
-    FIELD("max", KIND_SPAN, retry_max_ms),
-    FIELD("max_ms", KIND_SPAN_MS, retry_max_ms),
+    FIELD("base", KIND_SPAN, base_ms),
+    FIELD("base_ms", KIND_SPAN_MS, base_ms),
+    FIELD("max", KIND_SPAN, max_ms),
+    FIELD("max_ms", KIND_SPAN_MS, max_ms),
     {"backoff", KIND_BACKOFF, 0},
     {"jitter", KIND_JITTER, 0},
     {NULL},
@@ -94,17 +94,12 @@ static const char *read_name(const json_t *value, const char **text)
 
 static const char *read_details(struct bulk_task *task, const json_t *value)
 {
-	if (json_is_string(value)) {
-		const char *problem = read_text(value, &task->spec.details);
-
-		task->spec.details_length = 0;
-		return problem;
-	}
+	if (json_is_string(value))
+		return read_text(value, &task->spec.details);
 	task->details = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 	if (!task->details)
 		return "cannot be written as text";
 	task->spec.details = task->details;
-	task->spec.details_length = 0;
 	return NULL;
 }
 
@@ -144,7 +139,7 @@ static const char *read_time(const json_t *value, int64_t *us)
 
 static const char *read_value(struct bulk_task *task, const struct field *field, const json_t *value)
 {
-	void *at = (char *)&task->spec + field->offset;
+	void *at = (char *)task + field->offset;
 	const char *problem = NULL;
 	const char *text;
 	json_int_t number = 0;
@@ -243,7 +238,7 @@ static bool read_object(struct bulk_task *task, const json_t *object, const stru
 }
 
 /* If the line sets one of two fields that exclude each other, the default of the other one is cleared. */
-static void settle_due_time(struct bulk_task *task, const struct reeve_task_spec *defaults)
+static void settle_due_time(struct bulk_task *task, const Reeve__V1__TaskSpec *defaults)
 {
 	bool own_delay = json_object_get(task->object, "delay") || json_object_get(task->object, "delay_ms");
 	bool own_time = json_object_get(task->object, "run_at") != NULL;
@@ -274,13 +269,13 @@ static void settle_pipeline(struct bulk_task *task)
 
 /* Merges the line's retry policy with the default one. A backoff replaces the default's, with its base and cap; without
  * a backoff, other members replace only the same members. */
-static bool settle_rest(struct bulk_task *task, const struct reeve_task_spec *defaults, struct reeve_error *error)
+static bool settle_rest(struct bulk_task *task, const Reeve__V1__TaskSpec *defaults, struct reeve_error *error)
 {
 	const json_t *retry = json_object_get(task->object, "retry");
 	bool own_base = given(retry, "base") || given(retry, "base_ms");
 	bool own_max = given(retry, "max") || given(retry, "max_ms");
 	bool own = given(retry, "backoff");
-	struct reeve_retry_policy *policy = &task->backoff.policy;
+	Reeve__V1__RetryPolicy *policy = &task->backoff.policy;
 
 	if (given(task->object, "max_attempts") && given(task->object, "retry_limit"))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "max_attempts and retry_limit cannot be combined");
@@ -288,23 +283,26 @@ static bool settle_rest(struct bulk_task *task, const struct reeve_task_spec *de
 		return error_set(error, STATUS(INVALID_ARGUMENT), "retry.backoff and retry.base cannot be combined");
 	if (own && policy->max_ms && own_max)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the cap of retry.backoff and retry.max cannot be combined");
-	if (!own && !task->jitter_percent && !defaults->retry)
+	if (!own && !own_base && !own_max && !task->jitter_percent)
 		return true;
-	if (!own && defaults->retry)
+	if (defaults->retry && !own)
 		*policy = *defaults->retry;
-	if (own && defaults->retry)
+	if (defaults->retry && own) {
 		policy->jitter_percent = defaults->retry->jitter_percent;
-	if (!own && (own_base || !defaults->retry))
-		policy->base_ms = task->spec.retry_base_ms;
-	if (own_max || (!defaults->retry && !policy->max_ms))
-		policy->max_ms = task->spec.retry_max_ms;
+		if (!defaults->retry->kind && !policy->max_ms)
+			policy->max_ms = defaults->retry->max_ms;
+	}
+	if (own_base)
+		policy->base_ms = task->base_ms;
+	if (own_max)
+		policy->max_ms = task->max_ms;
 	if (task->jitter_percent)
 		policy->jitter_percent = task->jitter_percent;
 	task->spec.retry = policy;
 	return true;
 }
 
-bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const struct reeve_task_spec *defaults,
+bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const Reeve__V1__TaskSpec *defaults,
     struct reeve_error *error)
 {
 	json_error_t problem;

@@ -9,16 +9,17 @@
 #include <reeve/client.h>
 
 struct bulk_task {
-	struct reeve_task_spec spec; /* points into the members below, or into the defaults */
+	Reeve__V1__TaskSpec spec; /* points into the members below, or into the defaults */
 	json_t *object;
 	char *details; /* encoded from details that are not a JSON string */
 	struct backoff backoff; /* the line's own */
+	int64_t base_ms, max_ms; /* the line's own, if it sets them */
 	int32_t jitter_percent; /* the line's own, as in the policy */
 };
 
 /* Parses a line. Fields that it leaves out are as in `defaults`. Call bulk_task_free() afterwards in any case; until
  * then the task must not be moved. Returns false with *error set, naming the field, if the line is invalid. */
-bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const struct reeve_task_spec *defaults,
+bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const Reeve__V1__TaskSpec *defaults,
     struct reeve_error *error);
 
 void bulk_task_free(struct bulk_task *task);

@@ -192,7 +192,7 @@ static bool read_object(const struct place *place, const char *prefix, const jso
 static bool read_growth(const struct place *place, const char *prefix, struct reeve_error *error)
 {
 	struct stage_text *text = &place->file->texts[place->stage];
-	struct reeve_retry_policy *policy = &text->backoff.policy;
+	Reeve__V1__RetryPolicy *policy = &text->backoff.policy;
 	struct reeve_error wrong;
 
 	if (!text->growth && text->jitter < 0)

@@ -101,7 +101,7 @@ static const struct option_table edit_table = {
 /* The definition to send. */
 struct definition {
 	struct reeve_schedule_spec spec;
-	struct reeve_task_spec task;
+	Reeve__V1__TaskSpec task;
 	unsigned fields; /* those that were set */
 	char *details;   /* from standard input, or NULL */
 };
@@ -334,7 +334,7 @@ static bool read_details(struct reeve_client *client, struct definition *d, int 
 {
 	if (!d->task.details || strcmp(d->task.details, "-") != 0)
 		return true;
-	d->details = task_details_read(client, &d->task.details_length, code);
+	d->details = task_details_read(client, code);
 	d->task.details = d->details;
 	return d->details != NULL;
 }

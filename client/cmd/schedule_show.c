@@ -88,7 +88,7 @@ static const char *missed(const struct reeve_schedule_spec *spec, char *out, siz
 	return out;
 }
 
-static void print_task(const struct reeve_task_spec *task)
+static void print_task(const Reeve__V1__TaskSpec *task)
 {
 	line("queue", *task->queue ? task->queue : "default");
 	line("type", task->type);

@@ -59,9 +59,9 @@ static const struct option_table table = {
 };
 
 /* Submits one task, and waits for it if requested. */
-static int submit_one(struct reeve_client *client, const struct reeve_task_spec *spec, bool wait, bool json)
+static int submit_one(struct reeve_client *client, Reeve__V1__TaskSpec *spec, bool wait, bool json)
 {
-	struct reeve_submitted task;
+	Reeve__V1__SubmittedTask task;
 	struct reeve_failure failure = {0};
 
 	interrupts_watch(client, false);
@@ -89,22 +89,20 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 	return EXIT_OK;
 }
 
-static int submit_as(struct reeve_client *client, const struct submit_options *options, struct reeve_task_spec *spec,
+static int submit_as(struct reeve_client *client, const struct submit_options *options, Reeve__V1__TaskSpec *spec,
     struct lines *lines, int operands, char **argv, bool json)
 {
 	int at = options->task.pipeline ? 1 : 2; /* the index of the details */
 	char *details = NULL;
-	size_t length;
 	int code;
 
 	if (options->bulk)
 		return bulk_submit(client, lines, spec, options->wait, json);
 	if (operands >= at && strcmp(argv[at], "-") == 0) {
-		details = task_details_read(client, &length, &code);
+		details = task_details_read(client, &code);
 		if (!details)
 			return code;
 		spec->details = details;
-		spec->details_length = length;
 	} else if (operands >= at) {
 		spec->details = argv[at];
 	}
@@ -113,11 +111,11 @@ static int submit_as(struct reeve_client *client, const struct submit_options *o
 	return code;
 }
 
-static int submit(struct reeve_client *client, const struct submit_options *options, struct lines *lines, int operands,
-    char **argv, bool json)
+static int submit(struct reeve_client *client, struct submit_options *options, struct lines *lines, int operands, char **argv,
+    bool json)
 {
 	bool typed = operands > 0 && !options->task.pipeline;
-	struct reeve_task_spec spec = task_options_spec(&options->task, typed ? argv[1] : NULL);
+	Reeve__V1__TaskSpec spec = task_options_spec(&options->task, typed ? argv[1] : NULL);
 	struct reeve_batch_report *batch = NULL;
 	struct reeve_failure failure = {0};
 	int code;

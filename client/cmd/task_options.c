@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { UNLIMITED_DETAILS = 64 * 1024 * 1024 };
 
@@ -75,7 +76,7 @@ const char *task_options_problem(const struct task_options *options)
 
 bool task_options_growth(struct task_options *options, struct reeve_error *error)
 {
-	struct reeve_retry_policy *policy = &options->growth.policy;
+	Reeve__V1__RetryPolicy *policy = &options->growth.policy;
 	int64_t jitter = given(options->jitter) ? options->jitter : -1;
 
 	if (options->backoff && !backoff_parse(&options->growth, options->backoff, jitter, error))
@@ -97,11 +98,11 @@ bool task_options_retry_given(const struct task_options *options)
 	       or_zero(options->retry_max_ms);
 }
 
-struct reeve_task_spec task_options_spec(const struct task_options *options, const char *type)
+Reeve__V1__TaskSpec task_options_spec(struct task_options *options, const char *type)
 {
 	int64_t attempts = given(options->retry_limit) ? options->retry_limit + 1 : or_zero(options->max_attempts);
 
-	return (struct reeve_task_spec){
+	return (Reeve__V1__TaskSpec){
 	    .queue = options->queue,
 	    .type = type,
 	    .priority = (int32_t)or_zero(options->priority),
@@ -111,9 +112,7 @@ struct reeve_task_spec task_options_spec(const struct task_options *options, con
 	    .key_ttl_ms = or_zero(options->key_ttl_ms),
 	    .max_attempts = (uint32_t)attempts,
 	    .timeout_ms = or_zero(options->timeout_ms),
-	    .retry_base_ms = or_zero(options->retry_base_ms),
-	    .retry_max_ms = or_zero(options->retry_max_ms),
-	    .retry = options->backoff || given(options->jitter) ? &options->growth.policy : NULL,
+	    .retry = task_options_retry_given(options) ? &options->growth.policy : NULL,
 	    .source = options->source,
 	    .version = or_zero(options->version),
 	    .batch_id = or_zero(options->batch),
@@ -121,10 +120,10 @@ struct reeve_task_spec task_options_spec(const struct task_options *options, con
 	};
 }
 
-char *task_details_read(struct reeve_client *client, size_t *length, int *code)
+char *task_details_read(struct reeve_client *client, int *code)
 {
 	struct reeve_failure failure = {0};
-	size_t limit, capacity = 64 * 1024;
+	size_t limit, capacity = 64 * 1024, length = 0;
 	char *text;
 
 	if (!reeve_client_ready(client, &failure)) {
@@ -135,15 +134,14 @@ char *task_details_read(struct reeve_client *client, size_t *length, int *code)
 	if (limit == 0)
 		limit = UNLIMITED_DETAILS;
 	text = malloc(capacity + 1);
-	*length = 0;
 	/* One byte more than the limit is read; then the details are refused as too long. */
-	while (text && *length <= limit) {
-		size_t more = fread(text + *length, 1, capacity - *length, stdin);
+	while (text && length <= limit) {
+		size_t more = fread(text + length, 1, capacity - length, stdin);
 
-		*length += more;
+		length += more;
 		if (more == 0)
 			break;
-		if (*length == capacity) {
+		if (length == capacity) {
 			capacity *= 2;
 			text = realloc(text, capacity + 1);
 		}
@@ -156,6 +154,11 @@ char *task_details_read(struct reeve_client *client, size_t *length, int *code)
 		free(text);
 		return NULL;
 	}
-	text[*length] = '\0';
-	return text;
+	text[length] = '\0';
+	if (strlen(text) == length)
+		return text;
+	command_log("details holds a NUL byte");
+	*code = EXIT_REFUSED;
+	free(text);
+	return NULL;
 }

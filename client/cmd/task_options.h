@@ -82,11 +82,12 @@ bool task_options_growth(struct task_options *options, struct reeve_error *error
 /* Returns true if any option of the retry policy is set. */
 bool task_options_retry_given(const struct task_options *options);
 
-/* Returns the task that the options describe, without details; it points into them. */
-struct reeve_task_spec task_options_spec(const struct task_options *options, const char *type);
+/* Returns the task that the options describe, without details; it points into them. task_options_growth must have
+ * succeeded. */
+Reeve__V1__TaskSpec task_options_spec(struct task_options *options, const char *type);
 
 /* Reads details from standard input, up to the managers' limit. Returns NULL with *code set after an error message. The
  * caller must free() them. */
-char *task_details_read(struct reeve_client *client, size_t *length, int *code);
+char *task_details_read(struct reeve_client *client, int *code);
 
 #endif

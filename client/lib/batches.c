@@ -46,10 +46,10 @@ void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *messa
 		};
 }
 
-static void set(char **field, const char *text)
+static void set(const char **field, const char *text)
 {
 	if (text)
-		*field = (char *)text;
+		*field = text;
 }
 
 bool reeve_batch_open(struct reeve_client *client, const struct reeve_batch_spec *spec, const uint8_t *request_id,

@@ -189,6 +189,7 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 	char refusal[sizeof answer.message] = "";
 	int64_t end;
 
+	message_complete(request, protobuf_c_service_descriptor_get_method_by_name(service, method)->input);
 	if (!reeve_client_ready(client, failure))
 		return NULL;
 	if (!request_id) {
@@ -219,4 +220,45 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 	else
 		fail(failure, answer.code, "%s", answer.message);
 	return NULL;
+}
+
+void message_complete(void *message, const ProtobufCMessageDescriptor *descriptor)
+{
+	ProtobufCMessage *base = message;
+
+	if (!base->descriptor)
+		base->descriptor = descriptor;
+	for (unsigned i = 0; i < descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+		char *at = (char *)message + field->offset;
+
+		if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+			continue;
+		if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+			if (*(void **)at)
+				message_complete(*(void **)at, field->descriptor);
+			continue;
+		}
+		for (size_t j = 0; j < *(size_t *)((char *)message + field->quantifier_offset); j++)
+			message_complete((*(void ***)at)[j], field->descriptor);
+	}
+}
+
+ProtobufCMessage *reeve_call(struct reeve_client *client, const ProtobufCServiceDescriptor *service, const char *method,
+    void *request, const struct reeve_call_options *options, struct reeve_failure *failure)
+{
+	static const struct reeve_call_options defaults;
+
+	if (!protobuf_c_service_descriptor_get_method_by_name(service, method)) {
+		fail(failure, STATUS(INVALID_ARGUMENT), "%s has no method %s", service->name, method);
+		return NULL;
+	}
+	if (!options)
+		options = &defaults;
+	return client_call(client, service, method, request, options->request_id, options->timeout_ms, failure);
+}
+
+void reeve_free(void *answer)
+{
+	protobuf_c_message_free_unpacked(answer, NULL);
 }

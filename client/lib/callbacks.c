@@ -37,7 +37,7 @@ struct reeve_callbacks *reeve_callbacks(
 
 	request.batch_id = filter->batch_id;
 	if (filter->state)
-		request.state = (char *)filter->state;
+		request.state = filter->state;
 	request.limit = filter->limit;
 	request.before_id = filter->before_id;
 	response = (Reeve__V1__CallbacksResponse *)client_call(

@@ -93,7 +93,7 @@ static struct reeve_changes *cancel_tasks(struct reeve_client *client, const str
 
 	SELECT(&request, selection, &room);
 	if (reason)
-		request.reason = (char *)reason;
+		request.reason = reason;
 	return change(client, "Cancel", &request.base, failure);
 }
 
@@ -105,7 +105,7 @@ static struct reeve_changes *discard_tasks(struct reeve_client *client, const st
 
 	SELECT(&request, selection, &room);
 	if (reason)
-		request.reason = (char *)reason;
+		request.reason = reason;
 	return change(client, "Discard", &request.base, failure);
 }
 

@@ -13,25 +13,18 @@ enum { PRIORITY_LIMIT = 1000000, MAX_ATTEMPTS = 10000, MAX_DELAYS = 100 };
 #define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
 #define LONGEST_REST_MS (INT64_C(365) * 24 * 3600 * 1000)
 
-size_t spec_details_length(const struct reeve_task_spec *spec)
-{
-	if (!spec->details)
-		return 0;
-	return spec->details_length ? spec->details_length : strlen(spec->details);
-}
-
 static bool given(const char *text)
 {
 	return text && *text;
 }
 
-static const char *pipeline_problem(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *pipeline_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
 	const char *field = !given(spec->pipeline)                            ? NULL
 	                    : given(spec->type)                               ? "type"
 	                    : spec->max_attempts                              ? "max_attempts"
 	                    : spec->timeout_ms                                ? "timeout"
-	                    : spec->retry || spec->retry_base_ms || spec->retry_max_ms ? "retry"
+	                    : spec->retry                                     ? "retry"
 	                                                                      : NULL;
 
 	if (!field)
@@ -40,7 +33,7 @@ static const char *pipeline_problem(const struct reeve_task_spec *spec, char *ou
 	return out;
 }
 
-static const char *names_problem(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *names_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
 	const struct {
 		const char *field;
@@ -65,14 +58,12 @@ static const char *names_problem(const struct reeve_task_spec *spec, char *out, 
 	return NULL;
 }
 
-static const char *details_problem(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size)
+static const char *details_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size)
 {
-	size_t length = spec_details_length(spec);
+	size_t length = spec->details ? strlen(spec->details) : 0;
 
 	if (max_details && length > max_details)
 		snprintf(out, size, "details is longer than %zu bytes, the manager's limit", max_details);
-	else if (length && memchr(spec->details, '\0', length))
-		snprintf(out, size, "details holds a NUL byte");
 	else if (length && !utf8_valid(spec->details, length))
 		snprintf(out, size, "details is not UTF-8");
 	else
@@ -80,7 +71,7 @@ static const char *details_problem(const struct reeve_task_spec *spec, size_t ma
 	return out;
 }
 
-static const char *span_problem(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *span_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
 	const struct {
 		const char *field;
@@ -118,37 +109,40 @@ static const char *retry_delay_problem(const char *field, int64_t ms, char *out,
 }
 
 /* Members that belong to another kind are refused by the manager, which knows the kinds. */
-static const char *retry_problem(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *retry_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
-	const struct reeve_retry_policy *retry = spec->retry;
-	const char *problem = retry_delay_problem("retry.base", retry ? retry->base_ms : spec->retry_base_ms, out, size);
+	const Reeve__V1__RetryPolicy *retry = spec->retry;
+	const char *problem;
 	char field[40];
 
+	if (!retry)
+		return NULL;
+	problem = retry_delay_problem("retry.base", retry->base_ms, out, size);
 	if (!problem)
-		problem = retry_delay_problem("retry.max", retry ? retry->max_ms : spec->retry_max_ms, out, size);
-	if (problem || !retry)
+		problem = retry_delay_problem("retry.max", retry->max_ms, out, size);
+	if (problem)
 		return problem;
 	problem = out;
-	if ((int)retry->kind < 0 || retry->kind > REEVE_RETRY_LIST)
+	if ((int)retry->kind < 0 || retry->kind > REEVE__V1__RETRY_KIND__RETRY_KIND_LIST)
 		snprintf(out, size, "retry.kind is %d, which means nothing", (int)retry->kind);
 	else if (retry->jitter_percent < -1 || retry->jitter_percent > 100)
 		snprintf(out, size, "retry.jitter is %" PRId32 " percent, not from 0 to 100", retry->jitter_percent);
 	else if (!isfinite(retry->exponent) || retry->exponent < 0 || retry->exponent > 10)
 		snprintf(out, size, "retry.exponent is %g; it must be above 0, at most 10", retry->exponent);
-	else if (retry->n_delays > MAX_DELAYS)
-		snprintf(out, size, "retry.delays has %zu elements, more than %d", retry->n_delays, MAX_DELAYS);
-	else if (retry->kind == REEVE_RETRY_LIST && !retry->n_delays)
+	else if (retry->n_delays_ms > MAX_DELAYS)
+		snprintf(out, size, "retry.delays has %zu elements, more than %d", retry->n_delays_ms, MAX_DELAYS);
+	else if (retry->kind == REEVE__V1__RETRY_KIND__RETRY_KIND_LIST && !retry->n_delays_ms)
 		snprintf(out, size, "retry.delays is empty");
 	else
 		problem = retry_delay_problem("retry.step", retry->step_ms, out, size);
-	for (size_t i = 0; !problem && i < retry->n_delays; i++) {
+	for (size_t i = 0; !problem && i < retry->n_delays_ms; i++) {
 		snprintf(field, sizeof field, "retry.delays[%zu]", i);
 		problem = retry_delay_problem(field, retry->delays_ms[i], out, size);
 	}
 	return problem;
 }
 
-static const char *version_problem(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *version_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
 	if (spec->batch_id < 0)
 		snprintf(out, size, "batch_id is negative (%" PRId64 ")", spec->batch_id);
@@ -161,7 +155,7 @@ static const char *version_problem(const struct reeve_task_spec *spec, char *out
 	return out;
 }
 
-const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size)
+const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size)
 {
 	const char *problem = names_problem(spec, out, size);
 
@@ -190,7 +184,7 @@ const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details,
 	return out;
 }
 
-bool reeve_check(struct reeve_client *client, const struct reeve_task_spec *task, struct reeve_failure *failure)
+bool reeve_check(struct reeve_client *client, const Reeve__V1__TaskSpec *task, struct reeve_failure *failure)
 {
 	char problem[256];
 

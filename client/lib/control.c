@@ -17,7 +17,7 @@ struct reeve_names *reeve_control_workers(struct reeve_client *client, const cha
 
 	request.all = name == NULL;
 	if (name)
-		request.name = (char *)name;
+		request.name = name;
 	request.action = (Reeve__V1__WorkerAction)action;
 	request.concurrency = concurrency;
 	response = (Reeve__V1__ControlWorkersResponse *)client_call(

@@ -41,7 +41,7 @@ static int64_t come(struct reeve_client *client, const char *name, struct reeve_
 	request.host = host;
 	request.pid = getpid();
 	request.concurrency = 1;
-	request.version = (char *)REEVE_VERSION;
+	request.version = REEVE_VERSION;
 	request.manual = true;
 	response = (Reeve__V1__RegisterResponse *)ask(client, "Register", &request.base, 0, failure);
 	if (!response)
@@ -60,7 +60,7 @@ static void go(struct reeve_client *client, int64_t incarnation)
 	ProtobufCMessage *response;
 
 	request.incarnation = incarnation;
-	request.reason = (char *)"manual; nothing was fetched";
+	request.reason = "manual; nothing was fetched";
 	response = rpc_client_call(
 	    client->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, NULL);
 	if (response)
@@ -119,9 +119,9 @@ static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const 
 	request.incarnation = incarnation;
 	request.slots = fetch->most ? fetch->most : 1;
 	request.n_queues = fetch->n_queues;
-	request.queues = (char **)fetch->queues;
+	request.queues = (const char **)fetch->queues;
 	request.n_types = fetch->n_types;
-	request.types = (char **)fetch->types;
+	request.types = (const char **)fetch->types;
 	request.n_exclude_ids = fetch->n_exclude;
 	request.exclude_ids = (int64_t *)fetch->exclude;
 	/* The call may be sent to several managers: each first checks the journal for assignments of this Fetch. */
@@ -199,18 +199,18 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 	result.token = report->token;
 	result.outcome = (Reeve__V1__Outcome)report->outcome;
 	if (report->result)
-		result.result = (char *)report->result;
+		result.result = report->result;
 	if (report->error)
-		result.error = (char *)report->error;
+		result.error = report->error;
 	if (report->error_code)
-		result.error_code = (char *)report->error_code;
+		result.error_code = report->error_code;
 	if (report->remark)
-		result.remark = (char *)report->remark;
+		result.remark = report->remark;
 	if (report->stack)
-		result.stack = (char *)report->stack;
+		result.stack = report->stack;
 	result.retry_in_ms = report->retry_in_ms;
 	if (report->stage)
-		result.stage = (char *)report->stage;
+		result.stage = report->stage;
 	request.n_results = 1;
 	request.results = results;
 	response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);

@@ -1,7 +1,6 @@
 /*
  * Internals of libreeve, on top of common/rpc/client.h. call.c makes calls, blocking and in flight, and ends them when
- * the client is interrupted; client.c creates clients and makes the first contact; check.c validates tasks and batch.c
- * packs them; the other files are the public functions by group.
+ * the client is interrupted; client.c creates clients and makes the first contact; check.c validates tasks; the other files are the public functions by group.
  */
 #ifndef REEVE_CLIENT_INTERNAL_H
 #define REEVE_CLIENT_INTERNAL_H
@@ -10,14 +9,14 @@
 
 #include <pthread.h>
 #include <reeve/client.h>
-#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/admin_calls.h>
 #include <reeve/v1/batch.pb-c.h>
 #include <reeve/v1/pipeline.pb-c.h>
-#include <reeve/v1/metric.pb-c.h>
+#include <reeve/v1/metric_calls.h>
 #include <reeve/v1/queue.pb-c.h>
 #include <reeve/v1/schedule.pb-c.h>
-#include <reeve/v1/task.pb-c.h>
-#include <reeve/v1/worker.pb-c.h>
+#include <reeve/v1/task_calls.h>
+#include <reeve/v1/worker_calls.h>
 #include <stdatomic.h>
 
 struct reeve_client {
@@ -86,25 +85,19 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
     const char *method, ProtobufCMessage *request, const uint8_t *request_id, int64_t timeout_ms,
     struct reeve_failure *failure);
 
+/* Sets the type of a message and of those that it points to, where the caller has not. */
+void message_complete(void *message, const ProtobufCMessageDescriptor *descriptor);
+
 /* Writes what is invalid in a task to `out`, such as "details is not UTF-8", and returns it; returns NULL if the task
  * is valid. max_details 0: not known. */
-const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size);
-
-/* Returns the length of the task's details. */
-size_t spec_details_length(const struct reeve_task_spec *spec);
+const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size);
 
 /* Fills in the public struct of a task; its strings point into the message. */
 void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message);
 struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *message);
 
 /* Leaves a string out of the message's JSON if the manager did not send it: the JSON must not show it as empty. */
-void leave_out(char **text);
-
-/* Fills in a message. It points to the policy's delays, so it must not be freed as an unpacked message. */
-void policy_to_message(Reeve__V1__RetryPolicy *message, const struct reeve_retry_policy *policy);
-
-/* Fills in a policy; its delays point into the message. */
-void policy_from_message(struct reeve_retry_policy *policy, const Reeve__V1__RetryPolicy *message);
+void leave_out(const char **text);
 
 /* A filter as a message. Its strings belong to the struct reeve_where; it must not be moved. */
 struct where_message {

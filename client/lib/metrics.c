@@ -24,9 +24,9 @@ bool reeve_metrics_put(struct reeve_client *client, const struct reeve_metric_va
 	for (size_t i = 0; i < count; i++) {
 		reeve__v1__metric_value__init(&messages[i]);
 		if (values[i].category)
-			messages[i].category = (char *)values[i].category;
+			messages[i].category = values[i].category;
 		if (values[i].name)
-			messages[i].name = (char *)values[i].name;
+			messages[i].name = values[i].name;
 		messages[i].value = values[i].value;
 		pointers[i] = &messages[i];
 	}
@@ -56,11 +56,11 @@ struct reeve_metrics *reeve_metrics(
 	struct metrics_result *result;
 
 	if (query->category)
-		request.category = (char *)query->category;
+		request.category = query->category;
 	if (query->after_category)
-		request.after_category = (char *)query->after_category;
+		request.after_category = query->after_category;
 	if (query->after_name)
-		request.after_name = (char *)query->after_name;
+		request.after_name = query->after_name;
 	request.limit = query->limit;
 	response = (Reeve__V1__ListMetricsResponse *)ask(client, "List", &request.base, failure);
 	if (!response)

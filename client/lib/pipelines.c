@@ -15,7 +15,6 @@ static ProtobufCMessage *ask(struct reeve_client *client, const char *method, Pr
 
 /* What a stage points to. */
 struct stage_parts {
-	struct reeve_retry_policy retry;
 	int32_t priority;
 };
 
@@ -26,10 +25,10 @@ struct pipelines_result {
 	void **blocks; /* arrays of stages and of parts, two for each pipeline */
 };
 
-static void set(char **field, const char *text)
+static void set(const char **field, const char *text)
 {
 	if (text)
-		*field = (char *)text;
+		*field = text;
 }
 
 static void pipeline_from_message(struct reeve_pipeline *pipeline, const Reeve__V1__Pipeline *message, void **blocks)
@@ -47,10 +46,7 @@ static void pipeline_from_message(struct reeve_pipeline *pipeline, const Reeve__
 		    .max_attempts = from->max_attempts,
 		    .timeout_ms = from->timeout_ms,
 		};
-		if (from->retry) {
-			policy_from_message(&parts[i].retry, from->retry);
-			stages[i].retry = &parts[i].retry;
-		}
+		stages[i].retry = from->retry;
 		if (from->priority) {
 			parts[i].priority = from->priority->value;
 			stages[i].priority = &parts[i].priority;
@@ -134,7 +130,6 @@ void reeve_pipeline_free(struct reeve_pipeline *pipeline)
 /* The messages of a stage. */
 struct stage_message {
 	Reeve__V1__PipelineStage stage;
-	Reeve__V1__RetryPolicy retry;
 	Reeve__V1__NewPriority priority;
 };
 
@@ -146,10 +141,7 @@ static void stage_to_message(struct stage_message *to, const struct reeve_stage 
 	set(&to->stage.next, stage->next);
 	to->stage.max_attempts = stage->max_attempts;
 	to->stage.timeout_ms = stage->timeout_ms;
-	if (stage->retry) {
-		policy_to_message(&to->retry, stage->retry);
-		to->stage.retry = &to->retry;
-	}
+	to->stage.retry = (Reeve__V1__RetryPolicy *)stage->retry;
 	if (stage->priority) {
 		reeve__v1__new_priority__init(&to->priority);
 		to->priority.value = *stage->priority;

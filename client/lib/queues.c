@@ -17,15 +17,15 @@ static const char *const field_names[] = {"retry_limit", "retry", "resting_ms", 
 
 enum { FIELDS = sizeof field_names / sizeof *field_names };
 
-static void set(char **field, const char *text)
+static void set(const char **field, const char *text)
 {
 	if (text)
-		*field = (char *)text;
+		*field = text;
 }
 
-static bool is_default(const struct reeve_retry_policy *p)
+static bool is_default(const Reeve__V1__RetryPolicy *p)
 {
-	return !p->kind && !p->base_ms && !p->max_ms && !p->step_ms && p->exponent == 0 && !p->n_delays && !p->jitter_percent;
+	return !p->kind && !p->base_ms && !p->max_ms && !p->step_ms && p->exponent == 0 && !p->n_delays_ms && !p->jitter_percent;
 }
 
 static void settings_to_message(
@@ -34,7 +34,7 @@ static void settings_to_message(
 	reeve__v1__queue_settings__init(message);
 	message->retry_limit = settings->retry_limit;
 	if (!is_default(&settings->retry)) {
-		policy_to_message(retry, &settings->retry);
+		*retry = settings->retry;
 		message->retry = retry;
 	}
 	message->resting_ms = settings->resting_ms;
@@ -73,7 +73,7 @@ static void settings_from_message(struct reeve_queue_settings *settings, const R
 	    .keep_cancelled_ms = message->keep_cancelled_ms,
 	};
 	if (message->retry)
-		policy_from_message(&settings->retry, message->retry);
+		settings->retry = *message->retry;
 }
 
 bool reeve_queue_set(struct reeve_client *client, const char *queue, const struct reeve_queue_settings *settings,
@@ -83,7 +83,7 @@ bool reeve_queue_set(struct reeve_client *client, const char *queue, const struc
 	Reeve__V1__QueueSettings message;
 	Reeve__V1__RetryPolicy retry;
 	ProtobufCMessage *response;
-	char *names[FIELDS];
+	const char *names[FIELDS];
 
 	settings_to_message(&message, &retry, settings);
 	set(&request.queue, queue);
@@ -91,7 +91,7 @@ bool reeve_queue_set(struct reeve_client *client, const char *queue, const struc
 	request.fields = names;
 	for (int i = 0; i < FIELDS; i++)
 		if (fields & 1U << i)
-			names[request.n_fields++] = (char *)field_names[i];
+			names[request.n_fields++] = field_names[i];
 	response = ask(client, "Set", &request.base, failure);
 	if (!response)
 		return false;

@@ -1,5 +1,4 @@
 /* Schedules: definitions and their runs. */
-#include "client/lib/batch.h"
 #include "client/lib/internal.h"
 
 #include <stdlib.h>
@@ -11,10 +10,10 @@ static ProtobufCMessage *ask(struct reeve_client *client, const char *method, Pr
 	return client_call(client, &reeve__v1__schedule_service__descriptor, method, request, request_id, 0, failure);
 }
 
-static void set(char **field, const char *text)
+static void set(const char **field, const char *text)
 {
 	if (text)
-		*field = (char *)text;
+		*field = text;
 }
 
 /*
@@ -29,18 +28,10 @@ static const char *const field_names[] = {"cron", "every_ms", "manual", "zone", 
 
 enum { FIELDS = sizeof field_names / sizeof *field_names };
 
-/* A definition as a message. It points to the spec's strings and to the task of `batch`, if any; out_end frees that. */
-struct schedule_out {
-	Reeve__V1__Schedule message;
-	struct batch *batch;
-};
-
-static void schedule_to_message(struct schedule_out *out, const struct reeve_schedule_spec *spec)
+/* Fills in a message. It points to the spec's strings and task. */
+static void schedule_to_message(Reeve__V1__Schedule *message, const struct reeve_schedule_spec *spec)
 {
-	Reeve__V1__Schedule *message = &out->message;
-
 	reeve__v1__schedule__init(message);
-	out->batch = NULL;
 	set(&message->name, spec->name);
 	set(&message->cron, spec->cron);
 	set(&message->zone, spec->zone);
@@ -52,24 +43,14 @@ static void schedule_to_message(struct schedule_out *out, const struct reeve_sch
 	message->missed = (Reeve__V1__MissedRuns)spec->missed;
 	message->missed_most = spec->missed_most;
 	message->overlap = (Reeve__V1__RunOverlap)spec->overlap;
-	if (!spec->task)
-		return;
-	out->batch = batch_create(1);
-	batch_add(out->batch, spec->task);
-	message->task = out->batch->request.tasks[0];
-}
-
-static void out_end(struct schedule_out *out)
-{
-	if (out->batch)
-		batch_destroy(out->batch);
+	message->task = (Reeve__V1__TaskSpec *)spec->task;
 }
 
 /* Checks a task before it is sent. An edit sends only a part of one: the check adds required members that it lacks. */
 static bool task_fits(
-    struct reeve_client *client, const struct reeve_task_spec *task, bool is_part, struct reeve_failure *failure)
+    struct reeve_client *client, const Reeve__V1__TaskSpec *task, bool is_part, struct reeve_failure *failure)
 {
-	struct reeve_task_spec whole;
+	Reeve__V1__TaskSpec whole;
 	char problem[256];
 
 	if (!task)
@@ -90,37 +71,8 @@ static bool task_fits(
  * Messages to definitions.
  */
 
-struct schedule_in {
-	struct reeve_schedule schedule; /* must be the first member */
-	struct reeve_task_spec task;
-	struct reeve_retry_policy retry;
-};
-
-static void task_in(struct schedule_in *in, const Reeve__V1__TaskSpec *message)
-{
-	in->task = (struct reeve_task_spec){
-	    .queue = message->queue,
-	    .type = message->type,
-	    .details = message->details,
-	    .priority = message->priority,
-	    .delay_ms = message->delay_ms,
-	    .key = message->key,
-	    .key_ttl_ms = message->key_ttl_ms,
-	    .max_attempts = message->max_attempts,
-	    .timeout_ms = message->timeout_ms,
-	    .source = message->source,
-	    .batch_id = message->batch_id,
-	    .pipeline = message->pipeline,
-	};
-	if (!message->retry)
-		return;
-	policy_from_message(&in->retry, message->retry);
-	in->task.retry = &in->retry;
-}
-
-/* Fills in a schedule; its strings point into the message, its task into `in`. */
-static void schedule_from_message(
-    struct schedule_in *in, struct reeve_schedule *schedule, const Reeve__V1__Schedule *message)
+/* Fills in a schedule, which points into the message. */
+static void schedule_from_message(struct reeve_schedule *schedule, const Reeve__V1__Schedule *message)
 {
 	*schedule = (struct reeve_schedule){
 	    .spec =
@@ -136,6 +88,7 @@ static void schedule_from_message(
 	            .missed = (enum reeve_missed_runs)message->missed,
 	            .missed_most = message->missed_most,
 	            .overlap = (enum reeve_run_overlap)message->overlap,
+	            .task = message->task,
 	        },
 	    .paused = message->paused,
 	    .next_us = message->next_us,
@@ -151,14 +104,10 @@ static void schedule_from_message(
 	    .planned_us = message->planned_us,
 	    .wire = message,
 	};
-	if (!message->task)
-		return;
-	task_in(in, message->task);
-	schedule->spec.task = &in->task;
 }
 
 struct schedule_result {
-	struct schedule_in in; /* the caller has its `schedule` */
+	struct reeve_schedule schedule; /* must be the first member */
 	ProtobufCMessage *response;
 };
 
@@ -175,8 +124,8 @@ static struct reeve_schedule *take_schedule(
 	}
 	result = allocate(1, sizeof *result);
 	result->response = response;
-	schedule_from_message(&result->in, &result->in.schedule, message);
-	return &result->in.schedule;
+	schedule_from_message(&result->schedule, message);
+	return &result->schedule;
 }
 
 void reeve_schedule_free(struct reeve_schedule *schedule)
@@ -198,14 +147,13 @@ struct reeve_schedule *reeve_schedule_add(struct reeve_client *client, const str
 {
 	Reeve__V1__AddScheduleRequest request = REEVE__V1__ADD_SCHEDULE_REQUEST__INIT;
 	Reeve__V1__AddScheduleResponse *response;
-	struct schedule_out out;
+	Reeve__V1__Schedule message;
 
 	if (!task_fits(client, spec->task, false, failure))
 		return NULL;
-	schedule_to_message(&out, spec);
-	request.schedule = &out.message;
+	schedule_to_message(&message, spec);
+	request.schedule = &message;
 	response = (Reeve__V1__AddScheduleResponse *)ask(client, "Add", &request.base, request_id, failure);
-	out_end(&out);
 	return response ? take_schedule(&response->base, response->schedule, failure) : NULL;
 }
 
@@ -214,19 +162,18 @@ struct reeve_schedule *reeve_schedule_edit(
 {
 	Reeve__V1__EditScheduleRequest request = REEVE__V1__EDIT_SCHEDULE_REQUEST__INIT;
 	Reeve__V1__EditScheduleResponse *response;
-	struct schedule_out out;
-	char *names[FIELDS];
+	Reeve__V1__Schedule message;
+	const char *names[FIELDS];
 
 	if (!task_fits(client, spec->task, true, failure))
 		return NULL;
-	schedule_to_message(&out, spec);
-	request.schedule = &out.message;
+	schedule_to_message(&message, spec);
+	request.schedule = &message;
 	request.fields = names;
 	for (int i = 0; i < FIELDS; i++)
 		if (fields & 1U << i)
-			names[request.n_fields++] = (char *)field_names[i];
+			names[request.n_fields++] = field_names[i];
 	response = (Reeve__V1__EditScheduleResponse *)ask(client, "Edit", &request.base, NULL, failure);
-	out_end(&out);
 	return response ? take_schedule(&response->base, response->schedule, failure) : NULL;
 }
 
@@ -244,7 +191,6 @@ struct reeve_schedule *reeve_schedule_show(
 
 struct schedules_result {
 	struct reeve_schedules schedules;
-	struct schedule_in *in; /* has their tasks */
 	Reeve__V1__ListSchedulesResponse *response;
 };
 
@@ -262,12 +208,11 @@ struct reeve_schedules *reeve_schedule_list(
 		return NULL;
 	result = allocate(1, sizeof *result);
 	result->response = response;
-	result->in = allocate(response->n_schedules, sizeof *result->in);
 	result->schedules.count = response->n_schedules;
 	result->schedules.more = response->more;
 	result->schedules.schedules = allocate(response->n_schedules, sizeof *result->schedules.schedules);
 	for (size_t i = 0; i < response->n_schedules; i++) {
-		schedule_from_message(&result->in[i], &result->schedules.schedules[i], response->schedules[i]);
+		schedule_from_message(&result->schedules.schedules[i], response->schedules[i]);
 		if (response->schedules[i]->task)
 			leave_out(&response->schedules[i]->task->details);
 	}
@@ -281,7 +226,6 @@ void reeve_schedules_free(struct reeve_schedules *schedules)
 	if (!schedules)
 		return;
 	reeve__v1__list_schedules_response__free_unpacked(result->response, NULL);
-	free(result->in);
 	free(schedules->schedules);
 	free(result);
 }

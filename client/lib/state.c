@@ -125,7 +125,7 @@ struct reeve_events *reeve_audit(
 		}
 		request.newest = false;
 		request.limit = 0;
-		request.page = (char *)events->next_page;
+		request.page = events->next_page;
 	} while (*events->next_page);
 	if (result->pages.count > 1) /* a later page may have events that belong between those of an earlier one */
 		sort_events(events);
@@ -146,7 +146,7 @@ struct reeve_events *reeve_audit_page(
 	request.task_id = task_id;
 	request.since_us = since_us || task_id ? since_us : 1; /* 0 would mean the last hour of all tasks */
 	if (page)
-		request.page = (char *)page;
+		request.page = page;
 	if (!add_page(client, &request, result, failure)) {
 		reeve_events_free(&result->events);
 		return NULL;
@@ -219,7 +219,7 @@ struct reeve_queues *reeve_queues(struct reeve_client *client, const char *queue
 	size_t count = 0;
 
 	if (queue)
-		request.queue = (char *)queue;
+		request.queue = queue;
 	do {
 		page = (Reeve__V1__ListQueuesResponse *)ask(client, "ListQueues", &request.base, failure);
 		if (!page) {
@@ -289,7 +289,7 @@ struct reeve_workers *reeve_workers(
 
 	request.all = query->all;
 	if (query->queue)
-		request.queue = (char *)query->queue;
+		request.queue = query->queue;
 	do {
 		page = (Reeve__V1__ListWorkersResponse *)ask(client, "ListWorkers", &request.base, failure);
 		if (!page) {

@@ -1,5 +1,5 @@
 /* Submission: one call for a fixed number of tasks, and a stream of calls for any number. */
-#include "client/lib/batch.h"
+#include "client/lib/internal.h"
 
 #include "common/clock.h"
 
@@ -10,26 +10,39 @@
 enum { CHUNK_TASKS = 1000, CHUNK_BYTES = 1024 * 1024, IN_FLIGHT = 4 };
 
 /* Fills in the results; an answer with another number of tasks than the request is an error. */
-static bool take_submitted(const Reeve__V1__SubmitResponse *response, size_t count, struct reeve_submitted *submitted,
+static bool take_submitted(const Reeve__V1__SubmitResponse *response, size_t count, Reeve__V1__SubmittedTask *submitted,
     struct reeve_failure *failure)
 {
 	if (response->n_tasks != count)
 		return fail(failure, STATUS(INTERNAL), "the manager answered %zu tasks to a submit of %zu",
 		    response->n_tasks, count);
 	for (size_t i = 0; i < count; i++)
-		submitted[i] = (struct reeve_submitted){
-		    .id = response->tasks[i]->id,
-		    .existing = response->tasks[i]->existing,
-		    .restarted = response->tasks[i]->restarted,
-		};
+		submitted[i] = *response->tasks[i];
 	return true;
 }
 
-bool reeve_submit(struct reeve_client *client, const struct reeve_task_spec *tasks, size_t count,
-    const uint8_t *request_id, struct reeve_submitted *submitted, struct reeve_failure *failure)
+/* A copy of the caller's task, which may be constant or shared by threads. Its strings are the caller's. */
+struct spec_copy {
+	Reeve__V1__TaskSpec spec;
+	Reeve__V1__RetryPolicy retry;
+};
+
+static void copy_spec(struct spec_copy *copy, const Reeve__V1__TaskSpec *spec)
 {
-	Reeve__V1__SubmitResponse *response = NULL;
-	struct batch *batch;
+	copy->spec = *spec;
+	if (spec->retry) {
+		copy->retry = *spec->retry;
+		copy->spec.retry = &copy->retry;
+	}
+	message_complete(&copy->spec, &reeve__v1__task_spec__descriptor);
+}
+
+bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks, size_t count, const uint8_t *request_id,
+    Reeve__V1__SubmittedTask *submitted, struct reeve_failure *failure)
+{
+	Reeve__V1__SubmitRequest request = {.n_tasks = count};
+	Reeve__V1__SubmitResponse *response;
+	struct spec_copy *copies;
 	char problem[256];
 	bool done;
 
@@ -38,29 +51,32 @@ bool reeve_submit(struct reeve_client *client, const struct reeve_task_spec *tas
 	/* The limit of details is known after the first contact. */
 	if (!reeve_client_ready(client, failure))
 		return false;
-	batch = batch_create(count);
 	for (size_t i = 0; i < count; i++) {
-		if (spec_problem(&tasks[i], reeve_client_max_details(client), problem, sizeof problem)) {
-			batch_destroy(batch);
-			if (count == 1)
-				return fail(failure, STATUS(INVALID_ARGUMENT), "%s", problem);
-			return fail(failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", i, problem);
-		}
-		batch_add(batch, &tasks[i]);
+		if (!spec_problem(&tasks[i], reeve_client_max_details(client), problem, sizeof problem))
+			continue;
+		if (count == 1)
+			return fail(failure, STATUS(INVALID_ARGUMENT), "%s", problem);
+		return fail(failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", i, problem);
 	}
-	response = (Reeve__V1__SubmitResponse *)client_call(
-	    client, &reeve__v1__task_service__descriptor, "Submit", &batch->request.base, request_id, 0, failure);
+	request.tasks = allocate(count, sizeof *request.tasks);
+	copies = allocate(count, sizeof *copies);
+	for (size_t i = 0; i < count; i++) {
+		copy_spec(&copies[i], &tasks[i]);
+		request.tasks[i] = &copies[i].spec;
+	}
+	response = reeve_task_submit(client, &request, &(struct reeve_call_options){.request_id = request_id}, failure);
 	done = response && take_submitted(response, count, submitted, failure);
-	if (response)
-		reeve__v1__submit_response__free_unpacked(response, NULL);
-	batch_destroy(batch);
+	reeve_free(response);
+	free(request.tasks);
+	free(copies);
 	return done;
 }
 
 /* A chunk of a stream, from its first send until its result has been reported. */
 struct chunk {
 	struct pending_call call;
-	struct batch *batch;
+	Reeve__V1__SubmitRequest request; /* with copies of the tasks */
+	size_t bytes;                     /* of the tasks */
 	uint8_t request_id[UUID_BYTES];
 	size_t first;
 	int64_t deadline_ms;
@@ -70,8 +86,9 @@ struct chunk {
 
 struct streaming {
 	struct reeve_client *client;
-	struct reeve_stream stream;     /* with defaults applied */
-	struct reeve_task_spec waiting; /* from `next`, for the next chunk */
+	struct reeve_stream stream;  /* with defaults applied */
+	struct spec_copy waiting;    /* from `next`, for the next chunk */
+	size_t waiting_bytes;
 	bool has_waiting;
 	bool ended; /* `next` has no more, or nothing more is to be sent */
 	size_t n_given;
@@ -92,6 +109,7 @@ static void note_failure(struct streaming *streaming, const struct reeve_failure
 /* Reads the next task into `waiting` and checks it. Returns false if there is none, or it is invalid. */
 static bool draw(struct streaming *streaming)
 {
+	Reeve__V1__TaskSpec spec = {0};
 	struct reeve_failure failure;
 	char problem[256];
 
@@ -99,37 +117,64 @@ static bool draw(struct streaming *streaming)
 		return true;
 	if (streaming->ended)
 		return false;
-	streaming->waiting = (struct reeve_task_spec){0};
-	if (!streaming->stream.next(streaming->stream.arg, &streaming->waiting)) {
+	if (!streaming->stream.next(streaming->stream.arg, &spec)) {
 		streaming->ended = true;
 		return false;
 	}
-	if (spec_problem(&streaming->waiting, reeve_client_max_details(streaming->client), problem, sizeof problem)) {
+	if (spec_problem(&spec, reeve_client_max_details(streaming->client), problem, sizeof problem)) {
 		fail(&failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", streaming->n_given, problem);
 		note_failure(streaming, &failure);
 		return false;
 	}
+	copy_spec(&streaming->waiting, &spec);
+	streaming->waiting_bytes = reeve__v1__task_spec__get_packed_size(&streaming->waiting.spec);
 	streaming->has_waiting = true;
 	return true;
 }
 
-static struct batch *next_batch(struct streaming *streaming)
+/* Adds a copy of the waiting task to a chunk. Its strings belong to the caller, who may free them before the send. */
+static void take_waiting(struct streaming *streaming, struct chunk *chunk)
 {
-	struct batch *batch = batch_create(streaming->stream.chunk_tasks);
+	uint8_t *bytes = allocate(streaming->waiting_bytes, 1);
 
-	while (batch->request.n_tasks < batch->capacity && draw(streaming)) {
-		if (batch->bytes > 0 && batch->bytes + batch_cost(&streaming->waiting) > streaming->stream.chunk_bytes)
+	reeve__v1__task_spec__pack(&streaming->waiting.spec, bytes);
+	chunk->request.tasks[chunk->request.n_tasks] =
+	    reeve__v1__task_spec__unpack(NULL, streaming->waiting_bytes, bytes);
+	free(bytes);
+	if (!chunk->request.tasks[chunk->request.n_tasks])
+		abort();
+	chunk->request.n_tasks++;
+	chunk->bytes += streaming->waiting_bytes;
+	streaming->has_waiting = false;
+	streaming->n_given++;
+}
+
+static void chunk_free(struct chunk *chunk)
+{
+	for (size_t i = 0; i < chunk->request.n_tasks; i++)
+		reeve_free(chunk->request.tasks[i]);
+	free(chunk->request.tasks);
+	free(chunk);
+}
+
+/* Returns the next chunk, or NULL. */
+static struct chunk *next_chunk(struct streaming *streaming)
+{
+	struct chunk *chunk = allocate(1, sizeof *chunk);
+
+	reeve__v1__submit_request__init(&chunk->request);
+	chunk->first = streaming->n_given;
+	chunk->request.tasks = allocate(streaming->stream.chunk_tasks, sizeof *chunk->request.tasks);
+	while (chunk->request.n_tasks < streaming->stream.chunk_tasks && draw(streaming)) {
+		if (chunk->bytes > 0 && chunk->bytes + streaming->waiting_bytes > streaming->stream.chunk_bytes)
 			break;
-		batch_add(batch, &streaming->waiting);
-		streaming->has_waiting = false;
-		streaming->n_given++;
+		take_waiting(streaming, chunk);
 	}
 	/* After a failure nothing more is sent, not even the tasks read before an invalid one. */
-	if (batch->request.n_tasks == 0 || streaming->failed) {
-		batch_destroy(batch);
-		return NULL;
-	}
-	return batch;
+	if (chunk->request.n_tasks > 0 && !streaming->failed)
+		return chunk;
+	chunk_free(chunk);
+	return NULL;
 }
 
 static void send_chunk(struct streaming *streaming, struct chunk *chunk)
@@ -137,21 +182,16 @@ static void send_chunk(struct streaming *streaming, struct chunk *chunk)
 	int64_t left = chunk->deadline_ms - clock_monotonic_ms();
 
 	pending_start(&chunk->call, streaming->client, &reeve__v1__task_service__descriptor, "Submit",
-	    &chunk->batch->request.base, chunk->request_id, left > 1 ? left : 1);
+	    &chunk->request.base, chunk->request_id, left > 1 ? left : 1);
 }
 
 static void fill_flight(struct streaming *streaming)
 {
 	while (streaming->n_chunks < streaming->stream.in_flight) {
-		size_t first = streaming->n_given;
-		struct batch *batch = next_batch(streaming);
-		struct chunk *chunk;
+		struct chunk *chunk = next_chunk(streaming);
 
-		if (!batch)
+		if (!chunk)
 			return;
-		chunk = allocate(1, sizeof *chunk);
-		chunk->batch = batch;
-		chunk->first = first;
 		chunk->deadline_ms = clock_monotonic_ms() + streaming->client->call_timeout_ms;
 		uuid7_make(rpc_client_now_ms(streaming->client->rpc), chunk->request_id);
 		send_chunk(streaming, chunk);
@@ -164,8 +204,8 @@ static void fill_flight(struct streaming *streaming)
 static void tell(struct streaming *streaming, const struct chunk *chunk, const struct rpc_answer *answer)
 {
 	const struct reeve_stream *stream = &streaming->stream;
-	size_t count = chunk->batch->request.n_tasks;
-	struct reeve_submitted *submitted = allocate(count, sizeof *submitted);
+	size_t count = chunk->request.n_tasks;
+	Reeve__V1__SubmittedTask *submitted = allocate(count, sizeof *submitted);
 	struct reeve_failure failure;
 	bool stored = false;
 
@@ -201,8 +241,7 @@ static void await_oldest(struct streaming *streaming)
 		protobuf_c_message_free_unpacked(answer.response, NULL);
 	DL_DELETE(streaming->chunks, chunk);
 	streaming->n_chunks--;
-	batch_destroy(chunk->batch);
-	free(chunk);
+	chunk_free(chunk);
 }
 
 bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream *stream, struct reeve_failure *failure)

@@ -29,9 +29,9 @@ static int compare_codes(const void *a, const void *b)
 	return strcmp((*(Reeve__V1__ErrorGroup *const *)a)->error_code, (*(Reeve__V1__ErrorGroup *const *)b)->error_code);
 }
 
-static void swap(char **a, char **b)
+static void swap(const char **a, const char **b)
 {
-	char *of_a = *a;
+	const char *of_a = *a;
 
 	*a = *b;
 	*b = of_a;
@@ -103,9 +103,9 @@ struct reeve_error_groups *reeve_errors(
 	request.by = query->by_code ? REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_CODE
 	                            : REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_TEXT;
 	if (query->queue)
-		request.queue = (char *)query->queue;
+		request.queue = query->queue;
 	if (query->type)
-		request.type = (char *)query->type;
+		request.type = query->type;
 	request.since_us = query->since_us;
 	do {
 		page = (Reeve__V1__ErrorsResponse *)ask(client, "Errors", &request.base, failure);
@@ -204,9 +204,9 @@ struct reeve_executions *reeve_executions(
 	request.by = query->by_type ? REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE
 	                            : REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_HOUR;
 	if (query->queue)
-		request.queue = (char *)query->queue;
+		request.queue = query->queue;
 	if (query->type)
-		request.type = (char *)query->type;
+		request.type = query->type;
 	request.since_us = query->since_us;
 	do {
 		page = (Reeve__V1__ExecutionsResponse *)ask(client, "Executions", &request.base, failure);

@@ -48,7 +48,7 @@ struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *message)
 	};
 }
 
-void leave_out(char **text)
+void leave_out(const char **text)
 {
 	if (*text == protobuf_c_empty_string)
 		*text = NULL;
@@ -136,10 +136,10 @@ void reeve_task_free(struct reeve_task *task)
 	free(result);
 }
 
-static void set_text(char **field, const char *text)
+static void set_text(const char **field, const char *text)
 {
 	if (text)
-		*field = (char *)text;
+		*field = text;
 }
 
 void where_to_message(struct where_message *message, const struct reeve_where *where)
@@ -181,9 +181,9 @@ struct reeve_tasks *reeve_list(
 
 	request.status = (Reeve__V1__TaskStatus)filter->status;
 	if (filter->queue)
-		request.queue = (char *)filter->queue;
+		request.queue = filter->queue;
 	if (filter->type)
-		request.type = (char *)filter->type;
+		request.type = filter->type;
 	request.limit = filter->limit;
 	request.before_id = filter->before_id;
 	if (filter->where) {

@@ -40,9 +40,9 @@ static Reeve__V1__CheckResponse *ask(
 	Reeve__V1__CheckResponse *response;
 
 	if (query->queue)
-		request.queue = (char *)query->queue;
+		request.queue = query->queue;
 	if (query->type)
-		request.type = (char *)query->type;
+		request.type = query->type;
 	request.n_questions = query->count;
 	request.questions = allocate(query->count, sizeof *request.questions);
 	for (size_t i = 0; i < query->count; i++) {

@@ -5,10 +5,12 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reeve)
 
 install(TARGETS reeve-manager reeve-worker reeve RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS reeve_client reeve_worker EXPORT reeve-targets
+install(TARGETS reeve_client reeve_worker reeve_messages EXPORT reeve-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY client/include/reeve worker/include/reeve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/reeve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h
+  PATTERN envelope* EXCLUDE)
 install(DIRECTORY proto/reeve DESTINATION ${CMAKE_INSTALL_DATADIR}/reeve/proto FILES_MATCHING PATTERN *.proto)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -17,17 +17,17 @@ static int64_t submit_batch(
 {
 	const struct reeve_batch_spec batch = {.name = "example"};
 	/* Retry delays of exactly 200 ms after the first failed attempt and 300 ms after the second. */
-	const struct reeve_retry_policy rests = {
-	    .kind = REEVE_RETRY_LINEAR, .base_ms = 200, .step_ms = 100, .jitter_percent = -1};
-	struct reeve_task_spec tasks[MOST] = {{0}};
-	struct reeve_submitted submitted[MOST];
+	Reeve__V1__RetryPolicy rests = {
+	    .kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LINEAR, .base_ms = 200, .step_ms = 100, .jitter_percent = -1};
+	Reeve__V1__TaskSpec tasks[MOST] = {{.type = NULL}};
+	Reeve__V1__SubmittedTask submitted[MOST];
 	struct reeve_batch *closed;
 	int64_t id;
 
 	if (!reeve_batch_open(client, &batch, NULL, &id, failure))
 		return 0;
 	for (size_t i = 0; i < count; i++)
-		tasks[i] = (struct reeve_task_spec){
+		tasks[i] = (Reeve__V1__TaskSpec){
 		    .type = type, .details = details[i], .max_attempts = 3, .retry = &rests, .batch_id = id};
 	if (!reeve_submit(client, tasks, count, NULL, submitted, failure))
 		return 0;

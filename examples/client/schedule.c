@@ -36,7 +36,7 @@ static bool run_now(struct reeve_client *client, const char *name, struct reeve_
 
 static bool add(struct reeve_client *client, const char *type, const char *details, struct reeve_failure *failure)
 {
-	const struct reeve_task_spec task = {.type = type, .details = details, .max_attempts = 3};
+	Reeve__V1__TaskSpec task = {.type = type, .details = details, .max_attempts = 3};
 	const struct reeve_schedule_spec spec = {.name = "example",
 	    .cron = "1 0 * * *",
 	    .zone = "Europe/Berlin",
@@ -55,7 +55,7 @@ static bool add(struct reeve_client *client, const char *type, const char *detai
 /* Changes two settings of the schedule, and no others. */
 static bool edit(struct reeve_client *client, struct reeve_failure *failure)
 {
-	const struct reeve_task_spec task = {.priority = 5};
+	Reeve__V1__TaskSpec task = {.priority = 5};
 	const struct reeve_schedule_spec spec = {.name = "example", .every_ms = 3600 * 1000, .task = &task};
 	struct reeve_schedule *schedule =
 	    reeve_schedule_edit(client, &spec, REEVE_SCHEDULE_EVERY | REEVE_SCHEDULE_TASK_PRIORITY, failure);

@@ -21,8 +21,8 @@ static int plan(const struct reeve_attempt *attempt, struct reeve_outcome *outco
 	snprintf(source, sizeof source, "task %" PRId64, attempt->task_id);
 	for (int i = 0; i < count && !reeve_attempt_cancelled(attempt); i++) {
 		char key[60], details[20];
-		struct reeve_task_spec task = {.type = "echo", .details = details, .key = key, .source = source};
-		struct reeve_submitted submitted;
+		Reeve__V1__TaskSpec task = {.type = "echo", .details = details, .key = key, .source = source};
+		Reeve__V1__SubmittedTask submitted;
 		struct reeve_failure failure;
 
 		snprintf(key, sizeof key, "%" PRId64 ":%d", attempt->task_id, i);

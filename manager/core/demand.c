@@ -249,7 +249,7 @@ static struct name **names_take(struct name **set, char *const *texts, int count
 	return names;
 }
 
-struct profile *demand_take(struct demand *d, char *const *queues, int queue_count, char *const *types, int type_count)
+struct profile *demand_take(struct demand *d, const char *const *queues, int queue_count, const char *const *types, int type_count)
 {
 	char **q = texts_sorted(queues, &queue_count), **t = texts_sorted(types, &type_count);
 	size_t length = texts_length(q, queue_count) + texts_length(t, type_count);

@@ -51,7 +51,7 @@ void demand_destroy(struct demand *demand);
 
 /* Returns the profile of a Fetch that lists these queues and types; an empty list means all. The caller must return it
  * with demand_give_back. */
-struct profile *demand_take(struct demand *demand, char *const *queues, int queue_count, char *const *types,
+struct profile *demand_take(struct demand *demand, const char *const *queues, int queue_count, const char *const *types,
     int type_count);
 void demand_give_back(struct profile *profile);
 

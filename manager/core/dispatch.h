@@ -29,7 +29,7 @@ struct fetch_request {
 	int64_t incarnation, fetch_id;
 	int slots;
 	int queue_count, type_count; /* 0: all */
-	char *const *queues, *const *types;
+	const char *const *queues, *const *types;
 	int exclude_count;
 	const int64_t *exclude;
 	int64_t wait_ms;             /* fetch wait; 0: does not park, and is answered with what is ready */

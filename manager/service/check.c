@@ -29,7 +29,7 @@ bool check_source(const char *field, const char *source, struct reeve_error *err
 	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
 }
 
-bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error)
+bool check_names(const char *field, const char *const *names, size_t count, struct reeve_error *error)
 {
 	char path[64];
 	if (count > 1000)

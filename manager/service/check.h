@@ -32,7 +32,7 @@ const char *source_problem(const char *source);
 bool check_source(const char *field, const char *source, struct reeve_error *error);
 
 /* Checks a list of up to 1,000 names. */
-bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error);
+bool check_names(const char *field, const char *const *names, size_t count, struct reeve_error *error);
 
 /* Checks a text for people that the audit keeps: up to 1,000 bytes. */
 bool check_text(const char *field, const char *text, struct reeve_error *error);

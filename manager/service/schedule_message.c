@@ -264,7 +264,7 @@ static bool check_together(const json_t *change, struct reeve_error *error)
 }
 
 char *schedule_change(
-    const schedule *s, char *const *fields, size_t count, int64_t max_details_bytes, struct reeve_error *error)
+    const schedule *s, const char *const *fields, size_t count, int64_t max_details_bytes, struct reeve_error *error)
 {
 	static const Reeve__V1__TaskSpec defaults = REEVE__V1__TASK_SPEC__INIT;
 	if (!s) {

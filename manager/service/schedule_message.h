@@ -12,7 +12,7 @@
 char *schedule_addition(const Reeve__V1__Schedule *schedule, int64_t max_details_bytes, struct reeve_error *error);
 
 /* Like schedule_addition, for an edit of these fields. */
-char *schedule_change(const Reeve__V1__Schedule *schedule, char *const *fields, size_t count, int64_t max_details_bytes,
+char *schedule_change(const Reeve__V1__Schedule *schedule, const char *const *fields, size_t count, int64_t max_details_bytes,
     struct reeve_error *error);
 
 /* Create messages with everything they point to on the heap. The ..._free_unpacked of the response that has them frees

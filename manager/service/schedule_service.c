@@ -86,8 +86,8 @@ static void on_changed(struct store_op *op, const struct reeve_error *failed)
 		return;
 	}
 	if (schedule && schedule->task && *schedule->task->details) {
-		free(schedule->task->details);
-		schedule->task->details = (char *)protobuf_c_empty_string;
+		free((char *)schedule->task->details);
+		schedule->task->details = protobuf_c_empty_string;
 	}
 	union {
 		Reeve__V1__AddScheduleResponse add;

@@ -71,7 +71,7 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 
 /* Limits the names of a worker, because every answer that lists it has them. */
 static bool check_names_together(
-    char *const *queues, size_t n_queues, char *const *types, size_t n_types, struct reeve_error *error)
+    const char *const *queues, size_t n_queues, const char *const *types, size_t n_types, struct reeve_error *error)
 {
 	enum { NAMES_BYTES_MAX = 128 * 1024 };
 	size_t bytes = 0;
@@ -408,10 +408,10 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 
 /* Returns the text, or NULL if it is empty. Cuts a text that is too long, without splitting a character: its result
  * must not be lost. */
-static const char *clipped(char *text, size_t most)
+static const char *clipped(const char *text, size_t most)
 {
 	if (strlen(text) > most)
-		text[utf8_cut(text, most)] = 0;
+		((char *)text)[utf8_cut(text, most)] = 0; /* of the call's own message */
 	return *text ? text : NULL;
 }
 

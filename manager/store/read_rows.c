@@ -79,5 +79,5 @@ void take_check(const PGresult *rows, void *response)
 		m->examples[m->n_examples++] = example_from(rows, row);
 	}
 	if (!known)
-		*out->manager = '\0';
+		*(char *)out->manager = '\0';
 }

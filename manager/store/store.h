@@ -775,7 +775,7 @@ struct store_register {
 	const char *name, *host, *version;
 	int32_t pid, concurrency;
 	int queue_count, type_count;
-	char *const *queues, *const *types;
+	const char *const *queues, *const *types;
 	int64_t lease_ms;                /* the lease it gets */
 	int64_t previous;                /* the incarnation that has ended, according to the worker; 0: none */
 	bool manual;                    /* a pull client: it sends no heartbeats */
@@ -854,7 +854,7 @@ struct store_heartbeat {
 	int32_t concurrency;             /* 0: unchanged */
 	int64_t succeeded, failed;       /* attempts */
 	int type_count;                  /* the types it runs now; 0: unchanged */
-	char *const *types;
+	const char *const *types;
 	/* results */
 	bool renewed;                    /* it raised the sequence number */
 	bool overtaken;                  /* a later one has arrived: this one has no effect */

@@ -36,7 +36,7 @@ story_a_cmake_project_uses_the_libraries() {
 		#define OURS(name) void name(void) { puts("the library called our " #name); abort(); }
 		OURS(fail) OURS(allocate) OURS(error_set) OURS(log_line) OURS(log_setup) OURS(batch_create) OURS(rest_ms)
 		OURS(uuid7_make) OURS(clock_monotonic_ms) OURS(handler_add) OURS(rpc_client_create) OURS(conn_make)
-		OURS(reeve__v1__submit_request__init) OURS(utf8_valid) OURS(name_problem) OURS(names_add)
+		OURS(utf8_valid) OURS(name_problem) OURS(names_add)
 
 		int main(void)
 		{
@@ -46,8 +46,8 @@ story_a_cmake_project_uses_the_libraries() {
 			reeve_worker_destroy(worker);
 			struct reeve_failure failure;
 			struct reeve_client *client = reeve_client_create(&(struct reeve_client_options){0}, &failure);
-			struct reeve_submitted submitted;
-			if (!client || !reeve_submit(client, &(struct reeve_task_spec){.type = "t"}, 1, NULL, &submitted, &failure))
+			Reeve__V1__SubmittedTask submitted;
+			if (!client || !reeve_submit(client, &(Reeve__V1__TaskSpec){.type = "t"}, 1, NULL, &submitted, &failure))
 				return 1;
 			printf("%lld\n", (long long)submitted.id);
 			reeve_client_destroy(client);

@@ -155,13 +155,14 @@ static void start_wait(int place)
 static void start_fetch(int place)
 {
 	Reeve__V1__FetchRequest request = REEVE__V1__FETCH_REQUEST__INIT;
-	char idle[32], *idle_type[] = {idle};
+	char idle[32];
+	const char *idle_type[] = {idle};
 
 	request.incarnation = incarnations[place];
 	request.fetch_id = ++fetch_ids[place];
 	request.slots = 1;
 	request.wait_ms = 15000;
-	request.types = options.types;
+	request.types = (const char **)options.types;
 	request.n_types = (size_t)options.n_types;
 	if (is("parked")) {
 		snprintf(idle, sizeof idle, "fault-idle-%d", place % 100);

@@ -124,9 +124,9 @@ struct call {
 	uint8_t request_id[REEVE_REQUEST_ID];
 	size_t count;
 	int64_t batch; /* 0: none */
-	struct reeve_task_spec specs[CALL_TASKS];
+	Reeve__V1__TaskSpec specs[CALL_TASKS];
 	char names[CALL_TASKS][160], details[CALL_TASKS][256]; /* the specs point to these */
-	struct reeve_submitted answered[CALL_TASKS];
+	Reeve__V1__SubmittedTask answered[CALL_TASKS];
 };
 
 static uint64_t draw(struct submitter *me, uint64_t below)
@@ -224,7 +224,7 @@ static void add_piped_task(struct submitter *me, struct call *call)
 	plan_draw(draw_for_plan, me, plan);
 	snprintf(name, sizeof call->names[0], "%.64s-%ld", options.name, atomic_fetch_add(&numbers, 1) + 1);
 	snprintf(details, sizeof call->details[0], "%.100s %s", name, plan);
-	call->specs[call->count++] = (struct reeve_task_spec){.pipeline = options.pipeline,
+	call->specs[call->count++] = (Reeve__V1__TaskSpec){.pipeline = options.pipeline,
 	    .details = details,
 	    .priority = options.priority + (int32_t)draw(me, 3),
 	    .queue = options.queue,
@@ -235,18 +235,18 @@ static void add_piped_task(struct submitter *me, struct call *call)
 static void add_task(struct submitter *me, struct call *call)
 {
 	const struct kind *kind = kind_of(choose(me, &options.mix));
+	static Reeve__V1__RetryPolicy retry = {.base_ms = 100, .max_ms = 1000};
 	int run_ms = kind->min_ms + (int)draw(me, (uint64_t)(kind->max_ms - kind->min_ms) + 1);
 	char *name = call->names[call->count], *details = call->details[call->count];
 
 	snprintf(name, sizeof call->names[0], "%.120s-%ld", options.name, atomic_fetch_add(&numbers, 1) + 1);
 	snprintf(details, sizeof call->details[0], "%s run=%d %s", name, run_ms, kind->rest);
-	call->specs[call->count++] = (struct reeve_task_spec){.type = choose(me, &options.types),
+	call->specs[call->count++] = (Reeve__V1__TaskSpec){.type = choose(me, &options.types),
 	    .details = details,
 	    .max_attempts = kind->max_attempts,
 	    .timeout_ms = kind->timeout_ms,
 	    .delay_ms = kind->delay_ms,
-	    .retry_base_ms = 100,
-	    .retry_max_ms = 1000,
+	    .retry = &retry,
 	    .priority = options.priority + (int32_t)draw(me, 3),
 	    .queue = options.queue,
 	    .batch_id = call->batch,

@@ -25,7 +25,7 @@
 enum { THREADS_MAX = 64, WAIT_MS = 60000 };
 
 static struct reeve_client *client;
-static struct reeve_task_spec common = {.type = "nothing"};
+static Reeve__V1__TaskSpec common = {.type = "nothing"};
 static atomic_bool stop, failed;
 static atomic_int last_name;
 
@@ -67,8 +67,8 @@ static void *call_on(void *arg)
 	(void)arg;
 	while (!atomic_load(&stop)) {
 		char name[32];
-		struct reeve_task_spec spec = common;
-		struct reeve_submitted made = {0};
+		Reeve__V1__TaskSpec spec = common;
+		Reeve__V1__SubmittedTask made = {0};
 		struct reeve_failure failure = {0};
 		struct reeve_task *task;
 		struct timed call = begin();

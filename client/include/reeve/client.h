@@ -3,8 +3,8 @@
  *
  *     struct reeve_failure failure;
  *     struct reeve_client *client = reeve_client_create(NULL, &failure);
- *     struct reeve_task_spec spec = {.type = "mail", .details = "{\"to\":\"ann\"}", .key = "order-17"};
- *     struct reeve_submitted task;
+ *     Reeve__V1__TaskSpec spec = {.type = "mail", .details = "{\"to\":\"ann\"}", .key = "order-17"};
+ *     Reeve__V1__SubmittedTask task;
  *
  *     if (!client || !reeve_submit(client, &spec, 1, NULL, &task, &failure))
  *             fprintf(stderr, "%s\n", failure.message);
@@ -27,6 +27,7 @@
 #ifndef REEVE_CLIENT_H
 #define REEVE_CLIENT_H
 
+#include <reeve/v1/task.pb-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -110,63 +111,42 @@ int64_t reeve_client_now_us(struct reeve_client *client);
 size_t reeve_client_max_details(struct reeve_client *client);
 
 /*
- * Retries.
+ * Calls. Each call of the contract has a function, reeve_NOUN_VERB, in <reeve/v1/NOUN_calls.h>; it takes and returns
+ * messages of the contract, which <reeve/v1/NOUN.pb-c.h> declares:
+ *
+ *     Reeve__V1__QueueStatusRequest request = {.queue = "mail"};
+ *     Reeve__V1__QueueStatusResponse *status = reeve_queue_status(client, &request, NULL, &failure);
+ *
+ *     if (status)
+ *             printf("%lld tasks wait\n", (long long)status->waiting);
+ *     reeve_free(status);
  */
 
-/* How the retry delay after the n-th failed attempt is calculated. */
-enum reeve_retry_kind {
-	REEVE_RETRY_EXPONENTIAL = 1, /* base × 2^(n − 1) */
-	REEVE_RETRY_FIXED = 2,       /* base */
-	REEVE_RETRY_LINEAR = 3,      /* base + (n − 1) × step */
-	REEVE_RETRY_POLYNOMIAL = 4,  /* base × n^exponent */
-	REEVE_RETRY_LIST = 5,        /* the n-th of the delays; the last one for all that follow */
+/* How to make a call. NULL stands for all defaults. */
+struct reeve_call_options {
+	const uint8_t *request_id; /* REEVE_REQUEST_ID bytes: see reeve_submit; NULL: each call creates an id */
+	int64_t timeout_ms;        /* of the call with its resends; 0: the client's */
 };
 
-/* A retry policy. Members that are 0 have their defaults. */
-struct reeve_retry_policy {
-	enum reeve_retry_kind kind; /* 0: exponential */
-	int64_t base_ms;            /* 0: 1 second; for LINEAR the queue's resting period */
-	int64_t max_ms;             /* the maximum delay; 0: 1 hour, for FIXED and LIST 365 days */
-	int64_t step_ms;            /* for LINEAR */
-	double exponent;            /* for POLYNOMIAL, up to 10; 0: 2 */
-	size_t n_delays;            /* for LIST, 1 to 100 */
-	const int64_t *delays_ms;
-	int32_t jitter_percent;     /* a random part, up to this percentage of the delay, is subtracted; 0: 25; −1: none */
-};
+/* Calls a method of a service, and calls again where that helps. `request` is a message that the caller fills in, with
+ * the messages that it points to. None of them needs to be initialized beyond zeros: the call sets the `base` of each
+ * and changes nothing else, so only one thread at a time may use a request. Returns the answer, to be freed with
+ * reeve_free(), or NULL with *failure set. */
+ProtobufCMessage *reeve_call(struct reeve_client *client, const ProtobufCServiceDescriptor *service, const char *method,
+    void *request, const struct reeve_call_options *options, struct reeve_failure *failure);
+
+/* Frees an answer with all that it points to; NULL is allowed. */
+void reeve_free(void *answer);
+
+/* Returns a message as a JSON object on one line, with the names of docs/cli.md. The caller must free() the string. */
+char *reeve_json(const void *message);
 
 /*
  * Submission.
  */
 
-/* A task to submit. Only `type` (or `pipeline`) is required: members that are 0 have their defaults. */
-struct reeve_task_spec {
-	const char *queue;      /* up to 255 bytes without control characters; NULL or "": "default" */
-	const char *type;       /* chooses the handler; 1 to 255 bytes without control characters */
-	const char *details;    /* the handler's input, JSON by convention; NULL: "" */
-	size_t details_length;  /* in bytes; 0: up to the NUL */
-	int32_t priority;       /* higher goes first; −1,000,000 to 1,000,000 */
-	int64_t delay_ms;       /* due this long after the submit; not together with run_at_us */
-	int64_t run_at_us;      /* due at this time; 0 or in the past: now */
-	const char *key;        /* unique in the queue: a second submit with it returns the first one's task; NULL: none */
-	int64_t key_ttl_ms;     /* how long the key is kept; 0: until a day after the task's end */
-	uint32_t max_attempts;  /* 1 to 10,000; 0: 5 */
-	int64_t timeout_ms;     /* of one attempt, up to 30 days; 0: 1 minute */
-	int64_t retry_base_ms;  /* the retry delay after the first failed attempt, then doubled each time; 0: 1 second */
-	int64_t retry_max_ms;   /* the maximum retry delay; 0: 1 hour */
-	const struct reeve_retry_policy *retry; /* replaces these two; NULL: they apply, or the queue's policy */
-	const char *source;     /* the submitter, for the record; NULL: the actor */
-	/* With a key: if this is greater than the key's version, the key's task runs again as described here: at once if it
-	 * is waiting or has ended, after its end if it is executing. If not, nothing changes. 0: none. */
-	int64_t version;
-	int64_t batch_id;       /* an open batch of the task's queue; 0: none, or the queue's implicit one */
-	const char *pipeline;   /* replaces type, attempts, timeout and retry policy, which its stages define; NULL: none */
-};
-
-struct reeve_submitted {
-	int64_t id;     /* the task's */
-	bool existing;  /* its key exists: this is the earlier task, and none was created */
-	bool restarted; /* with `existing`: its version was newer, so that task runs again as described now */
-};
+/* A task to submit is a Reeve__V1__TaskSpec. Only `type` (or `pipeline`) is required: members that are 0 have their
+ * defaults. proto/reeve/v1/task.proto describes them, and the retry policy. */
 
 enum {
 	REEVE_MAX_BATCH = 10000, /* tasks or ids in one call */
@@ -179,19 +159,19 @@ bool reeve_request_id(struct reeve_client *client, uint8_t request_id[REEVE_REQU
 /* Submits `count` tasks, 1 to REEVE_MAX_BATCH, all or none. Returns true after they are stored durably; submitted[i] is
  * the result for tasks[i]. After REEVE_DEADLINE_EXCEEDED they may or may not exist: to be sure, pass a request id that
  * was created (and kept) before, and repeat the call with the same tasks and id. NULL: each call creates an id. */
-bool reeve_submit(struct reeve_client *client, const struct reeve_task_spec *tasks, size_t count,
-    const uint8_t *request_id, struct reeve_submitted *submitted, struct reeve_failure *failure);
+bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks, size_t count,
+    const uint8_t *request_id, Reeve__V1__SubmittedTask *submitted, struct reeve_failure *failure);
 
 /* Checks a task as reeve_submit does before it sends anything; returns true if the task is valid. The limit of details
  * is known only after the first contact. */
-bool reeve_check(struct reeve_client *client, const struct reeve_task_spec *task, struct reeve_failure *failure);
+bool reeve_check(struct reeve_client *client, const Reeve__V1__TaskSpec *task, struct reeve_failure *failure);
 
 /* How reeve_submit_stream submits a long sequence of tasks: in chunks, each one call, several in flight at once. */
 struct reeve_stream {
 	/* Fills in the next task (zeroed); its strings must live until the next call. Returns false if there is none. */
-	bool (*next)(void *arg, struct reeve_task_spec *task);
+	bool (*next)(void *arg, Reeve__V1__TaskSpec *task);
 	/* Called for each chunk that is stored durably, in the tasks' order; `first` counts tasks from 0. May be NULL. */
-	void (*stored)(void *arg, size_t first, const struct reeve_submitted *submitted, size_t count);
+	void (*stored)(void *arg, size_t first, const Reeve__V1__SubmittedTask *submitted, size_t count);
 	/* Called for each chunk that was not stored, or may not have been (see the code), in order. May be NULL. */
 	void (*missed)(void *arg, size_t first, size_t count, const struct reeve_failure *failure);
 	void *arg;
@@ -914,7 +894,7 @@ enum reeve_queue_field {
 
 struct reeve_queue_settings {
 	int32_t retry_limit;            /* retries of tasks that set no maximum of attempts; −1: the default, 4 */
-	struct reeve_retry_policy retry; /* of tasks that set none; all 0: the default */
+	Reeve__V1__RetryPolicy retry; /* of tasks that set none; all 0: the default */
 	int64_t resting_ms;             /* how long a worker's slot takes no task after one of this queue */
 	int64_t waiting_ms;             /* the time from a worker's start until its first task, if that is of this queue */
 	bool autostart;                 /* false: a new batch waits until the queue is started */
@@ -1014,7 +994,7 @@ struct reeve_schedule_spec {
 	int64_t every_ms;                       /* 100 ms to 3650 days; 0: no interval */
 	int64_t start_us;                       /* every_ms counts from this time; 0: from now */
 	bool manual;                            /* runs only by reeve_schedule_run */
-	const struct reeve_task_spec *task;     /* without run_at_us and version; its key can have {name}, {date}, {time} */
+	const Reeve__V1__TaskSpec *task;     /* without run_at_us and version; its key can have {name}, {date}, {time} */
 	enum reeve_queue_action queue_action;   /* instead of a task: START, STOP, PAUSE or RESUME */
 	const char *action_queue;               /* the queue of that action */
 	enum reeve_missed_runs missed;          /* 0: ONE */
@@ -1144,7 +1124,7 @@ struct reeve_stage {
 	const char *next;        /* the next stage, "end": none; NULL or "": the following one in the list */
 	uint32_t max_attempts;   /* 1 to 10,000; 0: 5 */
 	int64_t timeout_ms;      /* of one attempt, up to 30 days; 0: 1 minute */
-	const struct reeve_retry_policy *retry; /* NULL: exponential, from 1 second to 1 hour */
+	const Reeve__V1__RetryPolicy *retry; /* NULL: exponential, from 1 second to 1 hour */
 	const int32_t *priority; /* the task's priority from this stage on; NULL: unchanged */
 };
 
@@ -1177,10 +1157,6 @@ struct reeve_pipelines {
 /* Reads the current definitions of all pipelines. Free with reeve_pipelines_free(). */
 struct reeve_pipelines *reeve_pipeline_list(struct reeve_client *client, struct reeve_failure *failure);
 void reeve_pipelines_free(struct reeve_pipelines *pipelines);
-
-/* Returns a result as a JSON object on one line, with the names of docs/cli.md; pass the result's `wire`. The caller
- * must free() the string. */
-char *reeve_json(const void *wire);
 
 /*
  * Metrics: numbers from applications, by category and name.

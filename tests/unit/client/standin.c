@@ -75,7 +75,7 @@ static void end_task(Reeve__V1__Task *task, int status, const char *text)
 	task->first_started_us = task->started_us = now - 1000;
 	task->finished_us = now;
 	if (task->worker != protobuf_c_empty_string) /* it has ended before */
-		free(task->worker);
+		free((char *)task->worker);
 	task->worker = strdup("standin/1");
 	if (status == (int)REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED) {
 		task->result = copy(text);
@@ -478,7 +478,7 @@ static void serve_workers(void *service, struct rpc_call *call, const ProtobufCM
 	const Reeve__V1__ListWorkersRequest *request = (const void *)message;
 	Reeve__V1__ListWorkersResponse response = REEVE__V1__LIST_WORKERS_RESPONSE__INIT;
 	Reeve__V1__Worker alive = REEVE__V1__WORKER__INIT, gone = REEVE__V1__WORKER__INIT, *list[] = {&alive, &gone};
-	char *queues[] = {"mail", "night"};
+	const char *queues[] = {"mail", "night"};
 
 	(void)service;
 	alive.incarnation = 7;

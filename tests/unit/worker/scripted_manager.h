@@ -148,7 +148,7 @@ static inline void script_admin(void *arg, struct rpc_call *call, const Protobuf
 	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not here");
 }
 
-static inline void script_join(char *out, size_t size, char **list, size_t count)
+static inline void script_join(char *out, size_t size, const char *const *list, size_t count)
 {
 	size_t used = 0;
 

@@ -9,7 +9,7 @@
 static struct backoff backoff;
 static struct reeve_error error;
 
-static const struct reeve_retry_policy *parsed(const char *text)
+static const Reeve__V1__RetryPolicy *parsed(const char *text)
 {
 	cr_assert(backoff_parse(&backoff, text, -1, &error), "%s: %s", text, error.message);
 	return &backoff.policy;
@@ -17,29 +17,29 @@ static const struct reeve_retry_policy *parsed(const char *text)
 
 Test(backoff, reads_every_kind)
 {
-	const struct reeve_retry_policy *p = parsed("fixed:1m30s");
-	cr_assert(eq(int, p->kind, REEVE_RETRY_FIXED));
+	const Reeve__V1__RetryPolicy *p = parsed("fixed:1m30s");
+	cr_assert(eq(int, p->kind, REEVE__V1__RETRY_KIND__RETRY_KIND_FIXED));
 	cr_assert(eq(i64, p->base_ms, 90000));
 	p = parsed("linear:3s");
-	cr_assert(eq(int, p->kind, REEVE_RETRY_LINEAR));
+	cr_assert(eq(int, p->kind, REEVE__V1__RETRY_KIND__RETRY_KIND_LINEAR));
 	cr_assert(eq(i64, p->step_ms, 3000));
 	cr_assert(eq(i64, p->base_ms, 0));
 	p = parsed("linear:3s:5s");
 	cr_assert(eq(i64, p->step_ms, 3000));
 	cr_assert(eq(i64, p->base_ms, 5000));
 	p = parsed("exp:250ms:1h");
-	cr_assert(eq(int, p->kind, REEVE_RETRY_EXPONENTIAL));
+	cr_assert(eq(int, p->kind, REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL));
 	cr_assert(eq(i64, p->base_ms, 250));
 	cr_assert(eq(i64, p->max_ms, 3600000));
 	cr_assert(eq(i64, parsed("exp:2s")->max_ms, 0));
 	p = parsed("poly:10s:1.5");
-	cr_assert(eq(int, p->kind, REEVE_RETRY_POLYNOMIAL));
+	cr_assert(eq(int, p->kind, REEVE__V1__RETRY_KIND__RETRY_KIND_POLYNOMIAL));
 	cr_assert(eq(i64, p->base_ms, 10000));
 	cr_assert(p->exponent == 1.5);
 	cr_assert(parsed("poly:10s")->exponent == 0);
 	p = parsed("list:1m,5m,30m,2h");
-	cr_assert(eq(int, p->kind, REEVE_RETRY_LIST));
-	cr_assert(eq(sz, p->n_delays, 4));
+	cr_assert(eq(int, p->kind, REEVE__V1__RETRY_KIND__RETRY_KIND_LIST));
+	cr_assert(eq(sz, p->n_delays_ms, 4));
 	cr_assert(eq(i64, p->delays_ms[0], 60000));
 	cr_assert(eq(i64, p->delays_ms[3], 7200000));
 }
@@ -98,7 +98,7 @@ Test(backoff, a_list_is_bounded)
 	char text[1024] = "list:1s";
 	for (int i = 1; i < BACKOFF_DELAYS_MAX; i++)
 		strcat(text, ",1s");
-	cr_assert(eq(sz, parsed(text)->n_delays, BACKOFF_DELAYS_MAX));
+	cr_assert(eq(sz, parsed(text)->n_delays_ms, BACKOFF_DELAYS_MAX));
 	strcat(text, ",1s");
 	cr_assert(not(backoff_parse(&backoff, text, -1, &error)));
 	cr_assert(strstr(error.message, "at most 100 delays") != NULL);

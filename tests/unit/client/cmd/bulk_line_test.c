@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct reeve_task_spec no_defaults;
+static const Reeve__V1__TaskSpec no_defaults;
 
 static struct bulk_task task;
 static struct reeve_error error;
 
-static bool read_line(const char *line, const struct reeve_task_spec *defaults)
+static bool read_line(const char *line, const Reeve__V1__TaskSpec *defaults)
 {
 	return bulk_task_read(&task, line, strlen(line), defaults, &error);
 }
@@ -36,8 +36,8 @@ Test(bulk_line, reads_every_field)
 	cr_assert(eq(i64, task.spec.delay_ms, 90000));
 	cr_assert(eq(i64, task.spec.key_ttl_ms, 3600000));
 	cr_assert(eq(i64, task.spec.timeout_ms, 2000));
-	cr_assert(eq(i64, task.spec.retry_base_ms, 250));
-	cr_assert(eq(i64, task.spec.retry_max_ms, 300000));
+	cr_assert(eq(i64, task.spec.retry->base_ms, 250));
+	cr_assert(eq(i64, task.spec.retry->max_ms, 300000));
 	cr_assert(eq(u32, task.spec.max_attempts, 7));
 	bulk_task_free(&task);
 
@@ -48,8 +48,8 @@ Test(bulk_line, reads_every_field)
 	cr_assert(eq(i64, task.spec.run_at_us, INT64_C(1768377600000000)));
 	cr_assert(eq(i64, task.spec.key_ttl_ms, 5));
 	cr_assert(eq(i64, task.spec.timeout_ms, 6));
-	cr_assert(eq(i64, task.spec.retry_base_ms, 7));
-	cr_assert(eq(i64, task.spec.retry_max_ms, 8));
+	cr_assert(eq(i64, task.spec.retry->base_ms, 7));
+	cr_assert(eq(i64, task.spec.retry->max_ms, 8));
 	bulk_task_free(&task);
 }
 
@@ -75,8 +75,8 @@ Test(bulk_line, details_may_be_any_json)
 
 Test(bulk_line, leaves_to_the_defaults_what_it_does_not_say)
 {
-	const struct reeve_task_spec delayed = {.type = "d", .queue = "night", .priority = 5, .delay_ms = 60000};
-	const struct reeve_task_spec timed = {.type = "d", .run_at_us = 77};
+	const Reeve__V1__TaskSpec delayed = {.type = "d", .queue = "night", .priority = 5, .delay_ms = 60000};
+	const Reeve__V1__TaskSpec timed = {.type = "d", .run_at_us = 77};
 
 	cr_assert(read_line("{\"priority\":null}", &delayed));
 	cr_assert(eq(str, (char *)task.spec.type, "d"));
@@ -135,22 +135,22 @@ Test(bulk_line, says_what_is_wrong)
 }
 
 /* Returns the policy as "KIND base max step exponent jitter: delays". */
-static char *shown(const struct reeve_task_spec *spec)
+static char *shown(const Reeve__V1__TaskSpec *spec)
 {
 	static char text[256];
-	const struct reeve_retry_policy *p = spec->retry;
+	const Reeve__V1__RetryPolicy *p = spec->retry;
 	int n;
 
 	if (!p)
 		return "none";
 	n = snprintf(text, sizeof text, "%d %d %d %d %g %d:", (int)p->kind, (int)p->base_ms, (int)p->max_ms,
 	    (int)p->step_ms, p->exponent, (int)p->jitter_percent);
-	for (size_t i = 0; i < p->n_delays; i++)
+	for (size_t i = 0; i < p->n_delays_ms; i++)
 		n += snprintf(text + n, sizeof text - (size_t)n, " %d", (int)p->delays_ms[i]);
 	return text;
 }
 
-static char *growth_of(const char *line, const struct reeve_task_spec *defaults)
+static char *growth_of(const char *line, const Reeve__V1__TaskSpec *defaults)
 {
 	bulk_task_free(&task);
 	return read_line(line, defaults) ? shown(&task.spec) : error.message;
@@ -160,16 +160,17 @@ static char *growth_of(const char *line, const struct reeve_task_spec *defaults)
 
 Test(bulk_line, a_backoff_and_its_jitter)
 {
-	static const int64_t delays[] = {3000};
-	const struct reeve_retry_policy list = {
-	    .kind = REEVE_RETRY_LIST, .delays_ms = delays, .n_delays = 1, .jitter_percent = 5};
-	const struct reeve_retry_policy doubled = {.base_ms = 1, .max_ms = 2, .jitter_percent = 7};
-	const struct reeve_task_spec plain = {.retry_base_ms = 3, .retry_max_ms = 4};
-	const struct reeve_task_spec listed = {.retry = &list};
-	const struct reeve_task_spec capped = {.retry = &doubled};
+	static int64_t delays[] = {3000};
+	Reeve__V1__RetryPolicy list = {
+	    .kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST, .delays_ms = delays, .n_delays_ms = 1, .jitter_percent = 5};
+	Reeve__V1__RetryPolicy doubled = {.base_ms = 1, .max_ms = 2, .jitter_percent = 7};
+	Reeve__V1__RetryPolicy limited = {.base_ms = 3, .max_ms = 4};
+	const Reeve__V1__TaskSpec plain = {.retry = &limited};
+	const Reeve__V1__TaskSpec listed = {.retry = &list};
+	const Reeve__V1__TaskSpec capped = {.retry = &doubled};
 	const struct {
 		const char *line;
-		const struct reeve_task_spec *defaults;
+		const Reeve__V1__TaskSpec *defaults;
 		const char *shown;
 	} cases[] = {
 	    {RETRY(""), &no_defaults, "none"},
@@ -188,7 +189,7 @@ Test(bulk_line, a_backoff_and_its_jitter)
 	    {RETRY("\"max_ms\":9"), &capped, "0 1 9 0 0 7:"},
 	    {RETRY("\"base_ms\":9"), &capped, "0 9 2 0 0 7:"},
 	    {RETRY("\"backoff\":\"fixed:5s\""), &listed, "2 5000 0 0 0 5:"},
-	    {RETRY("\"backoff\":\"fixed:5s\""), &capped, "2 5000 0 0 0 7:"},
+	    {RETRY("\"backoff\":\"fixed:5s\""), &capped, "2 5000 2 0 0 7:"},
 	    {RETRY("\"jitter\":101"), &no_defaults, "retry.jitter is out of range"},
 	    {RETRY("\"jitter\":-1"), &no_defaults, "retry.jitter is negative"},
 	    {RETRY("\"backoff\":5"), &no_defaults, "retry.backoff must be a text"},

@@ -36,8 +36,8 @@ static void finish(void)
 /* Submits tasks with ids 1 to `count`, whose content does not matter. */
 static void make_tasks(size_t count)
 {
-	struct reeve_task_spec *specs = calloc(count, sizeof *specs);
-	struct reeve_submitted *submitted = calloc(count, sizeof *submitted);
+	Reeve__V1__TaskSpec *specs = calloc(count, sizeof *specs);
+	Reeve__V1__SubmittedTask *submitted = calloc(count, sizeof *submitted);
 
 	for (size_t i = 0; i < count; i++)
 		specs[i].type = "t";
@@ -52,16 +52,15 @@ static void make_tasks(size_t count)
 
 Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 {
-	struct reeve_task_spec spec = {.queue = "mail",
+	Reeve__V1__TaskSpec spec = {.queue = "mail",
 	    .type = "send",
-	    .details = "{\"to\":1}xxx",
-	    .details_length = 8,
+	    .details = "{\"to\":1}",
 	    .priority = -7,
 	    .key = "k",
 	    .max_attempts = 9,
 	    .timeout_ms = 1234,
 	    .source = "me"};
-	struct reeve_submitted task;
+	Reeve__V1__SubmittedTask task;
 
 	cr_assert(reeve_submit(client, &spec, 1, NULL, &task, &failure), "%s", failure.message);
 	cr_assert(eq(i64, task.id, 1));
@@ -92,20 +91,21 @@ Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 }
 
 /* A spec that is valid except for these fields. */
-#define WITH(...) ((struct reeve_task_spec){.type = "t", __VA_ARGS__})
+#define POLICY(...) &(Reeve__V1__RetryPolicy){__VA_ARGS__}
+#define WITH(...) ((Reeve__V1__TaskSpec){.type = "t", __VA_ARGS__})
 
 Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 {
 	char long_name[300], long_details[STANDIN_MAX_DETAILS + 2];
-	struct reeve_submitted submitted[2];
+	Reeve__V1__SubmittedTask submitted[2];
 	struct standin_submit submits[STANDIN_SUBMITS];
 
 	memset(long_name, 'n', sizeof long_name - 1);
 	long_name[sizeof long_name - 1] = '\0';
 	memset(long_details, 'd', sizeof long_details - 1);
 	long_details[sizeof long_details - 1] = '\0';
-	const struct {
-		struct reeve_task_spec spec;
+	struct {
+		Reeve__V1__TaskSpec spec;
 		const char *message;
 	} cases[] = {
 	    {{.type = NULL}, "type is empty"},
@@ -115,7 +115,6 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	    {WITH(.queue = "q\x7f"), "queue holds a control character"},
 	    {WITH(.key = "\xff"), "key is not UTF-8"},
 	    {WITH(.source = "\xc2\x85"), "source holds a control character"},
-	    {WITH(.details = "a\0b", .details_length = 3), "details holds a NUL byte"},
 	    {WITH(.details = "caf\xe9"), "details is not UTF-8"},
 	    {WITH(.details = long_details), "details is longer than 2000 bytes, the manager's limit"},
 	    {WITH(.priority = 1000001), "priority is 1000001, not from -1000000 to 1000000"},
@@ -123,19 +122,19 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	    {WITH(.key_ttl_ms = -1), "key_ttl is negative (-1ms)"},
 	    {WITH(.timeout_ms = -1), "timeout is negative (-1ms)"},
 	    {WITH(.timeout_ms = INT64_C(31) * 86400000), "timeout is longer than 30 days"},
-	    {WITH(.retry_base_ms = -1), "retry.base is negative (-1ms)"},
-	    {WITH(.retry_max_ms = -1), "retry.max is negative (-1ms)"},
-	    {WITH(.retry_max_ms = INT64_C(366) * 86400000), "retry.max is longer than 365 days (366d)"},
-	    {WITH(.retry = &(struct reeve_retry_policy){.kind = 9}), "retry.kind is 9, which means nothing"},
-	    {WITH(.retry = &(struct reeve_retry_policy){.jitter_percent = 101}),
+	    {WITH(.retry = POLICY(.base_ms = -1)), "retry.base is negative (-1ms)"},
+	    {WITH(.retry = POLICY(.max_ms = -1)), "retry.max is negative (-1ms)"},
+	    {WITH(.retry = POLICY(.max_ms = INT64_C(366) * 86400000)), "retry.max is longer than 365 days (366d)"},
+	    {WITH(.retry = POLICY(.kind = 9)), "retry.kind is 9, which means nothing"},
+	    {WITH(.retry = POLICY(.jitter_percent = 101)),
 	        "retry.jitter is 101 percent, not from 0 to 100"},
-	    {WITH(.retry = &(struct reeve_retry_policy){.exponent = 11}), "retry.exponent is 11; it must be above 0, at most 10"},
-	    {WITH(.retry = &(struct reeve_retry_policy){.n_delays = 101}), "retry.delays has 101 elements, more than 100"},
-	    {WITH(.retry = &(struct reeve_retry_policy){.kind = REEVE_RETRY_LIST}), "retry.delays is empty"},
-	    {WITH(.retry =
-	              &(struct reeve_retry_policy){.kind = REEVE_RETRY_LIST, .n_delays = 2, .delays_ms = (int64_t[]){0, -1}}),
+	    {WITH(.retry = POLICY(.exponent = 11)), "retry.exponent is 11; it must be above 0, at most 10"},
+	    {WITH(.retry = POLICY(.n_delays_ms = 101)), "retry.delays has 101 elements, more than 100"},
+	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST)), "retry.delays is empty"},
+	    {WITH(.retry = POLICY(
+	              .kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST, .n_delays_ms = 2, .delays_ms = (int64_t[]){0, -1})),
 	        "retry.delays[1] is negative (-1ms)"},
-	    {WITH(.retry = &(struct reeve_retry_policy){.step_ms = -1}), "retry.step is negative (-1ms)"},
+	    {WITH(.retry = POLICY(.step_ms = -1)), "retry.step is negative (-1ms)"},
 	    {WITH(.version = -1, .key = "k"), "version is negative (-1)"},
 	    {WITH(.version = 1), "version needs a key"},
 	    {WITH(.max_attempts = 10001), "max_attempts is 10001, not from 1 to 10000"},
@@ -144,7 +143,7 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct reeve_task_spec both[] = {WITH(0), cases[i].spec};
+		Reeve__V1__TaskSpec both[] = {WITH(0), cases[i].spec};
 		char expected[256];
 
 		cr_assert(
@@ -165,7 +164,7 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 
 Test(client, finds_the_managers_by_the_environment)
 {
-	struct reeve_submitted submitted;
+	Reeve__V1__SubmittedTask submitted;
 
 	standin = standin_start();
 	setenv("REEVE_MANAGER", standin_url(standin), 1);
@@ -178,7 +177,7 @@ Test(client, finds_the_managers_by_the_environment)
 Test(client, says_that_nobody_is_there)
 {
 	struct reeve_client_options options = {.managers = "tcp://127.0.0.1:1", .connect_timeout_ms = 200};
-	struct reeve_submitted submitted;
+	Reeve__V1__SubmittedTask submitted;
 	int64_t begun = clock_monotonic_ms();
 
 	client = reeve_client_create(&options, &failure);
@@ -258,7 +257,7 @@ Test(client, tells_why_nobody_is_there)
 Test(client, a_full_manager_is_asked_again_with_the_same_id, .init = begin, .fini = finish)
 {
 	struct standin_submit submits[STANDIN_SUBMITS];
-	struct reeve_submitted submitted;
+	Reeve__V1__SubmittedTask submitted;
 	uint8_t id[REEVE_REQUEST_ID];
 
 	standin_fail_submits(standin, 0, 3, STATUS(RESOURCE_EXHAUSTED));
@@ -285,7 +284,7 @@ Test(client, a_call_that_runs_out_of_time_names_the_refusal, .init = begin, .fin
 {
 	const struct reeve_client_options options = {.managers = standin_url(standin), .call_timeout_ms = 1000};
 	struct reeve_client *brief = reeve_client_create(&options, &failure);
-	struct reeve_submitted submitted;
+	Reeve__V1__SubmittedTask submitted;
 
 	cr_assert(ne(ptr, brief, NULL), "%s", failure.message);
 	standin_fail_submits(standin, 0, 1000, STATUS(RESOURCE_EXHAUSTED));
@@ -305,7 +304,7 @@ Test(client, a_call_that_runs_out_of_time_names_the_refusal, .init = begin, .fin
 static void *submit_many(void *arg)
 {
 	atomic_int *n_failed = arg;
-	struct reeve_submitted submitted;
+	Reeve__V1__SubmittedTask submitted;
 
 	for (int i = 0; i < 100; i++)
 		*n_failed += !reeve_submit(client, &WITH(0), 1, NULL, &submitted, NULL);

@@ -36,7 +36,7 @@ struct numbers {
 	enum reeve_code missed_code;
 };
 
-static bool give(void *arg, struct reeve_task_spec *spec)
+static bool give(void *arg, Reeve__V1__TaskSpec *spec)
 {
 	struct numbers *numbers = arg;
 
@@ -51,7 +51,7 @@ static bool give(void *arg, struct reeve_task_spec *spec)
 	return true;
 }
 
-static void stored(void *arg, size_t first, const struct reeve_submitted *submitted, size_t count)
+static void stored(void *arg, size_t first, const Reeve__V1__SubmittedTask *submitted, size_t count)
 {
 	struct numbers *numbers = arg;
 

@@ -28,7 +28,7 @@ static void finish(void)
 	standin_stop(standin);
 }
 
-static bool give(void *arg, struct reeve_task_spec *spec)
+static bool give(void *arg, Reeve__V1__TaskSpec *spec)
 {
 	int *left = arg;
 
@@ -164,7 +164,7 @@ Test(wait, can_be_interrupted, .init = begin, .fini = finish)
 {
 	const int64_t ids[] = {1};
 	struct reeve_wait wait = {.timeout_ms = -1};
-	struct reeve_submitted submitted;
+	Reeve__V1__SubmittedTask submitted;
 	pthread_t thread;
 
 	make_tasks(1);
@@ -173,6 +173,6 @@ Test(wait, can_be_interrupted, .init = begin, .fini = finish)
 	pthread_join(thread, NULL);
 	cr_assert(eq(int, failure.code, REEVE_CANCELLED));
 	cr_assert(eq(str, failure.message, "interrupted"));
-	cr_assert(not(reeve_submit(client, &(struct reeve_task_spec){.type = "t"}, 1, NULL, &submitted, &failure)));
+	cr_assert(not(reeve_submit(client, &(Reeve__V1__TaskSpec){.type = "t"}, 1, NULL, &submitted, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_CANCELLED));
 }

@@ -93,6 +93,7 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 	const Reeve__V1__GetRequest *get = (const void *)request;
 	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
 	Reeve__V1__Task task = REEVE__V1__TASK__INIT;
+	char *details = NULL;
 	reeve_status answers;
 	size_t bytes;
 
@@ -121,13 +122,12 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 	response.task = &task;
 	task.id = get->id;
 	if (bytes) {
-		task.details = malloc(bytes + 1);
-		memset(task.details, 'x', bytes);
-		task.details[bytes] = 0;
+		task.details = details = malloc(bytes + 1);
+		memset(details, 'x', bytes);
+		details[bytes] = 0;
 	}
 	rpc_call_reply(call, &response.base);
-	if (bytes)
-		free(task.details);
+	free(details);
 }
 
 static inline void fake_submit(void *arg, struct rpc_call *call, const ProtobufCMessage *request)

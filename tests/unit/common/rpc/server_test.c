@@ -1335,6 +1335,7 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 	struct rpc_client *client = fake_client(manager->url);
 	uint64_t length = htobe64(4 << 20);
 	uint8_t *bytes = calloc(1, EACH);
+	char *details = malloc(SHORT + 1);
 	Reeve__V1__TaskSpec task = REEVE__V1__TASK_SPEC__INIT, *pointer = &task;
 	Reeve__V1__SubmitRequest request = REEVE__V1__SUBMIT_REQUEST__INIT;
 	struct reeve_error error = {0};
@@ -1342,9 +1343,9 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 	size_t sent[CONNECTIONS] = {0}, incoming = 0;
 	int64_t begun_ms, until_ms;
 
-	task.details = malloc(SHORT + 1);
-	memset(task.details, 'x', SHORT);
-	task.details[SHORT] = 0;
+	memset(details, 'x', SHORT);
+	details[SHORT] = 0;
+	task.details = details;
 	request.tasks = &pointer;
 	request.n_tasks = 1;
 	cr_assert(rpc_client_alive(client, 5000));
@@ -1381,7 +1382,7 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 	for (int i = 0; i < CONNECTIONS; i++)
 		close(fds[i]);
 	rpc_client_destroy(client);
-	free(task.details);
+	free(details);
 	free(bytes);
 	fake_manager_free(manager);
 }

@@ -318,7 +318,7 @@ Test(wire, what_passes_can_be_unpacked)
 	Reeve__V1__Result *all[2] = {&results[0], &results[1]};
 	Reeve__V1__FetchRequest fetch = REEVE__V1__FETCH_REQUEST__INIT;
 	int64_t ids[] = {1, 300, -1};
-	char *queues[] = {(char *)"a", (char *)"\xc3\xa4"};
+	const char *queues[] = {"a", "\xc3\xa4"};
 	const ProtobufCMessageDescriptor *descriptor = &reeve__v1__report_request__descriptor;
 	uint8_t *bytes, *copy;
 	size_t length;

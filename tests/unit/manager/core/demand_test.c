@@ -19,7 +19,7 @@ static void begin(void)
 
 static struct profile *take(int queue_count, const char *const *queues, int type_count, const char *const *types)
 {
-	return demand_take(demand, (char *const *)queues, queue_count, (char *const *)types, type_count);
+	return demand_take(demand, queues, queue_count, types, type_count);
 }
 
 static int accepting(int route)
@@ -159,7 +159,7 @@ Test(demand, idle_fetches_cost_nothing)
 {
 	enum { FETCHES = 2000, ROUTES = 30 };
 	static struct fake_fetch fetches[FETCHES];
-	char *const mine[] = {(char *)"mine"};
+	const char *const mine[] = {"mine"};
 	char names[ROUTES][16];
 
 	for (int i = 0; i < ROUTES; i++) {
@@ -203,7 +203,7 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 	static struct fake_fetch fetches[FETCHES];
 	static struct store_stream streams[ROUTES];
 	static char names[ROUTES][16];
-	char *mine[NAMES];
+	const char *mine[NAMES];
 
 	for (int i = 0; i < ROUTES; i++) {
 		snprintf(names[i], sizeof names[i], "type%d", i);
@@ -247,7 +247,7 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 /* Fetches of different profiles are served in order of arrival. */
 Test(demand, the_first_that_came_is_first_whatever_else_it_accepts)
 {
-	char *const types[] = {(char *)"t", (char *)"a", (char *)"b"};
+	const char *const types[] = {"t", "a", "b"};
 	struct fake_fetch fetches[6];
 	int route = fake_route("q", "t");
 
@@ -271,7 +271,7 @@ Test(demand, the_first_that_came_is_first_whatever_else_it_accepts)
 /* Tasks are divided among the Fetches that accept them, however many others wait. */
 Test(demand, a_share_is_among_those_who_accept_the_task)
 {
-	char *const mine[] = {(char *)"mine"}, *const other[] = {(char *)"other"};
+	const char *const mine[] = {"mine"}, *const other[] = {"other"};
 	static struct fake_fetch others[50];
 	struct fake_fetch two[2];
 	int route = fake_route("q", "mine");

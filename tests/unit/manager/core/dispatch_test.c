@@ -199,7 +199,7 @@ Test(dispatch, a_claim_is_bounded_in_bytes)
 Test(dispatch, queues_types_and_ids_are_chosen)
 {
 	struct fake_fetch fetch;
-	char *mail[] = {(char *)"mail"}, *u[] = {(char *)"u"};
+	const char *mail[] = {"mail"}, *u[] = {"u"};
 
 	int other_type, other_queue;
 	begin(0);
@@ -270,7 +270,7 @@ Test(dispatch, what_cannot_be_read_just_now_keeps_nobody_waiting)
 Test(dispatch, what_nobody_here_can_take_keeps_nobody_waiting)
 {
 	struct fake_fetch fetch;
-	char *t[] = {(char *)"t"};
+	const char *t[] = {"t"};
 
 	begin(20);
 	int other = fake_route("q", "u");

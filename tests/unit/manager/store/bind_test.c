@@ -173,12 +173,12 @@ Test(bind, rows_are_messages_of_the_list_and_the_last_one_tells_of_more)
 	set_text(SQL_ERRORS, ".next_page", "here");
 	bind_rows(SQL_ERRORS, rows, &response->base);
 	cr_assert(eq(sz, response->n_groups, 1));
-	cr_assert(eq(str, response->groups[0]->error, "no route"));
-	cr_assert(eq(str, response->groups[0]->error_code, ""), "null");
+	cr_assert(eq(str, (char *)response->groups[0]->error, "no route"));
+	cr_assert(eq(str, (char *)response->groups[0]->error_code, ""), "null");
 	cr_assert(eq(i64, response->groups[0]->attempts, 3));
 	cr_assert(eq(i64, response->groups[0]->first_us, 1700000000000000));
 	cr_assert(eq(i64, response->groups[0]->last_us, 0), "an infinite time");
-	cr_assert(eq(str, response->next_page, "here"));
+	cr_assert(eq(str, (char *)response->next_page, "here"));
 	protobuf_c_message_free_unpacked(&response->base, NULL);
 	PQclear(rows);
 }
@@ -225,9 +225,9 @@ Test(bind, a_statement_without_a_list_fills_the_response)
 	set_int8(SQL_QUEUE_STATUS, "batch.id", 12);
 	set_text(SQL_QUEUE_STATUS, "batch.name", "nightly");
 	bind_rows(SQL_QUEUE_STATUS, rows, &response->base);
-	cr_assert(eq(str, response->state, "running"));
+	cr_assert(eq(str, (char *)response->state, "running"));
 	cr_assert(eq(i64, response->batch->id, 12));
-	cr_assert(eq(str, response->batch->name, "nightly"));
+	cr_assert(eq(str, (char *)response->batch->name, "nightly"));
 	protobuf_c_message_free_unpacked(&response->base, NULL);
 	PQclear(rows);
 }
@@ -255,7 +255,7 @@ Test(bind, arrays_of_text_are_lists)
 	set(SQL_WORKER_LIST, "queues", TEXTS, two, sizeof two);
 	bind_rows(SQL_WORKER_LIST, rows, &response->base);
 	cr_assert(eq(sz, response->workers[0]->n_queues, 2));
-	cr_assert(eq(str, response->workers[0]->queues[1], "bc"));
+	cr_assert(eq(str, (char *)response->workers[0]->queues[1], "bc"));
 	cr_assert(eq(sz, response->workers[0]->n_types, 0));
 	protobuf_c_message_free_unpacked(&response->base, NULL);
 	PQclear(rows);
