@@ -125,7 +125,7 @@ static void write_cell(const char *text, FILE *out)
 
 void options_markdown(const struct option_table *table, FILE *out)
 {
-	fprintf(out, "| option | default | environment | in file | meaning |\n|---|---|---|---|---|\n");
+	fprintf(out, "| option | default | meaning |\n|---|---|---|\n");
 	for (const struct option_spec *spec = table->specs; spec->name; spec++) {
 		bool valued = spec->type != OPTION_FLAG;
 		const char *default_value = valued ? spec->default_value : NULL;
@@ -138,9 +138,9 @@ void options_markdown(const struct option_table *table, FILE *out)
 			write_cell(spec->argument ? spec->argument : "VALUE", out);
 		}
 		fprintf(out, "` | %s%s%s | ", default_value ? "`" : "", default_value ? default_value : "", default_value ? "`" : "");
-		fprintf(out, "%s%s%s | %s | ", spec->environment ? "`" : "", spec->environment ? spec->environment : "",
-		    spec->environment ? "`" : "", spec->in_file ? "yes" : "");
 		write_cell(spec->help, out);
-		fprintf(out, " |\n");
+		if (spec->environment)
+			fprintf(out, " (`%s`)", spec->environment);
+		fprintf(out, "%s |\n", spec->in_file ? "" : "; not in the file");
 	}
 }

@@ -108,11 +108,8 @@ static void waiting_print(FILE *out)
 	fputs(
 	    "\n"
 	    "## Why a task waits\n\n"
-	    "`reeve show` and `reeve list` show why a queued or failed task waits; `reeve wait` and `reeve submit --wait` "
-	    "print it after\n"
-	    "a few seconds. `reeve batch list` and `report` show it for a batch's first waiting task. The manager "
-	    "determines the reason\n"
-	    "when the task is read, from the database. If several reasons apply, it is the first in this table.\n\n"
+	    "`reeve show`, `list`, `wait`, `submit --wait` and, of a batch's first waiting task, `batch list` and `report` show\n"
+	    "the reason at that moment. If several apply, it is the first in this table.\n\n"
 	    "| `waiting.reason` | meaning | the task continues when |\n"
 	    "|---|---|---|\n"
 	    "| `queue_stopped` | Its queue is stopped or stopping. | the stop ends it dead (`queue_stopped`), or the "
@@ -138,19 +135,18 @@ void states_print(FILE *out)
 {
 	fputs(
 	    "# States\n\n"
-	    "`reeve-manager --print-states` prints this page from `manager/core/states.c`; a test compares the table with "
-	    "the SQL.\n\n"
+	    "The statuses of a task, and why a task waits. `reeve-manager --print-states` prints this page; a test compares the\n"
+	    "table with the SQL.\n\n"
 	    "A queued or failed task waits for a worker if it is due, else for its time (`run_at`). Completed, dead and "
 	    "cancelled\n"
 	    "tasks are in the history. Every change sets `last_updated` to a later value, unless the table says that the "
 	    "token stays.\n"
 	    "`last_updated` is the task's version and the token of its running attempt.\n\n"
-	    "| from | event | to | audit event | statement in `sql/statements/` | meaning |\n"
-	    "|---|---|---|---|---|---|\n",
+	    "| from | event | to | audit event | meaning |\n"
+	    "|---|---|---|---|---|\n",
 	    out);
 	for (const struct transition *t = transitions; t->event; t++)
-		fprintf(out, "| %s | %s | %s | `%s` | `%s` | %s |\n", state_name(t->from), t->event, state_name(t->to), t->audit,
-		    t->statement, t->help);
+		fprintf(out, "| %s | %s | %s | `%s` | %s |\n", state_name(t->from), t->event, state_name(t->to), t->audit, t->help);
 	fputs(
 	    "\n"
 	    "These audit events change no state:\n\n"

@@ -531,14 +531,13 @@ story_urls_and_secrets_are_checked_where_they_are_given() {
 	expect_eq 0 "$(sql 'select count(*) from batches')"
 }
 
-# The example of docs/callbacks.md, unchanged.
+# The example of docs/callbacks.md.
 story_the_receiver_of_the_documents_works() {
-	sed -n '/^<!-- receiver.py -->$/,/^```$/{/^<!--/d;/^```/d;p}' "$TOP/docs/callbacks.md" >"$DIR/receiver.py"
 	start_postgres
 	start_manager
 	start_worker
 	PORT[doc]=$(free_port)
-	start doc python3 "$DIR/receiver.py" "${PORT[doc]}" "$SECRET"
+	start doc "$TOP/examples/callbacks/receiver.py" "${PORT[doc]}" "$SECRET"
 	wait_until 20 "(exec 3<>/dev/tcp/127.0.0.1/${PORT[doc]}) 2>/dev/null"
 	echo "$SECRET" >"$DIR/secret"
 	id=$(reeve batch open nightly --callback "http://127.0.0.1:${PORT[doc]}/" --callback-secret-file "$DIR/secret")

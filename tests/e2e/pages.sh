@@ -22,7 +22,7 @@ story_the_tests_that_the_pages_name_are_there() {
 
 story_every_promise_names_its_tests() {
 	local promises shown
-	promises=$(sed -n '/^## What is promised/,/^## What is not promised/p' "$TOP/docs/reliability.md")
+	promises=$(sed -n '/^## Guarantees/,/^## Limits of the guarantees/p' "$TOP/docs/reliability.md")
 	shown=$(grep -c '^\*Shown by\* `' <<<"$promises")
 	expect_eq "$(grep -cE '^\*\*[A-Z]' <<<"$promises")" "$shown" 'paragraphs that name a test'
 }
