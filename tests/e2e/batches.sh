@@ -501,7 +501,7 @@ story_the_worked_example() {
 	start_worker dev-1 --concurrency 4
 	cd "$DIR"
 	for i in 'exit 0' 'exit 0' 'echo no such customer >&2; exit 65'; do echo "{\"type\":\"report\",\"details\":\"$i\"}"; done >reports.jsonl
-	awk '/^## A batch by commands/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5); next } on && /^$/ { print }' \
+	awk '/^## Run a batch/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5); next } on && /^$/ { print }' \
 		"$TOP/docs/batches.md" | cat -s | awk '/^\$/ { began = 1 } began' >example
 	expect_eq 6 "$(grep -c '^\$ ' example)" 'documented commands'
 	while read -r line; do

@@ -533,7 +533,7 @@ shape() {
 story_the_worked_example() {
 	local line want section
 	PATH=$REEVE_BIN:$PATH
-	for section in 'An example' 'When it comes'; do
+	for section in 'An example' 'Set the time'; do
 		awk -v section="## $section" '$0 == section { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5); next } on && /^$/ { print }' \
 			"$TOP/docs/schedules.md" | cat -s | awk '/^\$/ { began = 1 } began && /^reeve/ { exit } began' >"$DIR/example"
 		expect [ "$(grep -c '^\$ ' "$DIR/example")" -ge 2 ]
