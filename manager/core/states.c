@@ -2,6 +2,8 @@
 #include "manager/core/states.h"
 
 #include <assert.h>
+#include <stdbool.h>
+#include <string.h>
 
 static const char *const names[STATE_COUNT] = {"–", "queued", "executing", "failed", "completed", "dead", "cancelled"};
 
@@ -9,8 +11,7 @@ const struct transition transitions[] = {
     {STATE_NONE, "submit", STATE_QUEUED, "submitted", "submit",
         "A submit was committed. The task waits for a worker or for its time."},
     {STATE_QUEUED, "claim", STATE_EXECUTING, "claimed", "claim", "A worker claimed the task. A new attempt begins."},
-    {STATE_FAILED, "claim", STATE_EXECUTING, "claimed", "claim",
-        "A worker claimed the task for a retry. A new attempt begins."},
+    {STATE_FAILED, "claim", STATE_EXECUTING, "claimed", "claim", "A worker claimed the task. A new attempt begins."},
     {STATE_EXECUTING, "complete", STATE_COMPLETED, "completed", "complete",
         "The handler succeeded. The task has its result. It wins over a cancel that came too late."},
     {STATE_EXECUTING, "fail", STATE_FAILED, "failed", "end_attempts", "The handler failed. A retry follows."},
@@ -58,21 +59,19 @@ const struct transition transitions[] = {
         "The task entered more stages than its pipeline allows (`too_many_steps`), or its handler named a stage "
         "that does not exist (`unknown_stage`)."},
     {STATE_QUEUED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting", "A cancel ended the waiting task."},
-    {STATE_FAILED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting",
-        "A cancel ended the task while it waited for its retry."},
+    {STATE_FAILED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting", "A cancel ended the waiting task."},
     {STATE_EXECUTING, "cancel", STATE_EXECUTING, "cancel_requested", "cancel_mark",
         "The worker gets a command to stop. The outcome of the attempt decides."},
     {STATE_QUEUED, "discard", STATE_DEAD, "dead", "cancel_waiting", "A discard ended the waiting task."},
-    {STATE_FAILED, "discard", STATE_DEAD, "dead", "cancel_waiting",
-        "A discard ended the task while it waited for its retry."},
+    {STATE_FAILED, "discard", STATE_DEAD, "dead", "cancel_waiting", "A discard ended the waiting task."},
     {STATE_EXECUTING, "discard", STATE_EXECUTING, "discard_requested", "cancel_mark",
         "The worker gets a command to stop. Unless the attempt succeeds, the task ends dead."},
     {STATE_EXECUTING, "restart", STATE_EXECUTING, "restart_requested", "restart_mark",
         "The worker gets a command to stop. Unless the attempt succeeds, the task starts again."},
     {STATE_QUEUED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
-        "A newer version of the key's task was submitted. The task is as that describes it."},
+        "The task is as the newer version describes it. Attempts, retry delay and error are cleared."},
     {STATE_FAILED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
-        "The same. Attempts, retry delay and error are cleared."},
+        "The task is as the newer version describes it. Attempts, retry delay and error are cleared."},
     {STATE_EXECUTING, "newer version", STATE_EXECUTING, "newer_version", "submit_newer",
         "The task keeps it and runs again after this attempt. The token stays. An earlier request to cancel is "
         "withdrawn."},
@@ -101,6 +100,18 @@ const char *state_name(enum task_state state)
 {
 	assert(state < STATE_COUNT);
 	return names[state];
+}
+
+static bool stays(const struct transition *t)
+{
+	return t->from == t->to;
+}
+
+/* Returns true if the page shows two transitions in one row. */
+static bool same_row(const struct transition *a, const struct transition *b)
+{
+	return b->event && (a->to == b->to || (stays(a) && stays(b))) && strcmp(a->event, b->event) == 0 &&
+	    strcmp(a->audit, b->audit) == 0 && strcmp(a->help, b->help) == 0;
 }
 
 static void waiting_print(FILE *out)
@@ -145,8 +156,12 @@ void states_print(FILE *out)
 	    "| from | event | to | audit event | meaning |\n"
 	    "|---|---|---|---|---|\n",
 	    out);
-	for (const struct transition *t = transitions; t->event; t++)
-		fprintf(out, "| %s | %s | %s | `%s` | %s |\n", state_name(t->from), t->event, state_name(t->to), t->audit, t->help);
+	for (const struct transition *t = transitions; t->event; t++) {
+		fprintf(out, "| %s", state_name(t->from));
+		for (; same_row(t, t + 1); t++)
+			fprintf(out, ", %s", state_name(t[1].from));
+		fprintf(out, " | %s | %s | `%s` | %s |\n", t->event, stays(t) ? "unchanged" : state_name(t->to), t->audit, t->help);
+	}
 	fputs(
 	    "\n"
 	    "These audit events change no state:\n\n"
