@@ -82,7 +82,7 @@ static void apply_watchdog(struct reeve_worker *worker, int64_t now_ms)
 {
 	int64_t from_ms = watchdog_limit(worker) - WATCHDOG_SEEN_MS;
 
-	if (!worker->launcher || worker->watchdog_killed || !worker->taken_count || now_ms < from_ms || !programs_run(worker)) {
+	if (!worker->supervisor || worker->watchdog_killed || !worker->taken_count || now_ms < from_ms || !programs_run(worker)) {
 		worker->watchdog_seen_ms = 0;
 		return;
 	}
@@ -93,13 +93,13 @@ static void apply_watchdog(struct reeve_worker *worker, int64_t now_ms)
 		return;
 	log_error(worker->object, "programs run beyond the lease, the watchdog does not kill them: killing it");
 	worker->watchdog_killed = true;
-	launcher_kill(worker->launcher);
+	supervisor_client_kill(worker->supervisor);
 }
 
 /* Returns when apply_watchdog must check again. */
 static int64_t watchdog_check(const struct reeve_worker *worker, int64_t now_ms)
 {
-	if (!worker->launcher || worker->watchdog_killed || !worker->taken_count)
+	if (!worker->supervisor || worker->watchdog_killed || !worker->taken_count)
 		return INT64_MAX;
 	return worker->watchdog_seen_ms ? now_ms + WATCHDOG_CHECK_MS : watchdog_limit(worker) - WATCHDOG_SEEN_MS;
 }

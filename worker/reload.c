@@ -58,7 +58,7 @@ static bool take_over(struct reeve_worker *worker, struct handler **fresh, struc
 	move_file_handlers(&worker->handlers, &old);
 	if (!clashes(worker->handlers, *fresh, error)) {
 		move_file_handlers(fresh, &worker->handlers);
-		accepts = accepts_make(&worker->asked, worker->handlers, worker->launcher != NULL, error);
+		accepts = accepts_make(&worker->asked, worker->handlers, worker->supervisor != NULL, error);
 	}
 	if (accepts && !small_enough(accepts, error)) {
 		accepts_drop(accepts);

@@ -43,8 +43,8 @@ void session_renew(struct reeve_worker *worker, int64_t sent_ms)
 
 	worker->lease_until_ms = sent_ms + worker->lease_ms;
 	lease_set(worker->lease, worker->lease_until_ms, worker->lease_ms);
-	if (worker->launcher)
-		launcher_renewed(worker->launcher);
+	if (worker->supervisor)
+		supervisor_client_renewed(worker->supervisor);
 	if (!lease_runs(worker->lease, now_ms))
 		return;
 	if (worker->lease_stopped)

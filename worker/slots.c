@@ -378,7 +378,7 @@ static bool slot_start(struct slot *slot, const sigset_t *signals, struct reeve_
 	sigset_t before;
 	int problem;
 
-	slot->context = (struct handler_context){.launcher = worker->launcher,
+	slot->context = (struct handler_context){.supervisor = worker->supervisor,
 	    .event_fd = -1,
 	    .kill_grace_ms = worker->kill_grace_ms,
 	    .managers = worker->managers};

@@ -4,7 +4,7 @@
  *   control    reeve_worker_run's own thread: decides everything, starts most calls   control.c, fetch_report.c
  *   slots      `concurrency` threads that run handlers                                slots.c
  *   heartbeat  one thread that renews the lease                                       heartbeat.c
- *   launcher   one thread that reads which processes have ended                       launcher.c
+ *   supervisor one thread that reads which processes have ended              supervisor_client.c
  *   rpc        the client's threads, on which answers arrive                          fetch_report.c
  *
  * One lock guards the state; it is held briefly, never during a call or a handler. A heartbeat is one snapshot under
@@ -20,7 +20,7 @@
 #include "worker/backoff.h"
 #include "worker/fetches.h"
 #include "worker/handler.h"
-#include "worker/launcher.h"
+#include "worker/supervisor_client.h"
 #include "worker/unacked.h"
 #include "worker/slots.h"
 
@@ -53,7 +53,7 @@ struct reeve_worker {
 	bool once;          /* stop after one task */
 	bool until_empty;   /* … or when no task waits any more */
 	int64_t created_ms; /* on the monotonic clock */
-	struct launcher *launcher; /* NULL: none */
+	struct supervisor_client *supervisor; /* NULL: none */
 	struct lease *lease;       /* changed under the lock, read without (lease.h) */
 	struct lease own_lease;    /* used as the lease without a supervisor */
 	struct rpc_client *rpc;

@@ -125,9 +125,9 @@ struct reeve_worker *reeve_worker_create(const struct reeve_worker_options *opti
 		wrong(worker, &error, EXIT_USAGE);
 	worker->lease = &worker->own_lease;
 	if (!worker->error.code && !options->no_supervisor) {
-		worker->launcher = launcher_create(&error);
-		if (worker->launcher)
-			worker->lease = launcher_lease(worker->launcher);
+		worker->supervisor = supervisor_client_create(&error);
+		if (worker->supervisor)
+			worker->lease = supervisor_client_lease(worker->supervisor);
 		else
 			wrong(worker, &error, EXIT_TASK_FAILED);
 	}
@@ -216,7 +216,7 @@ static bool start_threads(struct reeve_worker *worker, struct reeve_error *error
 	worker->rpc = rpc_client_create(&options, error);
 	if (!worker->rpc)
 		return wrong(worker, error, EXIT_USAGE);
-	if (worker->launcher && !launcher_watch(worker->launcher, supervisor_died, worker, error))
+	if (worker->supervisor && !supervisor_client_watch(worker->supervisor, supervisor_died, worker, error))
 		return wrong(worker, error, EXIT_TASK_FAILED);
 	pthread_sigmask(SIG_SETMASK, NULL, &worker->slots.signals);
 	if (!slots_resize(worker, worker->slots.wanted, error) || !heartbeat_start(worker, error))
@@ -250,7 +250,7 @@ int reeve_worker_run(struct reeve_worker *worker)
 	struct reeve_error error;
 
 	if (!worker->error.code) {
-		worker->accepts = accepts_make(&worker->asked, worker->handlers, worker->launcher != NULL, &error);
+		worker->accepts = accepts_make(&worker->asked, worker->handlers, worker->supervisor != NULL, &error);
 		if (!worker->accepts)
 			wrong(worker, &error, EXIT_USAGE);
 	}
@@ -258,7 +258,7 @@ int reeve_worker_run(struct reeve_worker *worker)
 		log_error(worker->object, "%s", worker->error.message);
 		return worker->exit_code;
 	}
-	if (worker->launcher && getpid() == 1)
+	if (worker->supervisor && getpid() == 1)
 		log_warn(worker->object, "this is process 1 of its container, which no watchdog can kill: run it under an "
 		                         "init (docker run --init)");
 	if (start_threads(worker, &error)) {
@@ -291,7 +291,7 @@ void reeve_worker_destroy(struct reeve_worker *worker)
 	atomic_compare_exchange_strong(&signalled, &expected, NULL);
 	if (worker->stuck)
 		return;
-	launcher_destroy(worker->launcher);
+	supervisor_client_destroy(worker->supervisor);
 	HASH_ITER(hh, worker->held, attempt, next)
 	{
 		held_forget(worker, attempt);

@@ -51,7 +51,7 @@ story_no_modules_include_each_other_in_a_circle() {
 story_no_retired_word_is_used() {
 	expect "$TOP/tests/tools/words.py"
 	mkdir -p "$DIR/words/worker" "$DIR/words/sql/migrations"
-	echo 'int launcher_of_the_Spawner; /* `guard/spawner_dies` */' >"$DIR/words/worker/a.c"
+	echo 'int client_of_the_Spawner; /* `guard/spawner_dies` */' >"$DIR/words/worker/a.c"
 	echo 'alter table arrivals rename to inbox;' >"$DIR/words/sql/migrations/1.sql"
 	expect_fail 1 "$TOP/tests/tools/words.py" "$DIR/words"
 	expect_eq 'worker/a.c:1: Spawner -> supervisor' "$OUTPUT"

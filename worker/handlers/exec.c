@@ -12,11 +12,11 @@
 #include "worker/handler.h"
 #include "worker/heartbeat.h"
 #include "worker/handlers/answer.h"
+#include "worker/handlers/arguments.h"
 #include "worker/handlers/messages.h"
 #include "worker/handlers/tail.h"
-#include "worker/handlers/words.h"
-#include "worker/launcher.h"
 #include "worker/lease.h"
+#include "worker/supervisor_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,7 @@ struct run {
 	const struct handler_context *context;
 	const struct exec_spec *spec;
 	struct attempt *attempt;
-	struct launch launch;
+	struct spawned spawned;
 
 	int input, output;        /* our ends of its pipes; −1: closed */
 	struct tail error;        /* … of the third, standard error, */
@@ -128,7 +128,7 @@ static bool begin(struct run *run)
 		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "cannot open pipes for %s: %s", run->spec->path,
 		    strerror(errno));
 	} else {
-		struct launch_spec spec = {
+		struct spawn_spec spec = {
 		    .path = run->spec->path,
 		    .directory = run->spec->directory,
 		    .arguments = run->spec->argv,
@@ -139,7 +139,7 @@ static bool begin(struct run *run)
 		    .latest_ms = attempt_last_moment(run->attempt),
 		};
 
-		good = launcher_start(run->context->launcher, &spec, &run->launch, &error);
+		good = supervisor_client_start(run->context->supervisor, &spec, &run->spawned, &error);
 	}
 	for (int i = 0; i < SPAWN_FDS; i++)
 		close_end(&theirs[i]);
@@ -240,7 +240,7 @@ static void ask_to_end(struct run *run, int signal_number, int64_t now_ms)
 		run->kill_at_ms = attempt_last_moment(run->attempt);
 	run->asked_to_end = true;
 	run->killed = signal_number == SIGKILL;
-	if (launcher_signal(run->context->launcher, &run->launch, signal_number))
+	if (supervisor_client_signal(run->context->supervisor, &run->spawned, signal_number))
 		run->reached = true;
 }
 
@@ -402,7 +402,7 @@ static void add_messages(struct run *run)
 	run->answer.stack = NULL;
 }
 
-static void judge(struct run *run, const struct launch_end *end)
+static void judge(struct run *run, const struct spawn_end *end)
 {
 	enum stop_reason stop = atomic_load(&run->attempt->stop);
 	char *said;
@@ -472,7 +472,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 	    .messages = {.fd = -1},
 	    .details = attempt->public.details,
 	    .details_left = strlen(attempt->public.details)};
-	struct launch_end end;
+	struct spawn_end end;
 	sigset_t before;
 
 	run.messages.about = attempt_name(attempt, run.name);
@@ -484,7 +484,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 			int64_t ask_ms = ask_extension(&run), until_ms = watch(&run);
 
 			until_ms = ask_ms < until_ms ? ask_ms : until_ms;
-			if (launcher_ended(context->launcher, &run.launch, &end))
+			if (supervisor_client_ended(context->supervisor, &run.spawned, &end))
 				break;
 			move(&run, until_ms);
 		}
@@ -508,8 +508,8 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 
 void exec_spec_clear(struct exec_spec *spec)
 {
-	words_free(spec->argv);
-	words_free(spec->environment);
+	arguments_free(spec->argv);
+	arguments_free(spec->environment);
 	free(spec->path);
 	free(spec->directory);
 	*spec = (struct exec_spec){0};

@@ -14,7 +14,7 @@
 #include "common/options.h"
 #include "common/text.h"
 #include "worker/handler.h"
-#include "worker/handlers/words.h"
+#include "worker/handlers/arguments.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -138,7 +138,7 @@ static bool end_section(struct reader *reader)
 		return true;
 	if (!reader->exec)
 		return fail(reader, reader->section_line, "has no exec");
-	spec->argv = words_split(reader->exec, &problem);
+	spec->argv = arguments_split(reader->exec, &problem);
 	if (!spec->argv)
 		return fail(reader, reader->section_line, "exec: %s", problem.message);
 	if (spec->directory && (stat(spec->directory, &status) < 0 || !S_ISDIR(status.st_mode)))
@@ -195,7 +195,7 @@ static bool read_environment(struct reader *reader, const char *value)
 	if (spec->environment)
 		return fail(reader, reader->line, "environment is given twice");
 	/* An empty list becomes one name that no variable has. */
-	spec->environment = words_split(*value ? value : "''", &problem);
+	spec->environment = arguments_split(*value ? value : "''", &problem);
 	if (!spec->environment)
 		return fail(reader, reader->line, "environment: %s", problem.message);
 	for (char **name = spec->environment; *value && *name; name++) {

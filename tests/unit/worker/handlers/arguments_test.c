@@ -1,5 +1,5 @@
-/* Splitting commands into words. */
-#include "worker/handlers/words.h"
+/* Splitting commands into arguments. */
+#include "worker/handlers/arguments.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -7,26 +7,26 @@
 static void expect(const char *line, const char *joined)
 {
 	struct reeve_error error = {0};
-	char **words = words_split(line, &error), text[400] = "";
+	char **arguments = arguments_split(line, &error), text[400] = "";
 
-	cr_assert(words, "%s: %s", line, error.message);
-	for (int i = 0; words[i]; i++) {
-		strcat(text, words[i]);
+	cr_assert(arguments, "%s: %s", line, error.message);
+	for (int i = 0; arguments[i]; i++) {
+		strcat(text, arguments[i]);
 		strcat(text, "|");
 	}
 	cr_expect_str_eq(text, joined, "%s: %s", line, text);
-	words_free(words);
+	arguments_free(arguments);
 }
 
-Test(words, are_split_at_blanks)
+Test(arguments, are_split_at_blanks)
 {
 	expect("/bin/true", "/bin/true|");
 	expect("  a \t b  ", "a|b|");
 	expect("a b=c -d --e", "a|b=c|-d|--e|");
-	words_free(NULL);
+	arguments_free(NULL);
 }
 
-Test(words, quotes_and_backslashes)
+Test(arguments, quotes_and_backslashes)
 {
 	expect("a 'b c' \"d e\"", "a|b c|d e|");
 	expect("a'b'\"c\"d", "abcd|");
@@ -41,12 +41,12 @@ static void refuse(const char *line, const char *says)
 {
 	struct reeve_error error = {0};
 
-	cr_expect_null(words_split(line, &error), "%s", line);
+	cr_expect_null(arguments_split(line, &error), "%s", line);
 	cr_expect_eq(error.code, STATUS(INVALID_ARGUMENT));
 	cr_expect_str_eq(error.message, says, "%s", error.message);
 }
 
-Test(words, what_has_no_end_is_refused)
+Test(arguments, what_has_no_end_is_refused)
 {
 	refuse("", "the command is empty");
 	refuse("  \t", "the command is empty");

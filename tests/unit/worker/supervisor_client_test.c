@@ -1,5 +1,5 @@
 /* The supervisor and its client without a worker: what they start, and when. */
-#include "worker/launcher.h"
+#include "worker/supervisor_client.h"
 
 #include "process.h"
 
@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 
-static struct launcher *launcher;
+static struct supervisor_client *client;
 static int event_fd, nothing;
 
 static void died(void *arg)
@@ -17,25 +17,25 @@ static void died(void *arg)
 	*(bool *)arg = true;
 }
 
-static void open_launcher(bool *dead)
+static void open_client(bool *dead)
 {
 	struct reeve_error error;
 
-	launcher = launcher_create(&error);
-	cr_assert(launcher);
-	cr_assert(launcher_watch(launcher, died, dead, &error));
+	client = supervisor_client_create(&error);
+	cr_assert(client);
+	cr_assert(supervisor_client_watch(client, died, dead, &error));
 	event_fd = eventfd(0, EFD_CLOEXEC);
 	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
-static int64_t latest_ms; /* launch_spec.latest_ms of the next process; 0: no limit */
+static int64_t latest_ms; /* spawn_spec.latest_ms of the next process; 0: no limit */
 
-static void start(struct launch *launch, char *script)
+static void start(struct spawned *spawned, char *script)
 {
 	static char shell[] = "sh", flag[] = "-c";
 	char *arguments[] = {shell, flag, script, NULL};
 	const char *environment[] = {NULL};
-	struct launch_spec spec = {.path = "/bin/sh",
+	struct spawn_spec spec = {.path = "/bin/sh",
 	    .arguments = arguments,
 	    .environment = environment,
 	    .fds = {nothing, nothing, nothing, nothing},
@@ -43,28 +43,28 @@ static void start(struct launch *launch, char *script)
 	    .latest_ms = latest_ms};
 	struct reeve_error error;
 
-	cr_assert(launcher_start(launcher, &spec, launch, &error), "%s", error.message);
+	cr_assert(supervisor_client_start(client, &spec, spawned, &error), "%s", error.message);
 }
 
-static struct launch_end end_of(const struct launch *launch)
+static struct spawn_end end_of(const struct spawned *spawned)
 {
 	struct pollfd ready = {.fd = event_fd, .events = POLLIN};
-	struct launch_end end = {0};
+	struct spawn_end end = {0};
 	uint64_t count;
 
-	while (!launcher_ended(launcher, launch, &end)) {
+	while (!supervisor_client_ended(client, spawned, &end)) {
 		cr_assert_eq(poll(&ready, 1, PROCESS_PATIENCE_MS), 1, "it does not end");
 		cr_assert_eq(read(event_fd, &count, sizeof count), (ssize_t)sizeof count);
 	}
 	return end;
 }
 
-static struct launch_end run(char *script)
+static struct spawn_end run(char *script)
 {
-	struct launch launch;
+	struct spawned spawned;
 
-	start(&launch, script);
-	return end_of(&launch);
+	start(&spawned, script);
+	return end_of(&spawned);
 }
 
 /* Sets a lease that ends after this time and returns its end. */
@@ -72,18 +72,18 @@ static int64_t lease(int64_t length_ms)
 {
 	int64_t until_ms = clock_monotonic_ms() + length_ms;
 
-	lease_set(launcher_lease(launcher), until_ms, length_ms > 0 ? length_ms : 1000);
-	launcher_renewed(launcher);
+	lease_set(supervisor_client_lease(client), until_ms, length_ms > 0 ? length_ms : 1000);
+	supervisor_client_renewed(client);
 	return until_ms;
 }
 
-Test(launcher, starts_nothing_without_a_lease)
+Test(supervisor_client, starts_nothing_without_a_lease)
 {
 	char script[] = "exit 3";
 	bool dead = false;
-	struct launch_end end;
+	struct spawn_end end;
 
-	open_launcher(&dead);
+	open_client(&dead);
 	cr_expect(run(script).lease, "before any lease was given");
 	lease(60 * 1000);
 	end = run(script);
@@ -95,19 +95,19 @@ Test(launcher, starts_nothing_without_a_lease)
 	cr_expect_eq(end.start_error, 0);
 	lease(60 * 1000);
 	cr_expect_not(run(script).lease, "with a new one");
-	launcher_destroy(launcher);
+	supervisor_client_destroy(client);
 	cr_expect_not(dead);
 }
 
-Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one)
+Test(supervisor_client, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one)
 {
 	char script[] = "trap '' TERM; sleep 1000 & setsid sleep 1000 & while :; do sleep 1000; done", after[] = "true";
-	struct launch one, other;
-	struct launch_end end;
+	struct spawned one, other;
+	struct spawn_end end;
 	bool dead = false;
 	int64_t until_ms;
 
-	open_launcher(&dead);
+	open_client(&dead);
 	lease(500);
 	start(&one, script);
 	start(&other, script);
@@ -121,19 +121,19 @@ Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one
 	cr_expect_lt(clock_monotonic_ms(), until_ms);
 	lease(60 * 1000);
 	cr_expect_not(run(after).lease);
-	launcher_destroy(launcher);
+	supervisor_client_destroy(client);
 }
 
 /* The supervisor reads the lease and the number of functions one after the other. It must not kill this process, in
  * which the function runs. */
-Test(launcher, a_function_that_begins_with_a_new_lease_is_left_alone)
+Test(supervisor_client, a_function_that_begins_with_a_new_lease_is_left_alone)
 {
 	enum { TIMES = 3000 };
 	bool dead = false;
 	struct lease *shared;
 
-	open_launcher(&dead);
-	shared = launcher_lease(launcher);
+	open_client(&dead);
+	shared = supervisor_client_lease(client);
 	for (int i = 0; i < TIMES; i++) {
 		int64_t until_us;
 
@@ -142,23 +142,23 @@ Test(launcher, a_function_that_begins_with_a_new_lease_is_left_alone)
 			;
 		lease_set(shared, clock_monotonic_ms() + 60 * 1000, 60 * 1000);
 		atomic_fetch_add(&shared->functions, 1);
-		launcher_renewed(launcher);
+		supervisor_client_renewed(client);
 		while (!dead && atomic_load(&shared->seen_ms) != atomic_load(&shared->watchdog_ms))
 			;
 		atomic_fetch_sub(&shared->functions, 1);
 	}
-	launcher_destroy(launcher);
+	supervisor_client_destroy(client);
 	cr_expect_not(dead);
 }
 
 /* The lease has been renewed and is valid, but the attempt's time is over, and another worker may have the task. */
-Test(launcher, nothing_is_started_when_it_is_too_late_for_it)
+Test(supervisor_client, nothing_is_started_when_it_is_too_late_for_it)
 {
 	char script[] = "true";
-	struct launch_end end;
+	struct spawn_end end;
 	bool dead = false;
 
-	open_launcher(&dead);
+	open_client(&dead);
 	lease(60 * 1000);
 	latest_ms = clock_monotonic_ms() + 20 * 1000;
 	end = run(script);
@@ -166,58 +166,58 @@ Test(launcher, nothing_is_started_when_it_is_too_late_for_it)
 	cr_expect_eq(end.status, 0);
 	latest_ms = clock_monotonic_ms() - 1;
 	cr_expect(run(script).lease);
-	launcher_destroy(launcher);
+	supervisor_client_destroy(client);
 }
 
-Test(launcher, what_ended_by_itself_ended_by_itself)
+Test(supervisor_client, what_ended_by_itself_ended_by_itself)
 {
 	char script[] = "exit 4";
-	struct launch launch;
-	struct launch_end end;
+	struct spawned spawned;
+	struct spawn_end end;
 	bool dead = false;
 
-	open_launcher(&dead);
+	open_client(&dead);
 	lease(300);
-	start(&launch, script);
+	start(&spawned, script);
 	usleep(400 * 1000);
-	end = end_of(&launch);
+	end = end_of(&spawned);
 	cr_expect_not(end.lease);
 	cr_expect_eq(WEXITSTATUS(end.status), 4);
-	launcher_destroy(launcher);
+	supervisor_client_destroy(client);
 }
 
-Test(launcher, can_be_destroyed_though_the_supervisor_stands_still)
+Test(supervisor_client, can_be_destroyed_though_the_supervisor_stands_still)
 {
 	char script[] = "true";
-	struct launch launch;
+	struct spawned spawned;
 	bool dead = false;
 	pid_t supervisor;
 	char path[64];
 
-	open_launcher(&dead);
+	open_client(&dead);
 	lease(60 * 1000);
-	start(&launch, script);
-	end_of(&launch);
+	start(&spawned, script);
+	end_of(&spawned);
 	snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
 	supervisor = process_read(path);
 	kill(supervisor, SIGSTOP);
-	launcher_destroy(launcher);
+	supervisor_client_destroy(client);
 	cr_expect(process_gone(supervisor));
 	cr_expect_not(dead);
 }
 
-Test(launcher, kills_what_the_supervisor_started_though_that_stands_still)
+Test(supervisor_client, kills_what_the_supervisor_started_though_that_stands_still)
 {
 	char script[] = "kill -STOP $PPID; sleep 1000";
-	struct launch launch;
+	struct spawned spawned;
 	bool dead = false;
 
-	open_launcher(&dead);
+	open_client(&dead);
 	lease(60 * 1000);
-	start(&launch, script);
+	start(&spawned, script);
 	usleep(200 * 1000);
-	launcher_kill(launcher);
-	cr_expect(end_of(&launch).lost);
-	launcher_destroy(launcher);
+	supervisor_client_kill(client);
+	cr_expect(end_of(&spawned).lost);
+	supervisor_client_destroy(client);
 	cr_expect(dead);
 }

@@ -3,8 +3,8 @@
  *
  * Thread-safe. The thread that starts a process follows it, and is notified through an eventfd of its own.
  */
-#ifndef REEVE_WORKER_LAUNCHER_H
-#define REEVE_WORKER_LAUNCHER_H
+#ifndef REEVE_WORKER_SUPERVISOR_CLIENT_H
+#define REEVE_WORKER_SUPERVISOR_CLIENT_H
 
 #include "common/error.h"
 #include "worker/lease.h"
@@ -13,27 +13,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct launcher;
+struct supervisor_client;
 
 /* Forks the supervisor. Call it before the process has threads. NULL: *error has the reason. */
-struct launcher *launcher_create(struct reeve_error *error);
+struct supervisor_client *supervisor_client_create(struct reeve_error *error);
 
 /* Starts a thread that reads the supervisor's messages. The thread calls `died` if the supervisor ends unexpectedly;
  * all its processes have then ended too. False: *error has the reason. */
-bool launcher_watch(struct launcher *launcher, void (*died)(void *arg), void *arg, struct reeve_error *error);
+bool supervisor_client_watch(struct supervisor_client *client, void (*died)(void *arg), void *arg, struct reeve_error *error);
 
 /* Ends the supervisor and what it still runs, and frees everything. No thread may still follow a process. NULL is
  * allowed. */
-void launcher_destroy(struct launcher *launcher);
+void supervisor_client_destroy(struct supervisor_client *client);
 
-/* A process that launcher_start has requested. */
-struct launch {
+/* A process that supervisor_client_start has requested. */
+struct spawned {
 	uint32_t index;
 	uint64_t id;
 };
 
 /* What to start. All strings together are limited to SPAWN_TEXT_MAX bytes. */
-struct launch_spec {
+struct spawn_spec {
 	const char *path;
 	const char *directory;          /* NULL: the worker's */
 	char *const *arguments;         /* ends with NULL */
@@ -47,33 +47,33 @@ struct launch_spec {
 
 /* Requests a process. False: the request failed, *error has the reason; UNAVAILABLE: the supervisor has died. After
  * true the start may still fail: then the process ends with start_error. */
-bool launcher_start(
-    struct launcher *launcher, const struct launch_spec *spec, struct launch *launch, struct reeve_error *error);
+bool supervisor_client_start(
+    struct supervisor_client *client, const struct spawn_spec *spec, struct spawned *spawned, struct reeve_error *error);
 
 /* Sends a signal to the group of a process; ignored if it has ended. False: the supervisor has died. */
-bool launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number);
+bool supervisor_client_signal(struct supervisor_client *client, const struct spawned *spawned, int signal_number);
 
 /* How a process ended. */
-struct launch_end {
+struct spawn_end {
 	int status;      /* as from waitpid */
 	int start_error; /* errno of a failed start; 0: it was started */
-	bool signalled;  /* launcher_signal reached it before it ended on its own */
+	bool signalled;  /* supervisor_client_signal reached it before it ended on its own */
 	bool lease;      /* the watchdog killed or did not start it: the lease was over, or latest_ms had passed */
 	bool lost;       /* it died with the supervisor; of the other fields only `begun` is valid */
 	bool begun;      /* it was about to execute its program, or had */
 };
 
-/* Returns true once the process has ended, and sets *end; `launch` is invalid from then on. */
-bool launcher_ended(struct launcher *launcher, const struct launch *launch, struct launch_end *end);
+/* Returns true once the process has ended, and sets *end; `spawned` is invalid from then on. */
+bool supervisor_client_ended(struct supervisor_client *client, const struct spawned *spawned, struct spawn_end *end);
 
-/* Returns the lease that the supervisor enforces. It lives as long as `launcher`. */
-struct lease *launcher_lease(struct launcher *launcher);
+/* Returns the lease that the supervisor enforces. It lives as long as `client`. */
+struct lease *supervisor_client_lease(struct supervisor_client *client);
 
 /* Notifies the supervisor that the lease has changed. Kills a supervisor that has not read the lease for SILENT_MS
  * despite notifications: it hangs, and would not enforce the lease. Never blocks; calls must not overlap. */
-void launcher_renewed(struct launcher *launcher);
+void supervisor_client_renewed(struct supervisor_client *client);
 
 /* Kills the supervisor and everything that it started. */
-void launcher_kill(struct launcher *launcher);
+void supervisor_client_kill(struct supervisor_client *client);
 
 #endif

@@ -2,8 +2,9 @@
  * A table of processes, a lock, and a thread that reads the supervisor's messages. A request is a single packet, so any
  * thread can send one.
  */
-#include "worker/launcher.h"
+#include "worker/supervisor_client.h"
 
+#include "common/mem.h"
 #include "worker/descendants.h"
 #include "worker/spawn_message.h"
 #include "worker/supervisor.h"
@@ -32,10 +33,10 @@ struct entry {
 	enum entry_state state;
 	int event_fd;
 	uint64_t id;
-	struct launch_end end;
+	struct spawn_end end;
 };
 
-struct launcher {
+struct supervisor_client {
 	int socket;
 	pid_t supervisor;
 	int pidfd; /* of the supervisor; −1: the kernel has none */
@@ -56,33 +57,29 @@ struct launcher {
 	bool dead;
 };
 
-struct launcher *launcher_create(struct reeve_error *error)
+struct supervisor_client *supervisor_client_create(struct reeve_error *error)
 {
-	struct launcher *launcher = calloc(1, sizeof *launcher);
+	struct supervisor_client *client = mem_calloc(1, sizeof *client);
 
-	if (!launcher)
-		abort();
-	launcher->shared =
-	    mmap(NULL, sizeof *launcher->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	launcher->supervisor = launcher->shared == MAP_FAILED ? -1 : supervisor_fork(&launcher->socket, launcher->shared);
-	if (launcher->supervisor < 0) {
+	client->shared =
+	    mmap(NULL, sizeof *client->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	client->supervisor = client->shared == MAP_FAILED ? -1 : supervisor_fork(&client->socket, client->shared);
+	if (client->supervisor < 0) {
 		error_set(error, STATUS(INTERNAL), "cannot fork the supervisor process: %s", strerror(errno));
-		if (launcher->shared != MAP_FAILED)
-			munmap(launcher->shared, sizeof *launcher->shared);
-		free(launcher);
+		if (client->shared != MAP_FAILED)
+			munmap(client->shared, sizeof *client->shared);
+		free(client);
 		return NULL;
 	}
-	launcher->pidfd = pidfd_open(launcher->supervisor, 0);
-	pthread_mutex_init(&launcher->lock, NULL);
-	launcher->entries = calloc(SPAWN_MAX, sizeof *launcher->entries);
-	launcher->free_indices = calloc(SPAWN_MAX, sizeof *launcher->free_indices);
-	if (!launcher->entries || !launcher->free_indices)
-		abort();
-	while (launcher->free_count < SPAWN_MAX) {
-		launcher->free_indices[launcher->free_count] = SPAWN_MAX - 1 - launcher->free_count;
-		launcher->free_count++;
+	client->pidfd = pidfd_open(client->supervisor, 0);
+	pthread_mutex_init(&client->lock, NULL);
+	client->entries = mem_calloc(SPAWN_MAX, sizeof *client->entries);
+	client->free_indices = mem_calloc(SPAWN_MAX, sizeof *client->free_indices);
+	while (client->free_count < SPAWN_MAX) {
+		client->free_indices[client->free_count] = SPAWN_MAX - 1 - client->free_count;
+		client->free_count++;
 	}
-	return launcher;
+	return client;
 }
 
 /* Wakes the thread that waits for an entry's process. */
@@ -95,121 +92,121 @@ static void notify(const struct entry *entry)
 	(void)written;
 }
 
-static void note_exit(struct launcher *launcher, const struct spawn_exit *message)
+static void note_exit(struct supervisor_client *client, const struct spawn_exit *message)
 {
 	struct entry *entry;
 
 	assert(message->index < SPAWN_MAX);
-	pthread_mutex_lock(&launcher->lock);
-	entry = &launcher->entries[message->index];
+	pthread_mutex_lock(&client->lock);
+	entry = &client->entries[message->index];
 	assert(entry->state == ENTRY_RUNNING && entry->id == message->id);
 	entry->state = ENTRY_ENDED;
-	entry->end = (struct launch_end){.status = message->status,
+	entry->end = (struct spawn_end){.status = message->status,
 	    .start_error = message->start_error,
 	    .signalled = message->signalled != 0,
 	    .lease = message->lease != 0};
 	notify(entry);
-	pthread_mutex_unlock(&launcher->lock);
+	pthread_mutex_unlock(&client->lock);
 }
 
 /* Handles the end of the supervisor. Its children die with it, but not their descendants, so this kills the process
  * groups; their numbers cannot have been reused so soon. Returns true if the supervisor died unexpectedly. */
-static bool note_death(struct launcher *launcher)
+static bool note_death(struct supervisor_client *client)
 {
 	siginfo_t info;
 	bool closing;
 
 	/* The supervisor closes the socket before the kernel signals its children: wait until it has ended completely. */
-	while (waitid(P_PID, (id_t)launcher->supervisor, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+	while (waitid(P_PID, (id_t)client->supervisor, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
 		;
-	pthread_mutex_lock(&launcher->lock);
-	launcher->dead = true;
+	pthread_mutex_lock(&client->lock);
+	client->dead = true;
 	for (uint32_t i = 0; i < SPAWN_MAX; i++) {
-		struct entry *entry = &launcher->entries[i];
+		struct entry *entry = &client->entries[i];
 		pid_t pid;
 
 		if (entry->state != ENTRY_RUNNING)
 			continue;
 		entry->state = ENTRY_ENDED;
-		pid = atomic_load(&launcher->shared->processes[i].pid);
+		pid = atomic_load(&client->shared->processes[i].pid);
 		if (pid > 1)
 			kill(-pid, SIGKILL);
-		entry->end = (struct launch_end){.lost = true, .begun = pid != 0};
+		entry->end = (struct spawn_end){.lost = true, .begun = pid != 0};
 		notify(entry);
 	}
-	closing = launcher->closing;
-	pthread_mutex_unlock(&launcher->lock);
+	closing = client->closing;
+	pthread_mutex_unlock(&client->lock);
 	return !closing;
 }
 
 static void *read_exits(void *arg)
 {
-	struct launcher *launcher = arg;
+	struct supervisor_client *client = arg;
 	struct spawn_exit message;
 	ssize_t length;
 
 	for (;;) {
-		length = recv(launcher->socket, &message, sizeof message, 0);
+		length = recv(client->socket, &message, sizeof message, 0);
 		if (length == sizeof message)
-			note_exit(launcher, &message);
+			note_exit(client, &message);
 		else if (length >= 0 || errno != EINTR)
 			break;
 	}
-	if (note_death(launcher))
-		launcher->died(launcher->died_arg);
+	if (note_death(client))
+		client->died(client->died_arg);
 	return NULL;
 }
 
-bool launcher_watch(struct launcher *launcher, void (*died)(void *arg), void *arg, struct reeve_error *error)
+bool supervisor_client_watch(struct supervisor_client *client, void (*died)(void *arg), void *arg, struct reeve_error *error)
 {
 	sigset_t all, before;
 	int problem;
 
-	launcher->died = died;
-	launcher->died_arg = arg;
+	client->died = died;
+	client->died_arg = arg;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	problem = pthread_create(&launcher->reader, NULL, read_exits, launcher);
+	problem = pthread_create(&client->reader, NULL, read_exits, client);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (problem)
 		return error_set(error, STATUS(INTERNAL), "cannot start a thread: %s", strerror(problem));
-	launcher->watched = true;
+	client->watched = true;
 	return true;
 }
 
-void launcher_destroy(struct launcher *launcher)
+void supervisor_client_destroy(struct supervisor_client *client)
 {
-	if (!launcher)
+	if (!client)
 		return;
-	pthread_mutex_lock(&launcher->lock);
-	launcher->closing = true;
-	assert(launcher->free_count == SPAWN_MAX);
-	pthread_mutex_unlock(&launcher->lock);
-	shutdown(launcher->socket, SHUT_RDWR);
-	if (launcher->pidfd >= 0) {
-		struct pollfd gone = {.fd = launcher->pidfd, .events = POLLIN};
+	pthread_mutex_lock(&client->lock);
+	client->closing = true;
+	assert(client->free_count == SPAWN_MAX);
+	pthread_mutex_unlock(&client->lock);
+	shutdown(client->socket, SHUT_RDWR);
+	if (client->pidfd >= 0) {
+		struct pollfd gone = {.fd = client->pidfd, .events = POLLIN};
 
 		while (poll(&gone, 1, END_MS) < 0 && errno == EINTR)
 			;
-		pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0); /* unless it has ended */
-		close(launcher->pidfd);
+		pidfd_send_signal(client->pidfd, SIGKILL, NULL, 0); /* unless it has ended */
+		close(client->pidfd);
 	}
-	if (launcher->watched)
-		pthread_join(launcher->reader, NULL);
-	close(launcher->socket);
-	while (waitpid(launcher->supervisor, NULL, 0) < 0 && errno == EINTR)
+	if (client->watched)
+		pthread_join(client->reader, NULL);
+	close(client->socket);
+	while (waitpid(client->supervisor, NULL, 0) < 0 && errno == EINTR)
 		;
-	pthread_mutex_destroy(&launcher->lock);
-	munmap(launcher->shared, sizeof *launcher->shared);
-	free(launcher->entries);
-	free(launcher->free_indices);
-	free(launcher);
+	pthread_mutex_destroy(&client->lock);
+	munmap(client->shared, sizeof *client->shared);
+	free(client->entries);
+	free(client->free_indices);
+	free(client);
 }
 
 /* Sends one packet. Returns 0 or an errno. */
-static int send_packet(struct launcher *launcher, const struct msghdr *message, int flags)
+static int send_packet(struct supervisor_client *client, const struct msghdr *message, int flags)
 {
-	while (sendmsg(launcher->socket, message, MSG_NOSIGNAL | flags) < 0)
+	while (sendmsg(client->socket, message, MSG_NOSIGNAL | flags) < 0)
 		if (errno != EINTR)
 			return errno;
 	return 0;
@@ -228,7 +225,7 @@ static bool append(char *text, size_t *used, const char *more)
 }
 
 /* Writes the strings of a spec to `text` (SPAWN_TEXT_MAX bytes). Returns the length, or 0 if they do not fit. */
-static size_t write_texts(const struct launch_spec *spec, char *text, struct spawn_request *request)
+static size_t write_texts(const struct spawn_spec *spec, char *text, struct spawn_request *request)
 {
 	size_t used = 0;
 
@@ -251,132 +248,130 @@ static size_t write_texts(const struct launch_spec *spec, char *text, struct spa
 }
 
 /* Takes a free entry. False: the supervisor is dead, or no entry is free. */
-static bool take_entry(struct launcher *launcher, int event_fd, struct launch *launch)
+static bool take_entry(struct supervisor_client *client, int event_fd, struct spawned *spawned)
 {
 	bool taken = false;
 
-	pthread_mutex_lock(&launcher->lock);
-	if (launcher->free_count && !launcher->dead) {
-		launch->index = launcher->free_indices[--launcher->free_count];
-		launch->id = ++launcher->last_id;
-		launcher->entries[launch->index] =
-		    (struct entry){.state = ENTRY_RUNNING, .event_fd = event_fd, .id = launch->id};
-		atomic_store(&launcher->shared->processes[launch->index].pid, 0);
-		atomic_store(&launcher->shared->processes[launch->index].error, 0);
+	pthread_mutex_lock(&client->lock);
+	if (client->free_count && !client->dead) {
+		spawned->index = client->free_indices[--client->free_count];
+		spawned->id = ++client->last_id;
+		client->entries[spawned->index] =
+		    (struct entry){.state = ENTRY_RUNNING, .event_fd = event_fd, .id = spawned->id};
+		atomic_store(&client->shared->processes[spawned->index].pid, 0);
+		atomic_store(&client->shared->processes[spawned->index].error, 0);
 		taken = true;
 	}
-	pthread_mutex_unlock(&launcher->lock);
+	pthread_mutex_unlock(&client->lock);
 	return taken;
 }
 
-static void free_entry(struct launcher *launcher, const struct launch *launch)
+static void free_entry(struct supervisor_client *client, const struct spawned *spawned)
 {
-	launcher->entries[launch->index].state = ENTRY_FREE;
-	launcher->free_indices[launcher->free_count++] = launch->index;
+	client->entries[spawned->index].state = ENTRY_FREE;
+	client->free_indices[client->free_count++] = spawned->index;
 }
 
-bool launcher_start(
-    struct launcher *launcher, const struct launch_spec *spec, struct launch *launch, struct reeve_error *error)
+bool supervisor_client_start(
+    struct supervisor_client *client, const struct spawn_spec *spec, struct spawned *spawned, struct reeve_error *error)
 {
 	struct spawn_request request = {.kind = SPAWN_START, .value = spec->latest_ms};
 	union {
 		char bytes[CMSG_SPACE(SPAWN_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control = {{0}};
-	char *text = malloc(SPAWN_TEXT_MAX);
+	char *text = mem_malloc(SPAWN_TEXT_MAX);
 	struct iovec iov[2] = {{.iov_base = &request, .iov_len = sizeof request}, {.iov_base = text}};
 	struct msghdr message = {
 	    .msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
 	int problem;
 
-	if (!text)
-		abort();
 	iov[1].iov_len = write_texts(spec, text, &request);
 	if (!iov[1].iov_len) {
 		free(text);
 		return error_set(
 		    error, STATUS(INVALID_ARGUMENT), "cannot start %s: its arguments are too long", spec->path);
 	}
-	if (!take_entry(launcher, spec->event_fd, launch)) {
+	if (!take_entry(client, spec->event_fd, spawned)) {
 		free(text);
 		return error_set(error, STATUS(UNAVAILABLE), "the worker's supervisor process has died");
 	}
-	request.index = launch->index;
-	request.id = launch->id;
+	request.index = spawned->index;
+	request.id = spawned->id;
 	control.align.cmsg_level = SOL_SOCKET;
 	control.align.cmsg_type = SCM_RIGHTS;
 	control.align.cmsg_len = CMSG_LEN(SPAWN_FDS * sizeof(int));
 	memcpy(CMSG_DATA(&control.align), spec->fds, sizeof spec->fds);
-	problem = send_packet(launcher, &message, 0);
+	problem = send_packet(client, &message, 0);
 	free(text);
 	/* EPIPE: the supervisor has died; the reader thread ends this entry like all others. */
 	if (problem && problem != EPIPE && problem != ECONNRESET) {
-		pthread_mutex_lock(&launcher->lock);
-		if (launcher->entries[launch->index].id == launch->id)
-			free_entry(launcher, launch);
-		pthread_mutex_unlock(&launcher->lock);
+		pthread_mutex_lock(&client->lock);
+		if (client->entries[spawned->index].id == spawned->id)
+			free_entry(client, spawned);
+		pthread_mutex_unlock(&client->lock);
 		return error_set(error, STATUS(INTERNAL), "cannot start %s: %s", spec->path, strerror(problem));
 	}
 	return true;
 }
 
-bool launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number)
+bool supervisor_client_signal(struct supervisor_client *client, const struct spawned *spawned, int signal_number)
 {
 	struct spawn_request request = {
-	    .kind = SPAWN_SIGNAL, .index = launch->index, .id = launch->id, .value = signal_number};
+	    .kind = SPAWN_SIGNAL, .index = spawned->index, .id = spawned->id, .value = signal_number};
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 	bool dead;
 
-	pthread_mutex_lock(&launcher->lock);
-	dead = launcher->dead;
-	pthread_mutex_unlock(&launcher->lock);
-	return !dead && send_packet(launcher, &message, 0) == 0;
+	pthread_mutex_lock(&client->lock);
+	dead = client->dead;
+	pthread_mutex_unlock(&client->lock);
+	return !dead && send_packet(client, &message, 0) == 0;
 }
 
-bool launcher_ended(struct launcher *launcher, const struct launch *launch, struct launch_end *end)
+bool supervisor_client_ended(struct supervisor_client *client, const struct spawned *spawned, struct spawn_end *end)
 {
-	struct entry *entry = &launcher->entries[launch->index];
+	struct entry *entry = &client->entries[spawned->index];
 	bool ended;
 
-	pthread_mutex_lock(&launcher->lock);
-	assert(entry->id == launch->id && entry->state != ENTRY_FREE);
+	pthread_mutex_lock(&client->lock);
+	assert(entry->id == spawned->id && entry->state != ENTRY_FREE);
 	ended = entry->state == ENTRY_ENDED;
 	if (ended) {
 		*end = entry->end;
-		free_entry(launcher, launch);
+		free_entry(client, spawned);
 	}
-	pthread_mutex_unlock(&launcher->lock);
+	pthread_mutex_unlock(&client->lock);
 	return ended;
 }
 
-struct lease *launcher_lease(struct launcher *launcher)
+struct lease *supervisor_client_lease(struct supervisor_client *client)
 {
-	return &launcher->shared->lease;
+	return &client->shared->lease;
 }
 
-void launcher_kill(struct launcher *launcher)
+void supervisor_client_kill(struct supervisor_client *client)
 {
 	/* A stopped supervisor starts nothing more, and keeps its pid. */
-	if (launcher->pidfd < 0 || pidfd_send_signal(launcher->pidfd, SIGSTOP, NULL, 0) < 0)
+	if (client->pidfd < 0 || pidfd_send_signal(client->pidfd, SIGSTOP, NULL, 0) < 0)
 		return;
-	descendants_kill(launcher->supervisor); /* they can be found as long as it exists */
-	pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0);
+	descendants_kill(client->supervisor); /* they can be found as long as it exists */
+	pidfd_send_signal(client->pidfd, SIGKILL, NULL, 0);
 }
 
-void launcher_renewed(struct launcher *launcher)
+void supervisor_client_renewed(struct supervisor_client *client)
 {
-	struct lease *lease = &launcher->shared->lease;
+	struct lease *lease = &client->shared->lease;
 	struct spawn_request request = {.kind = SPAWN_LEASE};
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 	int64_t now_ms = clock_monotonic_ms();
 
-	if (atomic_load(&lease->seen_ms) == launcher->sent_lease_ms)
-		launcher->unseen_since_ms = now_ms;
-	else if (now_ms - launcher->unseen_since_ms > SILENT_MS)
-		launcher_kill(launcher);
-	launcher->sent_lease_ms = atomic_load(&lease->watchdog_ms);
+	if (atomic_load(&lease->seen_ms) == client->sent_lease_ms)
+		client->unseen_since_ms = now_ms;
+	else if (now_ms - client->unseen_since_ms > SILENT_MS)
+		supervisor_client_kill(client);
+	client->sent_lease_ms = atomic_load(&lease->watchdog_ms);
 	/* A message that finds no room is not needed: a supervisor with that much to read wakes up anyway. */
-	send_packet(launcher, &message, MSG_DONTWAIT);
+	send_packet(client, &message, MSG_DONTWAIT);
 }
