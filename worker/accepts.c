@@ -1,20 +1,21 @@
 #include "worker/accepts.h"
 
+#include "common/mem.h"
 #include "worker/handler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks that each type in `asked` has a handler, that there is a handler at all, and that the worker can run all of
+/* Checks that each type in `requested` has a handler, that there is a handler at all, and that the worker can run all of
  * them. False: *error has the reason. */
-static bool runnable(const struct names *asked, struct handler *handlers, bool may_start, struct reeve_error *error)
+static bool runnable(const struct names *requested, struct handler *handlers, bool may_start, struct reeve_error *error)
 {
 	const struct handler *handler;
 
-	for (size_t i = 0; i < asked->count; i++)
-		if (!handler_find(handlers, asked->list[i]))
+	for (size_t i = 0; i < requested->count; i++)
+		if (!handler_find(handlers, requested->list[i]))
 			return error_set(
-			    error, STATUS(INVALID_ARGUMENT), "there is no handler for type %s", asked->list[i]);
+			    error, STATUS(INVALID_ARGUMENT), "there is no handler for type %s", requested->list[i]);
 	if (!handlers)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the worker has no handlers");
 	for (handler = handlers; handler; handler = handler->hh.next)
@@ -24,20 +25,18 @@ static bool runnable(const struct names *asked, struct handler *handlers, bool m
 	return true;
 }
 
-struct accepts *accepts_make(
-    const struct names *asked, struct handler *handlers, bool may_start, struct reeve_error *error)
+struct accepts *accepts_create(
+    const struct names *requested, struct handler *handlers, bool may_start, struct reeve_error *error)
 {
 	struct accepts *accepts;
 
-	if (!runnable(asked, handlers, may_start, error))
+	if (!runnable(requested, handlers, may_start, error))
 		return NULL;
-	accepts = calloc(1, sizeof *accepts);
-	if (!accepts)
-		abort();
+	accepts = mem_calloc(1, sizeof *accepts);
 	accepts->users = 1;
-	for (size_t i = 0; i < asked->count; i++)
-		names_add(&accepts->types, asked->list[i], strlen(asked->list[i]));
-	for (const struct handler *handler = asked->count ? NULL : handlers; handler; handler = handler->hh.next)
+	for (size_t i = 0; i < requested->count; i++)
+		names_add(&accepts->types, requested->list[i], strlen(requested->list[i]));
+	for (const struct handler *handler = requested->count ? NULL : handlers; handler; handler = handler->hh.next)
 		names_add(&accepts->types, handler->type, strlen(handler->type));
 	return accepts;
 }

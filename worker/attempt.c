@@ -4,16 +4,18 @@
 #include "worker/attempt.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 #include "common/text.h"
 #include "worker/handler.h"
-#include "worker/heartbeat.h"
 #include "worker/lease.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	/* A handler must have ended this long before its attempt expires, so that the report still counts. */
@@ -26,22 +28,21 @@ enum {
 /* The maximum lengths of reported strings; longer ones are cut. Those of remark and stack are the manager's limits. */
 enum { ERROR_MAX_BYTES = 16 * 1024, REMARK_MAX_BYTES = 4096, STACK_MAX_BYTES = 65536 };
 
-static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
+enum { RUNNING_REMARK_MAX_BYTES = 1000 }; /* maximum for the remark of a running handler in heartbeats */
 
-static char none[] = "";
+static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
     size_t max_result_bytes, int64_t claimed_ms)
 {
-	struct attempt *attempt = calloc(1, sizeof *attempt);
+	struct attempt *attempt = mem_calloc(1, sizeof *attempt);
 	int64_t expires_in = assignment->expires_in_ms;
 
-	if (!attempt)
-		abort();
 	attempt->assignment = assignment;
 	attempt->handler = handler;
 	handler_use(handler);
 	attempt->lease = lease;
+	attempt->event_fd = -1;
 	attempt->max_result_bytes = max_result_bytes;
 	attempt->key = (struct attempt_key){assignment->task_id, assignment->token};
 	atomic_init(&attempt->expires_ms,
@@ -139,17 +140,14 @@ int64_t attempt_last_moment(const struct attempt *attempt)
 
 static char *copy(const char *text)
 {
-	char *copied = text ? strdup(text) : NULL;
-
-	if (text && !copied)
-		abort();
-	return copied;
+	return text ? mem_strdup(text) : NULL;
 }
 
 static int outcome_set(
     struct reeve_outcome *outcome, Reeve__V1__Outcome kind, const char *result, const char *code, const char *error)
 {
-	char *new_result = copy(result), *new_error = copy(error), *new_code = copy(code); /* these may be the old ones */
+	char *new_result = copy(result), *new_error = copy(error),
+	     *new_code = copy(code); /* these may be the old ones */
 
 	outcome_clear(outcome);
 	outcome->kind = kind;
@@ -189,7 +187,7 @@ void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark)
 	struct attempt *attempt = (struct attempt *)((char *)outcome - offsetof(struct attempt, outcome));
 
 	replace(&outcome->remark, remark);
-	heartbeat_remark(attempt, outcome->remark);
+	attempt_set_remark(attempt, outcome->remark);
 }
 
 void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack)
@@ -241,36 +239,77 @@ void attempt_end_stopped(struct attempt *attempt, enum stop_reason reason)
 	}
 }
 
-void attempt_end_late(struct attempt *attempt, const char *said)
+void attempt_end_late(struct attempt *attempt, const char *message)
 {
 	if (atomic_load(&attempt->timeout_at_ms) == attempt_last_moment(attempt))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "timeout", "not done before it expires%s%s",
-		    *said ? ": " : "", said);
+		    *message ? ": " : "", message);
 	else
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "timeout", "not done after %lld ms%s%s",
-		    (long long)(atomic_load(&attempt->timeout_at_ms) - attempt->started_ms), *said ? ": " : "", said);
+		    (long long)(atomic_load(&attempt->timeout_at_ms) - attempt->started_ms), *message ? ": " : "",
+		    message);
+}
+
+int attempt_cost(const struct attempt *attempt)
+{
+	int cost = attempt->handler ? atomic_load_explicit(&attempt->handler->cost_us, memory_order_relaxed) : 0;
+
+	if (attempt->assignment->resting_ms > 0) /* its slot is then in a resting period */
+		return HANDLER_COST_FULL_US;
+	return cost > 0 ? cost : 1;
+}
+
+void attempt_notify(const struct attempt *attempt)
+{
+	uint64_t one = 1;
+
+	if (attempt->event_fd >= 0 && write(attempt->event_fd, &one, sizeof one) < 0)
+		assert(errno == EAGAIN);
+}
+
+/* Returns a copy of up to `limit` bytes of a string, with invalid UTF-8 repaired. */
+static char *clean_copy(const char *text, size_t limit)
+{
+	size_t length = strlen(text);
+	char *repaired = utf8_repair(text, length > limit ? utf8_cut(text, limit) : length);
+
+	repaired[utf8_cut(repaired, strlen(repaired) < limit ? strlen(repaired) : limit)] = '\0';
+	return repaired;
+}
+
+void attempt_set_remark(struct attempt *attempt, const char *remark)
+{
+	char *text;
+
+	if (!attempt->lock)
+		return;
+	text = clean_copy(remark ? remark : "", RUNNING_REMARK_MAX_BYTES);
+	pthread_mutex_lock(attempt->lock);
+	free(attempt->remark);
+	attempt->remark = text;
+	attempt->remark_sent = false;
+	pthread_mutex_unlock(attempt->lock);
 }
 
 /* Repairs invalid UTF-8 and cuts the string to `limit` bytes. A NULL string stays NULL. */
 static void clean(char **text, size_t limit)
 {
-	char *repaired;
+	char *cleaned;
 
 	if (!*text)
 		return;
-	repaired = utf8_repair(*text, strlen(*text));
-	repaired[utf8_cut(repaired, strlen(repaired) < limit ? strlen(repaired) : limit)] = '\0';
+	cleaned = clean_copy(*text, limit);
 	free(*text);
-	*text = repaired;
+	*text = cleaned;
 }
 
 /* Repairs and cuts the strings to what can be reported; replaces an invalid error code. */
-static void clean_texts(struct attempt *attempt)
+static void clean_strings(struct attempt *attempt)
 {
 	struct reeve_outcome *outcome = &attempt->outcome;
 
-	clean(&outcome->error,
-	    attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES);
+	clean(
+	    &outcome->error, attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES);
 	clean(&outcome->remark, REMARK_MAX_BYTES);
 	clean(&outcome->stack, STACK_MAX_BYTES);
 	if (outcome->code && name_problem(outcome->code, true)) {
@@ -293,18 +332,19 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	else if (length && !utf8_valid(outcome->result, length))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
 		    "the result of %zu bytes is not UTF-8 text", length);
-	else if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage && name_problem(outcome->stage, false))
+	else if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage &&
+	         name_problem(outcome->stage, false))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "bad_stage", "the stage that is to follow %s",
 		    name_problem(outcome->stage, false));
-	clean_texts(attempt);
+	clean_strings(attempt);
 	result.task_id = attempt->key.task_id;
 	result.token = attempt->key.token;
 	result.outcome = outcome->kind;
-	result.result = outcome->result ? outcome->result : none;
-	result.error = outcome->error ? outcome->error : none;
-	result.error_code = outcome->code ? outcome->code : none;
+	result.result = outcome->result ? outcome->result : "";
+	result.error = outcome->error ? outcome->error : "";
+	result.error_code = outcome->code ? outcome->code : "";
 	result.run_ms = run_ms;
-	result.remark = outcome->remark ? outcome->remark : none;
+	result.remark = outcome->remark ? outcome->remark : "";
 	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stack)
 		result.stack = outcome->stack;
 	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage)

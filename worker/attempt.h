@@ -11,19 +11,19 @@
 #include "common/hash.h"
 #include "worker/include/reeve/worker.h"
 
+#include <pthread.h>
 #include <reeve/v1/worker.pb-c.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
+struct extensions;
 struct handler;
 struct lease;
-struct reeve_worker;
-struct slot;
 
 enum attempt_place {
 	PLACE_READY,    /* waits to be started */
 	PLACE_TAKEN,    /* in a slot's batch: running, about to run, or just ended */
-	PLACE_UNACKED,   /* its result waits to be reported */
+	PLACE_UNACKED,  /* its result waits to be reported */
 	PLACE_REPORTED, /* its result is in a report in flight, or waits for its delay before it is reported again */
 };
 
@@ -45,7 +45,7 @@ struct reeve_outcome {
 	char *code;
 	char *remark; /* this and the next three fields are kept when the outcome is replaced */
 	char *stack;
-	char *stage; /* the stage that follows if the attempt completes */
+	char *stage;         /* the stage that follows if the attempt completes */
 	int64_t retry_in_ms; /* 0: the task's retry policy decides */
 };
 
@@ -61,27 +61,28 @@ struct attempt {
 	Reeve__V1__Assignment *assignment; /* owned; has the strings of `public` */
 	struct handler *handler;           /* the attempt keeps a reference; NULL: no handler for this type */
 	size_t max_result_bytes;
-	const struct lease *lease;   /* the worker's */
-	struct reeve_worker *worker; /* NULL until held_receive */
+	const struct lease *lease;     /* the worker's */
+	pthread_mutex_t *lock;         /* the worker's; NULL until in_flight_receive, like the next one */
+	struct extensions *extensions; /* for reeve_attempt_extend */
 
 	/* In milliseconds on the monotonic clock. */
-	_Atomic int64_t expires_ms;    /* when the manager reclaims the attempt; INT64_MAX: never */
-	bool roomy;                    /* on arrival, the full timeout fitted in before the expiry */
-	int64_t timeout_ms;            /* how long it may run, also limited by the handler's timeout; INT64_MAX: no limit */
-	int64_t started_ms;            /* when it started to run */
+	_Atomic int64_t expires_ms; /* when the manager reclaims the attempt; INT64_MAX: never */
+	bool roomy;                 /* on arrival, the full timeout fitted in before the expiry */
+	int64_t timeout_ms; /* how long it may run, also limited by the handler's timeout; INT64_MAX: no limit */
+	int64_t started_ms; /* when it started to run */
 	_Atomic int64_t timeout_at_ms; /* when it times out; INT64_MAX until it runs */
 	bool refusal_logged;           /* a refused extension has been logged */
-	_Atomic bool extending;        /* a manager has been asked for an extension (extend.h) */
+	_Atomic bool extending;        /* a manager has been asked for an extension (extensions.h) */
 
 	_Atomic int stop; /* enum stop_reason */
 	enum attempt_place place;
-	struct slot *slot; /* while taken */
-	uint64_t group;    /* once sealed: never shares a report with another group's results; 0: no group (unacked.h) */
-	bool refused;      /* the manager called its result invalid; `result` is the replacement */
-	int64_t later_ms;  /* the delay before a result with the ack LATER is reported again, */
+	int event_fd;     /* while taken, the eventfd of its slot (handler_context); −1: none */
+	uint64_t group;   /* once sealed: never shares a report with another group's results; 0: no group (unacked.h) */
+	bool refused;     /* the manager called its result invalid; `result` is the replacement */
+	int64_t later_ms; /* the delay before a result with the ack LATER is reported again, */
 	int64_t later_until_ms; /* and the time when that delay ends */
 
-	/* The handler's remark that no manager has acknowledged yet (heartbeat.h). Guarded by the worker's lock. */
+	/* The handler's remark that no manager has acknowledged yet (heartbeats.h). Guarded by the worker's lock. */
 	char *remark;     /* owned; NULL: none */
 	bool remark_sent; /* it is in the heartbeat in flight */
 
@@ -90,7 +91,7 @@ struct attempt {
 	size_t result_bytes;      /* its approximate size in a message */
 
 	struct attempt *prev, *next; /* in the list of its place */
-	UT_hash_handle hh;           /* in the table of held attempts, by key */
+	UT_hash_handle hh;           /* in the table of attempts in flight, by key */
 };
 
 /* Creates an attempt from an assignment and takes ownership of it. The assignment was claimed at `claimed_ms` or later.
@@ -120,8 +121,19 @@ void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *c
 /* Sets the outcome of an attempt that was stopped for this reason, replacing the handler's. */
 void attempt_end_stopped(struct attempt *attempt, enum stop_reason reason);
 
-/* Sets the outcome of an attempt that timed out; `said` is the handler's message, or "". */
-void attempt_end_late(struct attempt *attempt, const char *said);
+/* Sets the outcome of an attempt that timed out; `message` is the handler's, or "". */
+void attempt_end_late(struct attempt *attempt, const char *message);
+
+/* Returns the estimated cost of the attempt, in microseconds. */
+int attempt_cost(const struct attempt *attempt);
+
+/* Wakes the slot that has the attempt, because its `stop` has changed or its extension was answered. Called with the
+ * worker's lock. */
+void attempt_notify(const struct attempt *attempt);
+
+/* Sets the remark of an attempt whose handler runs. The next heartbeat carries its first 1,000 bytes; a heartbeat has
+ * up to 64 KiB of remarks. NULL removes the remark. Takes the worker's lock. */
+void attempt_set_remark(struct attempt *attempt, const char *remark);
 
 /* Fills in `result` from the outcome. Cuts and repairs strings; if the result is too long or not UTF-8, or the stage is
  * not a valid name, the attempt ends with a fatal error instead. */

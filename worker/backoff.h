@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { BACKOFF_FIRST_MS = 100, BACKOFF_LONGEST_MS = 5000 };
+enum { BACKOFF_FIRST_MS = 100, BACKOFF_MAX_MS = 5000 };
 
 /* All zero: no delay. */
 struct backoff {
@@ -18,8 +18,8 @@ struct backoff {
 static inline void backoff_fail(struct backoff *backoff, int64_t now_ms)
 {
 	backoff->delay_ms = backoff->delay_ms ? backoff->delay_ms * 2 : BACKOFF_FIRST_MS;
-	if (backoff->delay_ms > BACKOFF_LONGEST_MS)
-		backoff->delay_ms = BACKOFF_LONGEST_MS;
+	if (backoff->delay_ms > BACKOFF_MAX_MS)
+		backoff->delay_ms = BACKOFF_MAX_MS;
 	backoff->until_ms = now_ms + backoff->delay_ms - arc4random_uniform((uint32_t)(backoff->delay_ms / 4));
 }
 

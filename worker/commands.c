@@ -3,80 +3,81 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/heartbeat.h"
-#include "worker/held.h"
 
-static void stop_one(struct reeve_worker *worker, const Reeve__V1__WorkerCommand *command, enum stop_reason reason)
+static void stop_one(struct commands *commands, const Reeve__V1__WorkerCommand *command, enum stop_reason reason)
 {
-	struct attempt *attempt = held_find(worker, command->task_id, command->token);
+	struct attempt *attempt = in_flight_find(commands->in_flight, command->task_id, command->token);
 	char name[48] = "";
 
 	if (!attempt)
 		return;
-	attempt_name(attempt, name); /* held_stop may free it */
-	if (held_stop(worker, attempt, reason))
+	attempt_name(attempt, name); /* in_flight_stop may free it */
+	if (in_flight_stop(commands->in_flight, attempt, reason))
 		log_info(name, "%s", reason == STOP_CANCEL ? "a cancel was requested" : "taken away by the manager");
 }
 
-static void drain(struct reeve_worker *worker)
+static void drain(struct commands *commands)
 {
-	if (worker->draining)
+	if (life_draining(commands->life))
 		return;
-	log_info(worker->object, "draining: the manager commands it");
-	worker->draining = true;
-	worker->drain_until_ms = INT64_MAX;
+	log_info(commands->shared->object, "draining: the manager commands it");
+	life_drain(commands->life, INT64_MAX);
 }
 
 /* Like a drain whose timeout is over at once: running attempts are stopped and returned. */
-static void stop(struct reeve_worker *worker)
+static void stop(struct commands *commands)
 {
-	if (worker->draining && worker->drain_until_ms <= clock_monotonic_ms())
+	int64_t now_ms = clock_monotonic_ms();
+
+	if (commands->life->stop_at_ms <= now_ms)
 		return;
-	log_info(worker->object, "stopping: the manager commands it");
-	worker->draining = true;
-	worker->drain_until_ms = clock_monotonic_ms();
+	log_info(commands->shared->object, "stopping: the manager commands it");
+	life_drain(commands->life, now_ms);
 }
 
-static void pause_fetching(struct reeve_worker *worker, bool paused)
+/* Pauses or resumes a worker that is not draining. */
+static void set_paused(struct commands *commands, bool paused)
 {
-	if (worker->paused == paused)
+	enum life_phase phase = paused ? LIFE_PAUSED : LIFE_RUNNING;
+
+	if (life_draining(commands->life) || commands->life->phase == phase)
 		return;
-	log_info(worker->object, "%s", paused ? "paused by the manager" : "resumed by the manager");
-	worker->paused = paused;
+	log_info(commands->shared->object, "%s", paused ? "paused by the manager" : "resumed by the manager");
+	commands->life->phase = phase;
 }
 
-static void set_concurrency(struct reeve_worker *worker, uint32_t value)
+static void set_concurrency(struct commands *commands, uint32_t value)
 {
-	int wanted = value < WORKER_CONCURRENCY_MAX ? (int)value : WORKER_CONCURRENCY_MAX;
+	struct slots *slots = commands->slots;
+	int wanted = value < SLOTS_MAX ? (int)value : SLOTS_MAX;
 
 	/* The command stays in force, and each heartbeat's answer repeats it: if it could not be applied, do not try again
 	 * and again. */
-	if (wanted == 0 || wanted == worker->slots.ordered || worker->once)
+	if (wanted == 0 || wanted == slots->requested || commands->life->once)
 		return;
-	worker->slots.ordered = wanted;
-	if (wanted == worker->slots.wanted)
+	slots->requested = wanted;
+	if (wanted == slots->concurrency)
 		return;
-	log_info(worker->object, "concurrency is %d from now on, as the manager requests", wanted);
-	worker->slots.wanted = wanted;
-	worker->slots.changed = true;
+	log_info(commands->shared->object, "concurrency is %d from now on, as the manager requests", wanted);
+	slots_set_concurrency(slots, wanted);
 }
 
-void commands_apply(struct reeve_worker *worker, Reeve__V1__WorkerCommand *const *commands, size_t count, bool all)
+void commands_apply(struct commands *commands, Reeve__V1__WorkerCommand *const *list, size_t count, bool all)
 {
-	bool paused = all ? false : worker->paused, changed = count > 0;
-	bool draining = worker->draining;
-	int wanted = worker->slots.wanted;
+	bool paused = !all && commands->life->phase == LIFE_PAUSED;
+	enum life_phase phase = commands->life->phase;
+	int concurrency = commands->slots->concurrency;
 
 	for (size_t i = 0; i < count; i++) {
-		switch (commands[i]->kind) {
+		switch (list[i]->kind) {
 		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CANCEL:
-			stop_one(worker, commands[i], STOP_CANCEL);
+			stop_one(commands, list[i], STOP_CANCEL);
 			break;
 		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_ABANDON:
-			stop_one(worker, commands[i], STOP_ABANDON);
+			stop_one(commands, list[i], STOP_ABANDON);
 			break;
 		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_DRAIN:
-			drain(worker);
+			drain(commands);
 			break;
 		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_PAUSE:
 			paused = true;
@@ -85,23 +86,22 @@ void commands_apply(struct reeve_worker *worker, Reeve__V1__WorkerCommand *const
 			paused = false;
 			break;
 		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CONCURRENCY:
-			set_concurrency(worker, commands[i]->value);
+			set_concurrency(commands, list[i]->value);
 			break;
 		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_STOP:
-			stop(worker);
+			stop(commands);
 			break;
 		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_UNSPECIFIED:
 		default:
 			break; /* from a newer manager */
 		}
 	}
-	changed |= paused != worker->paused;
+	set_paused(commands, paused);
 	/* Report the effect at once: the operator who issued the command checks for it. */
-	if (paused != worker->paused || draining != worker->draining || wanted != worker->slots.wanted)
-		heartbeat_soon(worker, true);
+	if (phase != commands->life->phase || concurrency != commands->slots->concurrency)
+		heartbeat_timer_soon(commands->timer, true);
 	else if (paused) /* no Fetch is parked that could bring the command to resume */
-		heartbeat_soon(worker, false);
-	pause_fetching(worker, paused);
-	if (changed)
-		worker_wake(worker);
+		heartbeat_timer_soon(commands->timer, false);
+	if (count || phase != commands->life->phase)
+		shared_wake(commands->shared);
 }

@@ -3,10 +3,18 @@
 #ifndef REEVE_WORKER_COMMANDS_H
 #define REEVE_WORKER_COMMANDS_H
 
-#include "worker/state.h"
+#include "worker/slots.h"
+
+struct commands {
+	struct shared *shared;
+	struct life *life;
+	struct in_flight *in_flight;
+	struct slots *slots;
+	struct heartbeat_timer *timer;
+};
 
 /* Applies the commands. `all`: they are all commands in force, as in a heartbeat's answer; so if PAUSE is not among
  * them, a pause is over. Called with the lock. */
-void commands_apply(struct reeve_worker *worker, Reeve__V1__WorkerCommand *const *commands, size_t count, bool all);
+void commands_apply(struct commands *commands, Reeve__V1__WorkerCommand *const *list, size_t count, bool all);
 
 #endif

@@ -1,16 +1,16 @@
 /* A short list, with counts of its entries. */
 #include "worker/fetches.h"
 
+#include "common/mem.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
-struct fetch *fetches_new(struct fetches *fetches, uint32_t slots)
+struct fetch *fetches_create(struct fetches *fetches, uint32_t slots)
 {
-	struct fetch *fetch = calloc(1, sizeof *fetch);
+	struct fetch *fetch = mem_calloc(1, sizeof *fetch);
 
-	if (!fetch)
-		abort();
 	fetch->id = ++fetches->highest_id;
 	fetch->slots = slots;
 	DL_APPEND(fetches->waiting, fetch);
@@ -31,7 +31,7 @@ struct fetch *fetches_find(const struct fetches *fetches, int64_t id)
 	return NULL;
 }
 
-struct fetch *fetches_unsettled(const struct fetches *fetches)
+struct fetch *fetches_unsent(const struct fetches *fetches)
 {
 	struct fetch *fetch;
 
@@ -43,19 +43,19 @@ struct fetch *fetches_unsettled(const struct fetches *fetches)
 	return NULL;
 }
 
-void fetches_sent(struct fetches *fetches, struct fetch *fetch, bool parked)
+void fetches_mark_sent(struct fetches *fetches, struct fetch *fetch, bool parked)
 {
 	assert(!fetch->in_flight);
 	fetch->in_flight = true;
 	fetch->parked = parked;
-	fetch->given_up = false;
+	fetch->cancelled = false;
 	fetch->sent_before = true;
 	fetch->call = 0;
 	fetches->in_flight_count++;
 	fetches->parked_count += parked;
 }
 
-void fetches_unsent(struct fetches *fetches, struct fetch *fetch)
+void fetches_mark_unsent(struct fetches *fetches, struct fetch *fetch)
 {
 	assert(fetch->in_flight);
 	fetches->in_flight_count--;
@@ -63,10 +63,10 @@ void fetches_unsent(struct fetches *fetches, struct fetch *fetch)
 	fetch->in_flight = fetch->parked = false;
 }
 
-void fetches_settle(struct fetches *fetches, struct fetch *fetch)
+void fetches_remove(struct fetches *fetches, struct fetch *fetch)
 {
 	if (fetch->in_flight)
-		fetches_unsent(fetches, fetch);
+		fetches_mark_unsent(fetches, fetch);
 	DL_DELETE(fetches->waiting, fetch);
 	fetches->waiting_count--;
 	fetches->slots -= fetch->slots;
@@ -76,6 +76,25 @@ void fetches_settle(struct fetches *fetches, struct fetch *fetch)
 void fetches_reset(struct fetches *fetches)
 {
 	while (fetches->waiting)
-		fetches_settle(fetches, fetches->waiting);
+		fetches_remove(fetches, fetches->waiting);
 	fetches->highest_id = 0;
+	backoff_clear(&fetches->retry);
+}
+
+void fetches_abandon(struct fetches *fetches)
+{
+	const struct fetch *fetch;
+
+	DL_FOREACH(fetches->waiting, fetch)
+	{
+		if (fetch->call)
+			fetches_add_stale(fetches, fetch->call);
+	}
+	fetches_reset(fetches);
+}
+
+void fetches_add_stale(struct fetches *fetches, uint64_t call)
+{
+	if (fetches->stale_count < FETCHES_STALE_MAX)
+		fetches->stale[fetches->stale_count++] = call;
 }

@@ -1,6 +1,7 @@
 /* The table of handlers. */
 #include "worker/handler.h"
 
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <stdlib.h>
@@ -8,9 +9,7 @@
 
 void handler_init(struct handler *handler, const char *type)
 {
-	handler->type = strdup(type);
-	if (!handler->type)
-		abort();
+	handler->type = mem_strdup(type);
 	handler->users = 1;
 	atomic_init(&handler->cost_us, HANDLER_COST_FULL_US);
 }

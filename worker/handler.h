@@ -1,6 +1,6 @@
 /*
  * Handlers: what runs the tasks of a type. Each kind (handlers/ *.c) creates a `struct handler` with its own `run`,
- * which a slot calls. The table changes only when the handlers files are reloaded (reload.c), under the worker's lock.
+ * which a slot calls. The table changes only when the handlers files are reloaded (handler_set.c), under the worker's lock.
  * A handler in the table is read-only, except for `cost_us` and `users`.
  */
 #ifndef REEVE_WORKER_HANDLER_H
@@ -8,10 +8,11 @@
 
 #include "common/error.h"
 #include "common/hash.h"
-#include "worker/attempt.h"
+#include "worker/include/reeve/worker.h"
 
 #include <stdatomic.h>
 
+struct attempt;
 struct supervisor_client;
 
 /* What a slot passes to the handler that it runs. */

@@ -17,11 +17,11 @@
 #include <stdint.h>
 
 enum {
-	LEASE_STOP_PART = 4,   /* handlers are asked to stop 1/4 of the lease before its end, */
-	LEASE_KILL_PART = 8,   /* the worker kills programs 1/8 before it, */
+	LEASE_STOP_PART = 4,      /* handlers are asked to stop 1/4 of the lease before its end, */
+	LEASE_KILL_PART = 8,      /* the worker kills programs 1/8 before it, */
 	LEASE_WATCHDOG_PART = 12, /* and the watchdog kills everything up to 1/12 before it: */
 	LEASE_WATCHDOG_MS = 150,  /* it needs no more time than this, */
-	LEASE_DRIFT_PART = 500, /* plus 1/500 of the lease for clock drift: twice what NTP allows */
+	LEASE_DRIFT_PART = 500,   /* plus 1/500 of the lease for clock drift: twice what NTP allows */
 };
 
 /* All zero: there was no lease yet. */

@@ -71,17 +71,18 @@ static int check(const struct program_options *options)
 {
 	struct handler *handlers = NULL;
 	struct accepts *accepts = NULL;
-	struct names asked = {0};
+	struct names requested = {0};
 	struct reeve_error error;
 	bool good;
 
-	if (handlers_read_file(&handlers, options->handlers, &error) && names_parse(options->types, "types", &asked, &error))
-		accepts = accepts_make(&asked, handlers, true, &error);
+	if (handlers_read_file(&handlers, options->handlers, &error) &&
+	    names_parse(options->types, "types", &requested, &error))
+		accepts = accepts_create(&requested, handlers, true, &error);
 	good = accepts != NULL;
 	if (!good)
 		fprintf(stderr, "reeve-worker: %s\n", error.message);
 	handlers_free(&handlers);
-	names_free(&asked);
+	names_free(&requested);
 	accepts_drop(accepts);
 	return good ? EXIT_OK : EXIT_USAGE;
 }

@@ -1,6 +1,7 @@
 /* Splits lists of names at commas. Blanks around a name are not part of it. */
 #include "worker/names.h"
 
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <stdlib.h>
@@ -8,13 +9,8 @@
 
 void names_add(struct names *names, const char *name, size_t length)
 {
-	char **list = realloc(names->list, (names->count + 1) * sizeof *list);
-	char *copied = strndup(name, length);
-
-	if (!list || !copied)
-		abort();
-	names->list = list;
-	names->list[names->count++] = copied;
+	names->list = mem_realloc(names->list, (names->count + 1) * sizeof *names->list);
+	names->list[names->count++] = mem_strndup(name, length);
 }
 
 bool names_parse(const char *text, const char *what, struct names *names, struct reeve_error *error)
@@ -46,7 +42,7 @@ bool names_parse(const char *text, const char *what, struct names *names, struct
 void names_free(struct names *names)
 {
 	for (size_t i = 0; i < names->count; i++)
-		free(names->list[i]);
+		free((char *)names->list[i]);
 	free(names->list);
 	*names = (struct names){0};
 }

@@ -8,7 +8,7 @@
 
 /* A list of names. */
 struct names {
-	char **list; /* each owned */
+	const char **list; /* each owned */
 	size_t count;
 };
 

@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "common/output.h"
-#include "worker/state.h"
+#include "worker/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,14 @@ static const struct option_spec specs[] = {
         "managers of the same database; the worker moves to another when one is gone", 0, true},
     {"handlers", OPTION_TEXT, AT(handlers), NULL, 0, 0, NULL, "FILE",
         "the handlers file: a section [handler TYPE] for each task type it runs", 0, true},
-    {"concurrency", OPTION_INTEGER, AT(concurrency), "0", 0, WORKER_CONCURRENCY_MAX, NULL, "N",
+    {"concurrency", OPTION_INTEGER, AT(concurrency), "0", 0, SLOTS_MAX, NULL, "N",
         "maximum number of tasks that run at the same time; 0: one for each processor", 'c', true},
-    {"prefetch", OPTION_INTEGER, AT(prefetch), "0", 0, WORKER_PREFETCH_MAX, NULL, "N",
-        "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks", 0, true},
+    {"prefetch", OPTION_INTEGER, AT(prefetch), "0", 0, PREFETCH_MAX, NULL, "N",
+        "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks", 0,
+        true},
     {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "the worker's name; if not set, HOST/PID", 'n', true},
-    {"queue", OPTION_TEXT, AT(queues), NULL, 0, 0, NULL, "Q[,Q]", "serve only these queues; if not set, all", 'q', true},
+    {"queue", OPTION_TEXT, AT(queues), NULL, 0, 0, NULL, "Q[,Q]", "serve only these queues; if not set, all", 'q',
+        true},
     {"type", OPTION_TEXT, AT(types), NULL, 0, 0, NULL, "T[,T]",
         "run only these types; if not set, all that have a handler", 't', true},
     {"drain-timeout", OPTION_DURATION, AT(drain_timeout_ms), "30s", 1, 24 * 3600 * 1000, NULL, "D",
@@ -30,8 +32,7 @@ static const struct option_spec specs[] = {
         "time from SIGTERM to SIGKILL for a program", 0, true},
     {"once", OPTION_FLAG, AT(once), NULL, 0, 0, NULL, NULL,
         "run one task, wait for it if necessary, and exit with its outcome", 0, false},
-    {"until-empty", OPTION_FLAG, AT(until_empty), NULL, 0, 0, NULL, NULL,
-        "run all due tasks, and exit", 0, false},
+    {"until-empty", OPTION_FLAG, AT(until_empty), NULL, 0, 0, NULL, NULL, "run all due tasks, and exit", 0, false},
     {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_WORKER_CONFIG", "FILE",
         "INI file; its section [worker] can set any of these options", 0, false},
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
@@ -83,16 +84,16 @@ static bool read_sources(
 	if (!words)
 		abort();
 	memcpy(words, argv, (size_t)argc * sizeof *words); /* parsing reorders them */
-	good =
-	    options_parse(&program_options_table, options, NULL, NULL, NULL, NULL, argc, words, &operands, wants, error);
+	good = options_parse(
+	    &program_options_table, options, NULL, NULL, NULL, NULL, argc, words, &operands, wants, error);
 	if (good && options->config && !*wants) {
 		memcpy(words, argv, (size_t)argc * sizeof *words);
 		good = options_parse(&program_options_table, options, NULL, NULL, options->config, "worker", argc,
 		    words, &operands, wants, error);
 	}
 	if (good && operands)
-		good = error_set(
-		    error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", words[1]);
+		good =
+		    error_set(error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", words[1]);
 	free(words);
 	return good;
 }

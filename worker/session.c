@@ -1,19 +1,11 @@
-/*
- * Register, Leave, and the end of an incarnation.
- *
- * A worker that has lost its incarnation first stops every handler and gives up every Fetch. It registers again only
- * when none of its handlers runs. Unacknowledged results are kept: managers accept them by their tokens, whichever
- * incarnation reports them.
- */
 #include "worker/session.h"
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/heartbeat.h"
-#include "worker/held.h"
+#include "common/mem.h"
+#include "common/rpc/client.h"
 
 #include <reeve/v1/worker.pb-c.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,7 +13,7 @@ enum {
 	REGISTER_TIMEOUT_MS = 5 * 1000,
 	LEAVE_TIMEOUT_MS = 5 * 1000,
 	REGISTER_LAST_MS = 1000, /* how long a stopping worker waits for the answer, so that it can leave */
-	NAME_REST_MS = 1000,     /* maximum delay before it tries a name again that is in use */
+	NAME_RETRY_MS = 1000,    /* maximum delay before it tries a name again that is in use */
 	LOG_EVERY_FAILURES = 10, /* failed registrations per log line */
 	/* Defaults for what a manager leaves out. */
 	LEASE_MS = 15 * 1000,
@@ -31,74 +23,81 @@ enum {
 
 /* A Register in flight. */
 struct registration {
-	struct reeve_worker *worker;
+	struct session *session;
 	struct accepts *accepts; /* the types that it registers */
 	int64_t sent_ms;
 };
 
-void session_renew(struct reeve_worker *worker, int64_t sent_ms)
+void session_clear(struct session *session)
 {
-	int64_t now_ms = clock_monotonic_ms();
-	bool stood = !lease_runs(worker->lease, now_ms);
+	free(session->managers);
+	free(session->name);
+	names_free(&session->queues);
+}
 
-	worker->lease_until_ms = sent_ms + worker->lease_ms;
-	lease_set(worker->lease, worker->lease_until_ms, worker->lease_ms);
-	if (worker->supervisor)
-		supervisor_client_renewed(worker->supervisor);
-	if (!lease_runs(worker->lease, now_ms))
+void session_renew(struct session *session, int64_t sent_ms)
+{
+	struct shared *shared = session->shared;
+	int64_t now_ms = clock_monotonic_ms();
+	bool was_over = !lease_runs(shared->lease, now_ms);
+
+	session->lease_until_ms = sent_ms + session->lease_ms;
+	lease_set(shared->lease, session->lease_until_ms, session->lease_ms);
+	if (session->supervisor)
+		supervisor_client_renewed(session->supervisor);
+	if (!lease_runs(shared->lease, now_ms))
 		return;
-	if (worker->lease_stopped)
-		log_info(worker->object, "the lease is renewed: going on");
-	worker->lease_stopped = false;
-	if (stood) {
-		slots_wake(worker, (int64_t)worker->ready_count * HANDLER_COST_FULL_US);
-		worker_wake(worker);
+	if (session->lease_stopped)
+		log_info(shared->object, "the lease is renewed: going on");
+	session->lease_stopped = false;
+	if (was_over) {
+		in_flight_wake_slots(
+		    session->in_flight, (int64_t)session->in_flight->ready_count * HANDLER_COST_FULL_US);
+		shared_wake(shared);
 	}
 }
 
-const char *lease_ends(const struct reeve_worker *worker, int64_t now_ms)
+const char *session_lease_ends(const struct session *session, int64_t now_ms)
 {
-	return worker->lease_until_ms < now_ms ? "has been over for" : "ends in";
+	return session->lease_until_ms < now_ms ? "has been over for" : "ends in";
 }
 
-void session_apply_lease(struct reeve_worker *worker, int64_t now_ms)
+void session_check_lease(struct session *session, int64_t now_ms)
 {
-	if (worker->phase != PHASE_SERVING || worker->lease_stopped || lease_runs(worker->lease, now_ms))
+	size_t running = session->in_flight->taken_count;
+
+	if (session->phase != SESSION_SERVING || session->lease_stopped || lease_runs(session->shared->lease, now_ms))
 		return;
-	worker->lease_stopped = true;
-	log_warn(worker->object,
-	    "no heartbeat sent in the last %lld ms was answered, the lease %s %lld ms: stopping the %zu task%s that run%s",
-	    (long long)(worker->lease_ms - (worker->lease_until_ms - now_ms)), lease_ends(worker, now_ms),
-	    llabs((long long)(worker->lease_until_ms - now_ms)), worker->taken_count, worker->taken_count == 1 ? "" : "s",
-	    worker->taken_count == 1 ? "s" : "");
-	held_stop_taken(worker, STOP_LEASE);
+	session->lease_stopped = true;
+	log_warn(session->shared->object,
+	    "no heartbeat sent in the last %lld ms was answered, the lease %s %lld ms: stopping the %zu task%s that "
+	    "run%s",
+	    (long long)(session->lease_ms - (session->lease_until_ms - now_ms)), session_lease_ends(session, now_ms),
+	    llabs((long long)(session->lease_until_ms - now_ms)), running, running == 1 ? "" : "s",
+	    running == 1 ? "s" : "");
+	in_flight_stop_taken(session->in_flight, STOP_LEASE);
 }
 
-static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse *response,
-    const struct registration *registration)
+static void begin(
+    struct session *session, const Reeve__V1__RegisterResponse *response, const struct registration *registration)
 {
-	int64_t sent_ms = registration->sent_ms;
-
-	worker->incarnation = response->incarnation;
-	worker->lease_ms = response->lease_ms ? response->lease_ms : LEASE_MS;
-	worker->heartbeat_ms = response->heartbeat_ms ? response->heartbeat_ms : HEARTBEAT_MS;
-	worker->max_result_bytes = response->max_result_bytes ? response->max_result_bytes : RESULT_MAX_BYTES;
-	worker->phase = PHASE_SERVING;
-	worker->heartbeat_seq = 0;
-	worker->heartbeat_sent_ms = sent_ms;
-	worker->heartbeat_by_ms = INT64_MAX;
-	fetches_reset(&worker->fetches);
-	backoff_clear(&worker->register_rest);
-	backoff_clear(&worker->fetch_rest);
-	worker->register_failures = 0;
-	worker->name_taken = false;
-	worker->lease_stopped = false;
-	session_renew(worker, sent_ms);
-	worker->accepts_sent = worker->accepts == registration->accepts;
-	if (!worker->accepts_sent)
-		heartbeat_soon(worker, true);
-	pthread_cond_broadcast(&worker->heartbeat_cond);
-	log_info(worker->object, "registered as incarnation %lld", (long long)worker->incarnation);
+	session->incarnation = response->incarnation;
+	session->lease_ms = response->lease_ms ? response->lease_ms : LEASE_MS;
+	session->heartbeat_ms = response->heartbeat_ms ? response->heartbeat_ms : HEARTBEAT_MS;
+	session->max_result_bytes = response->max_result_bytes ? response->max_result_bytes : RESULT_MAX_BYTES;
+	session->phase = SESSION_SERVING;
+	session->register_failures = 0;
+	session->name_taken = false;
+	session->lease_stopped = false;
+	backoff_clear(&session->retry);
+	fetches_reset(session->fetches);
+	session_renew(session, registration->sent_ms);
+	heartbeat_timer_sent(session->timer, registration->sent_ms);
+	session->handlers->types_sent = session->handlers->accepts == registration->accepts;
+	if (!session->handlers->types_sent)
+		heartbeat_timer_soon(session->timer, true);
+	heartbeat_timer_wake(session->timer);
+	log_info(session->shared->object, "registered as incarnation %lld", (long long)session->incarnation);
 }
 
 /* Returns true if registering again after this answer would be pointless. */
@@ -109,157 +108,173 @@ static bool is_refusal(reeve_status code)
 	       code == STATUS(FAILED_PRECONDITION);
 }
 
-static void register_failed(struct reeve_worker *worker, const struct rpc_answer *answer)
+/* Ends the worker, because the manager refuses it. */
+static void refused(struct session *session, const struct rpc_answer *answer)
 {
+	struct reeve_error error;
+
+	error_set(&error, answer->code, "the manager refuses this worker: %s", answer->message);
+	log_error(session->shared->object, "%s", error.message);
+	life_fail(session->life, &error, EXIT_REFUSED);
+	life_drain(session->life, clock_monotonic_ms());
+}
+
+static void register_failed(struct session *session, const struct rpc_answer *answer)
+{
+	int64_t now_ms = clock_monotonic_ms();
+
 	if (answer->code == STATUS(ALREADY_EXISTS)) { /* perhaps our own previous incarnation, not yet marked lost */
-		if (!worker->name_taken)
-			log_warn(worker->object, "cannot register yet: %s", answer->message);
-		worker->name_taken = true;
-		backoff_fail(&worker->register_rest, clock_monotonic_ms());
-		if (worker->register_rest.delay_ms > NAME_REST_MS) /* serve soon after the old lease's end */
-			worker->register_rest.until_ms = clock_monotonic_ms() + NAME_REST_MS;
+		if (!session->name_taken)
+			log_warn(session->shared->object, "cannot register yet: %s", answer->message);
+		session->name_taken = true;
+		backoff_fail(&session->retry, now_ms);
+		if (session->retry.delay_ms > NAME_RETRY_MS) /* serve soon after the old lease's end */
+			session->retry.until_ms = now_ms + NAME_RETRY_MS;
 		return;
 	}
 	if (is_refusal(answer->code)) {
-		worker->refused = true;
-		worker->exit_code = EXIT_REFUSED;
-		error_set(&worker->error, answer->code, "the manager refuses this worker: %s", answer->message);
-		log_error(worker->object, "%s", worker->error.message);
+		refused(session, answer);
 		return;
 	}
-	if (worker->register_failures++ % LOG_EVERY_FAILURES == 0)
-		log_warn(worker->object, "cannot register at %s, trying again: %s", worker->managers, answer->message);
-	backoff_fail(&worker->register_rest, clock_monotonic_ms());
+	if (session->register_failures++ % LOG_EVERY_FAILURES == 0)
+		log_warn(session->shared->object, "cannot register at %s, trying again: %s", session->managers,
+		    answer->message);
+	backoff_fail(&session->retry, now_ms);
 }
 
 static void register_done(void *arg, struct rpc_answer *answer)
 {
 	struct registration *registration = arg;
-	struct reeve_worker *worker = registration->worker;
-	const Reeve__V1__RegisterResponse *response = (const Reeve__V1__RegisterResponse *)answer->response;
+	struct session *session = registration->session;
 
-	pthread_mutex_lock(&worker->lock);
-	worker->registering = false;
-	worker->register_call = 0;
+	shared_lock(session->shared);
+	session->phase = SESSION_UNREGISTERED;
+	session->register_call = 0;
 	if (answer->code == STATUS(OK))
-		begin(worker, response, registration);
+		begin(session, (const Reeve__V1__RegisterResponse *)answer->response, registration);
 	else if (answer->code != STATUS(CANCELLED))
-		register_failed(worker, answer);
+		register_failed(session, answer);
 	accepts_drop(registration->accepts);
-	pthread_mutex_unlock(&worker->lock);
+	shared_unlock(session->shared);
 	if (answer->response)
 		protobuf_c_message_free_unpacked(answer->response, NULL);
 	free(registration);
-	worker_wake(worker);
+	shared_wake(session->shared);
 }
 
-static void start_register(
-    struct reeve_worker *worker, struct accepts *accepts, uint32_t concurrency, int64_t previous)
+static void start_register(struct session *session, struct accepts *accepts, uint32_t concurrency, int64_t previous)
 {
-	static char version[] = REEVE_VERSION;
 	Reeve__V1__RegisterRequest request = REEVE__V1__REGISTER_REQUEST__INIT;
 	struct rpc_call_options options = {.timeout_ms = REGISTER_TIMEOUT_MS};
-	struct registration *registration = malloc(sizeof *registration);
+	struct registration *registration = mem_malloc(sizeof *registration);
 	rpc_call_id call;
 
-	if (!registration)
-		abort();
-	*registration = (struct registration){worker, accepts, clock_monotonic_ms()};
-	request.name = worker->name;
-	request.host = worker->host;
+	*registration = (struct registration){session, accepts, clock_monotonic_ms()};
+	request.name = session->name;
+	request.host = session->host;
 	request.pid = getpid();
 	request.concurrency = concurrency;
-	request.queues = (const char **)worker->queues.list;
-	request.n_queues = worker->queues.count;
-	request.types = (const char **)accepts->types.list;
+	request.queues = session->queues.list;
+	request.n_queues = session->queues.count;
+	request.types = accepts->types.list;
 	request.n_types = accepts->types.count;
-	request.version = version;
+	request.version = REEVE_VERSION;
 	request.previous = previous;
-	call = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Register", &request.base,
+	call = rpc_client_start(session->shared->rpc, &reeve__v1__worker_service__descriptor, "Register", &request.base,
 	    &options, register_done, registration);
-	pthread_mutex_lock(&worker->lock);
-	if (worker->registering)
-		worker->register_call = call;
-	pthread_mutex_unlock(&worker->lock);
+	shared_lock(session->shared);
+	if (session->phase == SESSION_REGISTERING)
+		session->register_call = call;
+	shared_unlock(session->shared);
 }
 
 /* Gives up the Register in flight of a stopping worker. If it has reached a manager, waits up to REGISTER_LAST_MS for
  * the answer, so that the worker can leave; otherwise managers would consider it alive until its lease ends. */
-static void give_register_up(struct reeve_worker *worker)
+static void give_register_up(struct session *session, rpc_call_id call, bool late)
 {
-	int64_t now_ms = clock_monotonic_ms();
-	rpc_call_id call = 0;
-
-	pthread_mutex_lock(&worker->lock);
-	if (worker->phase == PHASE_REGISTERING && worker->draining && !worker->register_given_up)
-		call = worker->register_call;
-	if (call && !worker->register_until_ms)
-		worker->register_until_ms = now_ms + REGISTER_LAST_MS;
-	bool late = now_ms >= worker->register_until_ms;
-	pthread_mutex_unlock(&worker->lock);
-	if (!call || (!late && rpc_client_alive(worker->rpc, 0)))
+	if (!late && rpc_client_alive(session->shared->rpc, 0))
 		return;
-	pthread_mutex_lock(&worker->lock);
-	worker->register_given_up = true;
-	pthread_mutex_unlock(&worker->lock);
-	rpc_client_cancel(worker->rpc, call);
+	shared_lock(session->shared);
+	session->register_call = 0;
+	shared_unlock(session->shared);
+	rpc_client_cancel(session->shared->rpc, call);
 }
 
-void session_step(struct reeve_worker *worker)
+void session_step(struct session *session)
 {
+	int64_t now_ms = clock_monotonic_ms(), previous = 0;
+	bool draining, late;
 	struct accepts *accepts = NULL;
 	uint32_t concurrency = 0;
-	int64_t previous = 0;
+	rpc_call_id abandoned;
 
-	give_register_up(worker);
-	pthread_mutex_lock(&worker->lock);
-	if (worker->phase == PHASE_LOST && worker_unfinished(worker) == 0)
-		worker->phase = PHASE_REGISTERING;
-	if (worker->phase == PHASE_REGISTERING && !worker->draining && !worker->registering && !worker->refused &&
-	    clock_monotonic_ms() >= worker->register_rest.until_ms) {
-		worker->registering = true;
-		accepts = accepts_use(worker->accepts);
-		concurrency = (uint32_t)worker->slots.wanted;
-		previous = worker->incarnation;
+	shared_lock(session->shared);
+	draining = life_draining(session->life);
+	abandoned = draining ? session->register_call : 0;
+	if (abandoned && !session->give_up_ms)
+		session->give_up_ms = now_ms + REGISTER_LAST_MS;
+	late = now_ms >= session->give_up_ms;
+	if (session->phase == SESSION_LOST && in_flight_unfinished(session->in_flight) == 0)
+		session->phase = SESSION_UNREGISTERED;
+	if (session->phase == SESSION_UNREGISTERED && !draining && now_ms >= session->retry.until_ms) {
+		session->phase = SESSION_REGISTERING;
+		accepts = accepts_use(session->handlers->accepts);
+		concurrency = (uint32_t)session->slots->concurrency;
+		previous = session->incarnation;
 	}
-	pthread_mutex_unlock(&worker->lock);
+	shared_unlock(session->shared);
+	if (abandoned)
+		give_register_up(session, abandoned, late);
 	if (accepts)
-		start_register(worker, accepts, concurrency, previous);
+		start_register(session, accepts, concurrency, previous);
 }
 
-void session_lost(struct reeve_worker *worker, const char *why)
+void session_lost(struct session *session, const char *why)
 {
-	struct fetch *fetch;
+	size_t unfinished = in_flight_unfinished(session->in_flight);
 
-	if (worker->phase != PHASE_SERVING)
+	if (session->phase != SESSION_SERVING)
 		return;
-	size_t unfinished = worker_unfinished(worker);
-	log_warn(worker->object, "%s; stopping %zu task%s", why, unfinished, unfinished == 1 ? "" : "s");
-	worker->phase = PHASE_LOST;
-	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next)
-		if (fetch->call &&
-		    worker->stale_count < (int)(sizeof worker->stale_calls / sizeof *worker->stale_calls))
-			worker->stale_calls[worker->stale_count++] = fetch->call;
-	fetches_reset(&worker->fetches);
-	held_stop_all(worker, STOP_LOST);
-	pthread_cond_broadcast(&worker->heartbeat_cond);
-	worker_wake(worker);
+	log_warn(session->shared->object, "%s; stopping %zu task%s", why, unfinished, unfinished == 1 ? "" : "s");
+	session->phase = SESSION_LOST;
+	fetches_abandon(session->fetches);
+	in_flight_stop_all(session->in_flight, STOP_LOST);
+	heartbeat_timer_wake(session->timer);
+	shared_wake(session->shared);
 }
 
-void session_leave(struct reeve_worker *worker)
+void session_leave(struct session *session)
 {
-	static char reason[] = "stopped";
 	Reeve__V1__LeaveRequest request = REEVE__V1__LEAVE_REQUEST__INIT;
 	struct rpc_call_options options = {.timeout_ms = LEAVE_TIMEOUT_MS};
 	struct reeve_error error;
 	ProtobufCMessage *response;
 
-	request.incarnation = worker->incarnation;
-	request.reason = reason;
+	request.incarnation = session->incarnation;
+	request.reason = "stopped";
 	response = rpc_client_call(
-	    worker->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, &error);
+	    session->shared->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, &error);
 	if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
 	else
-		log_warn(worker->object, "cannot leave in good order: %s", error.message);
+		log_warn(session->shared->object, "cannot leave in good order: %s", error.message);
+}
+
+int64_t session_next_ms(const struct session *session, int64_t now_ms)
+{
+	int64_t next_ms = INT64_MAX;
+
+	switch (session->phase) {
+	case SESSION_UNREGISTERED:
+		next_ms = session->retry.until_ms;
+		break;
+	case SESSION_REGISTERING:
+		next_ms = session->give_up_ms;
+		break;
+	case SESSION_SERVING:
+		return session->lease_stopped ? INT64_MAX : atomic_load(&session->shared->lease->stop_ms);
+	case SESSION_LOST:
+		break;
+	}
+	return next_ms > now_ms ? next_ms : INT64_MAX;
 }

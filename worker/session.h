@@ -1,31 +1,99 @@
 /*
- * The session: the life of one incarnation, from Register until it is lost or left.
+ * The session: the life of one incarnation, from Register until it is lost or left, and its lease.
+ *
+ *     UNREGISTERED ⇄ REGISTERING → SERVING → LOST → UNREGISTERED
+ *
+ * A worker that has lost its incarnation first stops every handler and gives up every Fetch. It registers again only
+ * when none of its handlers runs. Unacknowledged results are kept: managers accept them by their tokens, whichever
+ * incarnation reports them.
  */
 #ifndef REEVE_WORKER_SESSION_H
 #define REEVE_WORKER_SESSION_H
 
-#include "worker/state.h"
+#include "worker/backoff.h"
+#include "worker/fetches.h"
+#include "worker/handler_set.h"
+#include "worker/in_flight.h"
+#include "worker/slots.h"
+#include "worker/supervisor_client.h"
 
-/* Starts a Register if one is due, else does nothing. Called by control without the lock. */
-void session_step(struct reeve_worker *worker);
+enum session_phase {
+	SESSION_UNREGISTERED,
+	SESSION_REGISTERING, /* a Register is in flight */
+	SESSION_SERVING,     /* there is an incarnation */
+	SESSION_LOST,        /* the incarnation is over; handlers are being stopped */
+};
 
-/* Ends the incarnation, for the reason `why` (for the log): stops every handler and gives up every Fetch. Does nothing
- * if it was over already. Called with the lock. */
-void session_lost(struct reeve_worker *worker, const char *why);
+/* Guarded by the worker's lock, except the fields marked. */
+struct session {
+	struct shared *shared;
+	struct life *life;
+	struct in_flight *in_flight;
+	struct fetches *fetches;
+	struct slots *slots;
+	struct handler_set *handlers;
+	struct heartbeat_timer *timer;
+	struct supervisor_client *supervisor; /* NULL: none */
 
-/* Returns the words of a log line between "the lease" and the milliseconds until its end, or since. */
-const char *lease_ends(const struct reeve_worker *worker, int64_t now_ms);
+	/* Who registers; read-only. */
+	char *managers;
+	char *name;
+	char host[256];
+	struct names queues; /* empty: all */
+
+	enum session_phase phase;
+	int64_t incarnation; /* the current or last one; 0 before the first */
+	int64_t lease_ms;
+	int64_t heartbeat_ms;
+	size_t max_result_bytes;
+	int64_t lease_until_ms; /* on the monotonic clock, counted from before the acknowledged call was sent */
+	bool lease_stopped;     /* the lease is about to end, or over: running handlers were stopped */
+
+	uint64_t register_call; /* rpc_call_id of the Register in flight; 0: unknown or given up */
+	int64_t give_up_ms;     /* when a stopping worker gives it up; 0: it is not stopping */
+	int register_failures;  /* in a row */
+	bool name_taken;        /* another worker has our name; logged */
+	struct backoff retry;   /* before the next Register */
+};
+
+/* Frees the strings. */
+void session_clear(struct session *session);
+
+/* Starts a Register if one is due, or gives up one in flight, else does nothing. Called by control without the lock. */
+void session_step(struct session *session);
 
 /* Reports to a manager that the incarnation, which holds nothing, is over. Waits up to 5 s for the answer. Called by
  * control without the lock, after heartbeats have ended. */
-void session_leave(struct reeve_worker *worker);
+void session_leave(struct session *session);
 
-/* Renews the lease, counted from `sent_ms`; if handlers were stopped for its end, the worker continues. Called with the
- * lock. */
-void session_renew(struct reeve_worker *worker, int64_t sent_ms);
+/* The functions below are called with the lock. */
 
-/* Stops the running attempts once the lease is about to end. Those not started stay, in case it is renewed. Called with
- * the lock. */
-void session_apply_lease(struct reeve_worker *worker, int64_t now_ms);
+/* Ends the incarnation, for the reason `why` (for the log): stops every handler and gives up every Fetch. Does nothing
+ * if it was over already. */
+void session_lost(struct session *session, const char *why);
+
+/* Returns true if the incarnation is the one that the worker has. */
+static inline bool session_serves(const struct session *session, int64_t incarnation)
+{
+	return session->phase == SESSION_SERVING && session->incarnation == incarnation;
+}
+
+/* Returns true if the worker may request new tasks. */
+static inline bool session_takes(const struct session *session)
+{
+	return session->phase == SESSION_SERVING && life_takes(session->life);
+}
+
+/* Renews the lease, counted from `sent_ms`; if handlers were stopped for its end, the worker continues. */
+void session_renew(struct session *session, int64_t sent_ms);
+
+/* Stops the running attempts once the lease is about to end. Those not started stay, in case it is renewed. */
+void session_check_lease(struct session *session, int64_t now_ms);
+
+/* Returns the part of a log line between "the lease" and the milliseconds until its end, or since. */
+const char *session_lease_ends(const struct session *session, int64_t now_ms);
+
+/* Returns when session_step or session_check_lease has something to do; INT64_MAX: when something has changed. */
+int64_t session_next_ms(const struct session *session, int64_t now_ms);
 
 #endif

@@ -1,6 +1,4 @@
 /*
- * The threads that run handlers, and their batches.
- *
  * A slot runs its batch without the lock: `next` is the index of the next attempt to start, `done` the number of ended
  * ones. Control, under the lock, may collect the ended ones. It may also take over those not started, by moving `next`
  * past the end in one atomic step: each index is either started by the slot or taken over, never both.
@@ -12,13 +10,9 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/fetch_report.h"
-#include "worker/held.h"
-#include "worker/state.h"
+#include "common/mem.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,7 +21,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-static const int64_t REST_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
+static const int64_t RESTING_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 enum {
 	LOG_FAILURES_MAX = 10, /* failed tasks that are logged per second */
@@ -36,90 +30,69 @@ enum {
 	OTHER_FDS = 40, /* what else the worker needs */
 };
 
+/* Fields without a remark belong to the slot's thread. */
 struct slot {
-	struct reeve_worker *worker;
+	struct slots *slots;
 	pthread_t thread;
 	int index;
-	bool ended; /* the thread has returned, or is about to */
+	bool ended; /* the thread has returned, or is about to; under the lock */
 	struct handler_context context;
 
-	struct attempt *batch[SLOT_BATCH_MAX]; /* only the slot changes it, under the lock */
+	/* Under the lock: only the slot changes the batch, … */
+	struct attempt *batch[SLOT_BATCH_MAX];
 	unsigned count;
-	unsigned collected; /* ended attempts that were collected so far */
+	unsigned collected; /* … ended attempts that were collected so far */
 	bool taken_over;    /* control has moved the attempts not started back to the ready list */
 	int64_t taken_ms;
-	int64_t rest_ms; /* the resting period after this batch */
+	int64_t resting_ms; /* the resting period after this batch */
 	_Atomic unsigned next;
 	_Atomic unsigned done;
 };
 
-void slots_init(struct slots *slots)
+void slots_init(struct slots *slots, struct shared *shared, struct in_flight *in_flight,
+    const struct handler_set *handlers, const struct handler_context *context)
 {
 	pthread_condattr_t attributes;
 
-	pthread_cond_init(&slots->work, NULL);
+	slots->shared = shared;
+	slots->in_flight = in_flight;
+	slots->handlers = handlers;
+	slots->context = *context;
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&slots->rest, &attributes);
+	pthread_cond_init(&slots->rested, &attributes);
 	pthread_condattr_destroy(&attributes);
 }
 
 void slots_destroy(struct slots *slots)
 {
-	pthread_cond_destroy(&slots->work);
-	pthread_cond_destroy(&slots->rest);
+	pthread_cond_destroy(&slots->rested);
 	free(slots->all);
 }
 
-int slots_cost(const struct attempt *attempt)
-{
-	int cost = attempt->handler ? atomic_load_explicit(&attempt->handler->cost_us, memory_order_relaxed) : 0;
-
-	if (attempt->assignment->resting_ms > 0) /* the slot rests after it */
-		return HANDLER_COST_FULL_US;
-	return cost > 0 ? cost : 1;
-}
-
-void slots_wake(struct reeve_worker *worker, int64_t cost_us)
-{
-	int64_t wanted = (cost_us + HANDLER_COST_FULL_US - 1) / HANDLER_COST_FULL_US;
-
-	for (int i = 0; i < worker->slots.idle && i < wanted; i++)
-		pthread_cond_signal(&worker->slots.work);
-}
-
-void slots_notify(struct attempt *attempt)
-{
-	int fd = attempt->slot->context.event_fd;
-	uint64_t one = 1;
-
-	if (fd >= 0 && write(fd, &one, sizeof one) < 0)
-		assert(errno == EAGAIN);
-}
-
-int slots_busy(const struct reeve_worker *worker)
+int slots_busy(const struct slots *slots)
 {
 	int busy = 0;
 
-	for (int i = 0; i < worker->slots.room; i++)
-		busy += worker->slots.all[i] && worker->slots.all[i]->count > 0;
+	for (int i = 0; i < slots->all_count; i++)
+		busy += slots->all[i] && slots->all[i]->count > 0;
 	return busy;
 }
 
 /* Logs an attempt that did not complete, up to LOG_FAILURES_MAX per second. */
-static void log_failure(struct reeve_worker *worker, const struct attempt *attempt)
+static void log_failure(struct slots *slots, const struct attempt *attempt)
 {
 	int64_t second = clock_monotonic_ms() / 1000;
-	int64_t was = atomic_load(&worker->log_second);
+	int64_t previous = atomic_load(&slots->log_second);
 	char name[48];
 	int count;
 
-	if (second != was && atomic_compare_exchange_strong(&worker->log_second, &was, second)) {
-		count = atomic_exchange(&worker->log_count, 0);
+	if (second != previous && atomic_compare_exchange_strong(&slots->log_second, &previous, second)) {
+		count = atomic_exchange(&slots->log_count, 0);
 		if (count > LOG_FAILURES_MAX)
-			log_info(worker->object, "%d more tasks did not complete", count - LOG_FAILURES_MAX);
+			log_info(slots->shared->object, "%d more tasks did not complete", count - LOG_FAILURES_MAX);
 	}
-	if (atomic_fetch_add(&worker->log_count, 1) < LOG_FAILURES_MAX)
+	if (atomic_fetch_add(&slots->log_count, 1) < LOG_FAILURES_MAX)
 		log_info(attempt_name(attempt, name), "%s%s: %.200s", attempt->public.type,
 		    attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? " failed for good"
 		                                                                 : " did not complete",
@@ -149,7 +122,7 @@ static void run(struct slot *slot, struct attempt *attempt)
 		attempt_end_stopped(attempt, stop);
 	} else if (!lease_runs(attempt->lease, start_us / 1000)) {
 		attempt_end_stopped(attempt, STOP_LEASE);
-	} else if (!handler && atomic_load(&slot->worker->reloads)) {
+	} else if (!handler && atomic_load(&slot->slots->handlers->reload_requests)) {
 		/* A reload removed its handler while the Fetch was in flight. */
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "no-handler",
 		    "this worker has no handler for type %s any more", attempt->public.type);
@@ -166,7 +139,7 @@ static void run(struct slot *slot, struct attempt *attempt)
 		if (limit > attempt_last_moment(attempt))
 			limit = attempt_last_moment(attempt);
 		atomic_store(&attempt->timeout_at_ms, limit);
-		slot->rest_ms = attempt->assignment->resting_ms;
+		slot->resting_ms = attempt->assignment->resting_ms;
 		handler->run(handler, &slot->context, attempt);
 		took_us = clock_monotonic_us() - start_us;
 		learn_cost(handler, took_us);
@@ -174,7 +147,7 @@ static void run(struct slot *slot, struct attempt *attempt)
 	attempt_seal(attempt, took_us / 1000);
 	if (attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_FAILED ||
 	    attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL)
-		log_failure(slot->worker, attempt);
+		log_failure(slot->slots, attempt);
 }
 
 static void run_batch(struct slot *slot)
@@ -183,7 +156,7 @@ static void run_batch(struct slot *slot)
 	bool functions = !slot->batch[0]->handler || !slot->batch[0]->handler->processes;
 
 	if (functions)
-		atomic_fetch_add(&slot->worker->lease->functions, 1);
+		atomic_fetch_add(&slot->slots->shared->lease->functions, 1);
 	for (;;) {
 		unsigned i = atomic_fetch_add(&slot->next, 1);
 
@@ -193,48 +166,54 @@ static void run_batch(struct slot *slot)
 		atomic_store(&slot->done, i + 1);
 	}
 	if (functions)
-		atomic_fetch_sub(&slot->worker->lease->functions, 1);
+		atomic_fetch_sub(&slot->slots->shared->lease->functions, 1);
 }
 
 /* Collects the ended attempts of the batch: moves them to the unacknowledged results. Called with the lock. */
 static void collect(struct slot *slot)
 {
-	struct reeve_worker *worker = slot->worker;
+	struct slots *slots = slot->slots;
+	struct in_flight *in_flight = slots->in_flight;
 	unsigned done = atomic_load(&slot->done);
+	bool stopped = false;
 
 	if (slot->collected == done)
 		return;
 	for (; slot->collected < done; slot->collected++) {
 		struct attempt *attempt = slot->batch[slot->collected];
 
-		attempt->slot = NULL;
-		worker->taken_count--;
-		held_finish(worker, attempt);
+		attempt->event_fd = -1;
+		in_flight->taken_count--;
+		stopped = stopped || atomic_load(&attempt->stop) != STOP_NONE;
+		in_flight_finish(in_flight, attempt);
 	}
-	if (fetch_report_has_report(worker) || worker->draining || worker->phase == PHASE_LOST)
-		worker_wake(worker);
+	/* Control waits for the end of what it has stopped. */
+	if (unacked_report_due(&in_flight->unacked, (size_t)slots_capacity(slots)) || stopped ||
+	    life_draining(in_flight->life))
+		shared_wake(slots->shared);
 }
 
 /* Fills the batch from the ready list. False: the list is empty, or the lease is over. Called with the lock. */
 static bool take(struct slot *slot)
 {
-	struct reeve_worker *worker = slot->worker;
+	struct slots *slots = slot->slots;
+	struct in_flight *in_flight = slots->in_flight;
 	struct attempt *attempt;
 	int cost = 0;
 
 	slot->count = slot->collected = 0;
 	/* Ready attempts wait for the renewal of the lease, which wakes the slots. */
-	if (!lease_runs(worker->lease, clock_monotonic_ms()))
+	if (!lease_runs(slots->shared->lease, clock_monotonic_ms()))
 		return false;
-	while ((attempt = worker->ready) && slot->count < SLOT_BATCH_MAX) {
-		cost += slots_cost(attempt);
+	while ((attempt = in_flight->ready) && slot->count < SLOT_BATCH_MAX) {
+		cost += attempt_cost(attempt);
 		if (slot->count && cost > HANDLER_COST_FULL_US)
 			break;
-		DL_DELETE(worker->ready, attempt);
-		worker->ready_count--;
-		worker->taken_count++;
+		DL_DELETE(in_flight->ready, attempt);
+		in_flight->ready_count--;
+		in_flight->taken_count++;
 		attempt->place = PLACE_TAKEN;
-		attempt->slot = slot;
+		attempt->event_fd = slot->context.event_fd;
 		slot->batch[slot->count++] = attempt;
 	}
 	if (!slot->count)
@@ -244,19 +223,19 @@ static bool take(struct slot *slot)
 	atomic_store(&slot->done, 0);
 	atomic_store(&slot->next, 0);
 	if (slot->count > 1) {
-		worker->slots.open_batches++;
-		if (!worker->slots.swept_soon)
-			worker_wake(worker);
+		slots->open_batches++;
+		if (!slots->sweep_soon)
+			shared_wake(slots->shared);
 	}
-	if (worker->ready && worker->slots.idle)
-		pthread_cond_signal(&worker->slots.work);
+	if (in_flight->ready && in_flight->idle_slots)
+		pthread_cond_signal(&in_flight->work);
 	return true;
 }
 
 /* Moves the attempts that a slot has not started back to the ready list. Called with the lock. */
 static void take_over(struct slot *slot)
 {
-	struct reeve_worker *worker = slot->worker;
+	struct in_flight *in_flight = slot->slots->in_flight;
 	unsigned first = atomic_exchange(&slot->next, 2 * SLOT_BATCH_MAX);
 	int64_t cost_us = 0;
 
@@ -264,24 +243,24 @@ static void take_over(struct slot *slot)
 	for (unsigned i = slot->count; i-- > first;) {
 		struct attempt *attempt = slot->batch[i];
 
-		attempt->slot = NULL;
+		attempt->event_fd = -1;
 		attempt->place = PLACE_READY;
-		worker->taken_count--;
-		DL_PREPEND(worker->ready, attempt);
-		worker->ready_count++;
+		in_flight->taken_count--;
+		DL_PREPEND(in_flight->ready, attempt);
+		in_flight->ready_count++;
 		if (atomic_load(&attempt->stop) != STOP_NONE)
-			held_stop(worker, attempt, atomic_load(&attempt->stop));
+			in_flight_stop(in_flight, attempt, atomic_load(&attempt->stop));
 		else
 			cost_us += HANDLER_COST_FULL_US; /* the estimate of its cost was wrong */
 	}
-	slots_wake(worker, cost_us);
+	in_flight_wake_slots(in_flight, cost_us);
 }
 
-void slots_sweep(struct reeve_worker *worker, int64_t now_ms)
+void slots_sweep(struct slots *slots, int64_t now_ms)
 {
-	worker->slots.swept_soon = worker->slots.open_batches > 0;
-	for (int i = 0; i < worker->slots.room && worker->slots.open_batches; i++) {
-		struct slot *slot = worker->slots.all[i];
+	slots->sweep_soon = slots->open_batches > 0;
+	for (int i = 0; i < slots->all_count && slots->open_batches; i++) {
+		struct slot *slot = slots->all[i];
 
 		if (!slot || slot->count < 2 || now_ms - slot->taken_ms < SLOT_SWEEP_MS)
 			continue;
@@ -291,76 +270,75 @@ void slots_sweep(struct reeve_worker *worker, int64_t now_ms)
 	}
 }
 
-/* Waits for the resting period, if the batch has set one. Called with the lock, which it releases while it waits. */
-static void rest(struct slot *slot)
+int64_t slots_next_ms(const struct slots *slots, int64_t now_ms)
 {
-	struct reeve_worker *worker = slot->worker;
-	struct slots *slots = &worker->slots;
-	int64_t rest_ms = slot->rest_ms < REST_MAX_MS ? slot->rest_ms : REST_MAX_MS;
-	int64_t until_ms = clock_monotonic_ms() + rest_ms;
+	return slots->sweep_soon ? now_ms + SLOT_SWEEP_MS : INT64_MAX;
+}
+
+/* Returns true if the slot's thread must end. Called with the lock. */
+static bool must_end(const struct slot *slot)
+{
+	return slot->slots->end || slot->index >= slot->slots->concurrency;
+}
+
+/* Waits for the resting period, if the batch has set one. Called with the lock, which it releases while it waits. */
+static void wait_resting_period(struct slot *slot)
+{
+	struct slots *slots = slot->slots;
+	int64_t resting_ms = slot->resting_ms < RESTING_MAX_MS ? slot->resting_ms : RESTING_MAX_MS;
+	int64_t until_ms = clock_monotonic_ms() + resting_ms;
 	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
 
-	slot->rest_ms = 0;
-	if (rest_ms <= 0)
+	slot->resting_ms = 0;
+	if (resting_ms <= 0)
 		return;
 	slots->resting++;
-	while (!slots->end && slot->index < slots->wanted && clock_monotonic_ms() < until_ms)
-		pthread_cond_timedwait(&slots->rest, &worker->lock, &until);
+	while (!must_end(slot) && clock_monotonic_ms() < until_ms)
+		pthread_cond_timedwait(&slots->rested, &slots->shared->lock, &until);
 	slots->resting--;
-	worker_wake(worker);
+	shared_wake(slots->shared);
 }
 
 static void *slot_main(void *arg)
 {
 	struct slot *slot = arg;
-	struct reeve_worker *worker = slot->worker;
-	struct slots *slots = &worker->slots;
+	struct slots *slots = slot->slots;
+	struct in_flight *in_flight = slots->in_flight;
 
-	pthread_mutex_lock(&worker->lock);
-	while (!slots->end && slot->index < slots->wanted) {
+	shared_lock(slots->shared);
+	while (!must_end(slot)) {
 		if (!take(slot)) {
-			slots->idle++;
-			pthread_cond_wait(&slots->work, &worker->lock);
-			slots->idle--;
+			in_flight->idle_slots++;
+			pthread_cond_wait(&in_flight->work, &slots->shared->lock);
+			in_flight->idle_slots--;
 			continue;
 		}
-		pthread_mutex_unlock(&worker->lock);
+		shared_unlock(slots->shared);
 		run_batch(slot);
-		pthread_mutex_lock(&worker->lock);
+		shared_lock(slots->shared);
 		if (slot->count > 1)
 			slots->open_batches--;
 		collect(slot);
 		slot->count = 0;
-		rest(slot);
+		wait_resting_period(slot);
 	}
 	slot->ended = true;
-	if (worker->ready && slots->idle)
-		pthread_cond_signal(&slots->work); /* the signal may have been for attempts that are still ready */
-	worker_wake(worker);
-	pthread_mutex_unlock(&worker->lock);
+	if (in_flight->ready && in_flight->idle_slots)
+		pthread_cond_signal(&in_flight->work); /* the signal may have been for attempts that are still ready */
+	shared_wake(slots->shared);
+	shared_unlock(slots->shared);
 	return NULL;
-}
-
-/* Returns true if handlers must be notified through a descriptor. */
-static bool needs_events(const struct reeve_worker *worker)
-{
-	const struct handler *handler;
-
-	for (handler = worker->handlers; handler; handler = handler->hh.next)
-		if (handler->processes)
-			return true;
-	return worker->files.count > 0; /* a reload may add one */
 }
 
 /* Returns how many slots can run a program each, even if all start one at once. A slot without a free descriptor would
  * fail its task. */
-static int slots_max(const struct reeve_worker *worker)
+static int startable_max(const struct slots *slots)
 {
 	struct rlimit limit;
 
-	if (!needs_events(worker) || getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
-	    limit.rlim_cur >= (rlim_t)SLOT_FDS * WORKER_CONCURRENCY_MAX + OTHER_FDS)
-		return WORKER_CONCURRENCY_MAX;
+	if (!handler_set_may_start_processes(slots->handlers) || getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    limit.rlim_cur >= (rlim_t)SLOT_FDS * SLOTS_MAX + OTHER_FDS)
+		return SLOTS_MAX;
 	return limit.rlim_cur < SLOT_FDS + OTHER_FDS ? 1 : ((int)limit.rlim_cur - OTHER_FDS) / SLOT_FDS;
 }
 
@@ -372,23 +350,21 @@ static void slot_free(struct slot *slot)
 }
 
 /* Starts the thread of a slot that no other thread uses yet. */
-static bool slot_start(struct slot *slot, const sigset_t *signals, struct reeve_error *error)
+static bool slot_start(struct slot *slot, struct reeve_error *error)
 {
-	struct reeve_worker *worker = slot->worker;
+	struct slots *slots = slot->slots;
 	sigset_t before;
 	int problem;
 
-	slot->context = (struct handler_context){.supervisor = worker->supervisor,
-	    .event_fd = -1,
-	    .kill_grace_ms = worker->kill_grace_ms,
-	    .managers = worker->managers};
-	if (needs_events(worker)) {
+	slot->context = slots->context;
+	slot->context.event_fd = -1;
+	if (handler_set_may_start_processes(slots->handlers)) {
 		slot->context.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (slot->context.event_fd < 0)
 			return error_set(error, STATUS(RESOURCE_EXHAUSTED), "cannot open an eventfd for a slot: %s",
 			    strerror(errno));
 	}
-	pthread_sigmask(SIG_SETMASK, signals, &before);
+	pthread_sigmask(SIG_SETMASK, &slots->signals, &before);
 	problem = pthread_create(&slot->thread, NULL, slot_main, slot);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (problem)
@@ -397,72 +373,96 @@ static bool slot_start(struct slot *slot, const sigset_t *signals, struct reeve_
 	return true;
 }
 
-/* Grows the table to `room` slots. */
-static void make_room(struct slots *slots, int room)
+/* Grows the table to `count` slots. */
+static void grow(struct slots *slots, int count)
 {
-	if (room <= slots->room)
+	if (count <= slots->all_count)
 		return;
-	slots->all = realloc(slots->all, (size_t)room * sizeof *slots->all);
-	if (!slots->all)
-		abort();
-	while (slots->room < room)
-		slots->all[slots->room++] = NULL;
+	slots->all = mem_realloc(slots->all, (size_t)count * sizeof *slots->all);
+	while (slots->all_count < count)
+		slots->all[slots->all_count++] = NULL;
 }
 
-bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error)
+static bool resize(struct slots *slots, int wanted, struct reeve_error *error)
 {
-	struct slots *slots = &worker->slots;
-	int most = slots_max(worker);
-	bool fits = wanted <= most, good = true;
+	int max = startable_max(slots);
+	bool fits = wanted <= max, started = true;
 
-	pthread_mutex_lock(&worker->lock);
+	shared_lock(slots->shared);
 	if (!fits) {
 		error_set(error, STATUS(RESOURCE_EXHAUSTED),
-		    "as many descriptors as this process may have (ulimit -n) are enough for %d programs at once", most);
-		slots->wanted = wanted = most;
+		    "as many descriptors as this process may have (ulimit -n) are enough for %d programs at once", max);
+		slots->concurrency = wanted = max;
 	}
-	make_room(slots, wanted);
-	for (int i = 0; i < slots->room; i++) {
+	grow(slots, wanted);
+	for (int i = 0; i < slots->all_count; i++) {
 		struct slot *slot = slots->all[i];
 
 		if (slot && slot->ended) {
 			slots->all[i] = NULL;
-			pthread_mutex_unlock(&worker->lock);
+			shared_unlock(slots->shared);
 			pthread_join(slot->thread, NULL);
 			slot_free(slot);
-			pthread_mutex_lock(&worker->lock);
+			shared_lock(slots->shared);
 		}
-		if (slots->all[i] || i >= wanted || !good)
+		if (slots->all[i] || i >= wanted || !started)
 			continue;
-		slot = calloc(1, sizeof *slot);
-		if (!slot)
-			abort();
-		slot->worker = worker;
+		slot = mem_calloc(1, sizeof *slot);
+		slot->slots = slots;
 		slot->index = i;
-		if (slot_start(slot, &slots->signals, error)) {
+		if (slot_start(slot, error)) {
 			slots->all[i] = slot;
 		} else {
 			slot_free(slot);
-			good = false;
-			slots->wanted = i;
+			started = false;
+			slots->concurrency = i;
 		}
 	}
-	pthread_cond_broadcast(&slots->work);
-	pthread_cond_broadcast(&slots->rest);
-	pthread_mutex_unlock(&worker->lock);
-	return good && fits;
+	pthread_cond_broadcast(&slots->in_flight->work);
+	pthread_cond_broadcast(&slots->rested);
+	shared_unlock(slots->shared);
+	return started && fits;
 }
 
-void slots_end(struct reeve_worker *worker)
+bool slots_start(struct slots *slots, struct reeve_error *error)
 {
-	struct slots *slots = &worker->slots;
+	pthread_sigmask(SIG_SETMASK, NULL, &slots->signals);
+	return resize(slots, slots->concurrency, error);
+}
 
-	pthread_mutex_lock(&worker->lock);
+void slots_set_concurrency(struct slots *slots, int concurrency)
+{
+	slots->concurrency = concurrency;
+	slots->changed = true;
+}
+
+void slots_step(struct slots *slots)
+{
+	struct reeve_error error;
+	bool changed;
+	int wanted, have;
+
+	shared_lock(slots->shared);
+	wanted = slots->concurrency;
+	changed = slots->changed;
+	slots->changed = false; /* if another command arrives during this call, the next one applies it */
+	shared_unlock(slots->shared);
+	if (!changed || resize(slots, wanted, &error))
+		return;
+	shared_lock(slots->shared);
+	have = slots->concurrency;
+	shared_unlock(slots->shared);
+	log_error(slots->shared->object, "%s; running %d at once instead of %d", error.message, have, wanted);
+}
+
+void slots_end(struct slots *slots)
+{
+	shared_lock(slots->shared);
 	slots->end = true;
-	pthread_cond_broadcast(&slots->work);
-	pthread_cond_broadcast(&slots->rest);
-	pthread_mutex_unlock(&worker->lock);
-	for (int i = 0; i < slots->room; i++) {
+	pthread_cond_broadcast(&slots->in_flight->work);
+	pthread_cond_broadcast(&slots->rested);
+	shared_unlock(slots->shared);
+	for (int i = 0; i < slots->all_count; i++) {
 		if (!slots->all[i])
 			continue;
 		pthread_join(slots->all[i]->thread, NULL);

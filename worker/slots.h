@@ -10,66 +10,82 @@
 #define REEVE_WORKER_SLOTS_H
 
 #include "common/error.h"
+#include "worker/handler.h"
+#include "worker/handler_set.h"
+#include "worker/in_flight.h"
+#include "worker/shared.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-struct attempt;
-struct reeve_worker;
-struct slot;
 
 enum {
+	SLOTS_MAX = 10000, /* the maximum concurrency */
 	SLOT_BATCH_MAX = 64,
 	SLOT_SWEEP_MS = 5, /* after this time a batch of several is swept */
+	PREFETCH_MAX = 20000,
 };
 
+/* Guarded by the worker's lock, except the fields marked. */
 struct slots {
-	struct slot **all; /* by index; NULL: ended or never started */
-	int room;          /* length of `all` */
-	int wanted;        /* the concurrency */
-	int ordered;       /* the last concurrency that the manager requested; 0: none */
-	bool changed;      /* `wanted` has changed; the number of threads not yet */
-	int idle;          /* how many wait for work */
-	int resting;       /* how many are in a resting period */
-	int open_batches;  /* batches of more than one attempt */
-	bool swept_soon;   /* control will sweep within SLOT_SWEEP_MS */
-	bool end;          /* all threads must end */
-	pthread_cond_t work;
-	pthread_cond_t rest; /* for resting slots: the concurrency has changed, or all must end; monotonic */
-	sigset_t signals; /* the signal mask of the thread that called reeve_worker_run */
+	struct shared *shared;
+	struct in_flight *in_flight;
+	const struct handler_set *handlers;
+	struct handler_context context; /* for handlers, but for the event_fd; set before the threads start */
+	sigset_t signals; /* the signal mask of the thread that called reeve_worker_run; set before the threads start */
+
+	struct slot **all;     /* by index; NULL: ended or never started. Only control changes it */
+	int all_count;         /* length of `all` */
+	int concurrency;       /* how many slots there are to be */
+	int prefetch;          /* tasks that the worker holds in addition; read-only */
+	int requested;         /* the last concurrency that a manager requested; 0: none */
+	bool changed;          /* `concurrency` has changed; the number of threads not yet */
+	int resting;           /* how many are in a resting period */
+	int open_batches;      /* batches of more than one attempt */
+	bool sweep_soon;       /* control will sweep within SLOT_SWEEP_MS */
+	bool end;              /* all threads must end */
+	pthread_cond_t rested; /* for resting slots: the concurrency has changed, or all must end; monotonic */
+
+	/* Limits the logging of failures. Used without the lock. */
+	_Atomic int64_t log_second;
+	_Atomic int log_count;
 };
 
 /* slots_init prepares `slots`; slots_destroy frees what it and slots_resize allocated. */
-void slots_init(struct slots *slots);
+void slots_init(struct slots *slots, struct shared *shared, struct in_flight *in_flight,
+    const struct handler_set *handlers, const struct handler_context *context);
 void slots_destroy(struct slots *slots);
 
-/* Brings the number of threads to `wanted`: starts missing ones and joins those that have ended. Threads beyond
- * slots->wanted end on their own. Starts only as many as can run programs with the descriptors that this process may
- * have. Called by control without the lock. False: not all could be started; slots->wanted is the new number, and
- * *error has the reason. */
-bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error);
+/* The functions below are called by control without the lock. */
 
-/* Ends and joins all threads; their handlers must have ended. Called by control without the lock. */
-void slots_end(struct reeve_worker *worker);
+/* Starts the first `concurrency` slots. Starts only as many as can run programs with the descriptors that this process
+ * may have. False: not all could be started; slots->concurrency is the new number, and *error has the reason. */
+bool slots_start(struct slots *slots, struct reeve_error *error);
+
+/* Brings the number of threads to a concurrency that has changed: starts missing ones and joins those that have ended.
+ * Threads beyond it end on their own. */
+void slots_step(struct slots *slots);
+
+/* Ends and joins all threads; their handlers must have ended. */
+void slots_end(struct slots *slots);
 
 /* The functions below are called with the lock. */
 
-/* Returns the estimated cost of an attempt, in microseconds. */
-int slots_cost(const struct attempt *attempt);
-
-/* Wakes as many slots as attempts of this total cost need. */
-void slots_wake(struct reeve_worker *worker, int64_t cost_us);
-
-/* Wakes the slot that has the attempt, because the attempt's `stop` has changed or its extension was answered. */
-void slots_notify(struct attempt *attempt);
+/* Changes the concurrency; control applies it soon. */
+void slots_set_concurrency(struct slots *slots, int concurrency);
 
 /* Empties batches that have taken too long: collects ended attempts, and moves those not started back to the ready
  * list. */
-void slots_sweep(struct reeve_worker *worker, int64_t now_ms);
+void slots_sweep(struct slots *slots, int64_t now_ms);
+
+/* Returns when slots_sweep has something to do; INT64_MAX: never. */
+int64_t slots_next_ms(const struct slots *slots, int64_t now_ms);
 
 /* Returns the number of slots that run something. */
-int slots_busy(const struct reeve_worker *worker);
+int slots_busy(const struct slots *slots);
+
+/* Returns how many attempts without a result the worker may hold while no slot is in a resting period. */
+static inline int slots_capacity(const struct slots *slots)
+{
+	return slots->concurrency + slots->prefetch;
+}
 
 #endif

@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/auxv.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -55,10 +55,9 @@ struct supervisor {
 	uint32_t unsaid;  /* ended children, not yet reported to the worker */
 	int64_t over_ms;  /* the end of the lease at which everything was last killed */
 	bool worker_killed;
-	char *
-	    *environment; /* the worker's, without those set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
-	size_t inherited; /* how many there are */
-	char **chosen;    /* the selection for a process that gets only some of them; room for as many */
+	char **environment; /* the worker's, without those set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
+	size_t inherited;   /* how many there are */
+	char **chosen;      /* the selection for a process that gets only some of them; room for as many */
 	char packet[sizeof(struct spawn_request) + SPAWN_TEXT_MAX];
 	char *arguments[SPAWN_ARGUMENTS_MAX + 1];
 };
@@ -188,7 +187,8 @@ static int watchdog(struct supervisor *supervisor)
 		return rest_ms < 3600 * 1000 ? (int)rest_ms : 3600 * 1000;
 	if (end_ms != supervisor->over_ms) {
 		supervisor->over_ms = end_ms;
-		reap(supervisor); /* a child that has just ended on its own must not appear to be killed for the lease */
+		reap(
+		    supervisor); /* a child that has just ended on its own must not appear to be killed for the lease */
 		if (kill_all(supervisor))
 			log_warn("watchdog", "the lease is over: killed what ran");
 	}
@@ -270,7 +270,8 @@ static size_t choose(struct supervisor *supervisor, size_t count, size_t given, 
 }
 
 /* Returns the variables of a process, read from the packet. */
-static char **take_variables(struct supervisor *supervisor, const struct spawn_request *request, char **at, const char *end)
+static char **take_variables(
+    struct supervisor *supervisor, const struct spawn_request *request, char **at, const char *end)
 {
 	bool all = request->names == SPAWN_ALL_NAMES;
 	char **variables = all ? supervisor->environment : supervisor->chosen;
@@ -398,9 +399,8 @@ static void read_packet(struct supervisor *supervisor)
 /* Copies the environment, without the variables that every handler gets new. */
 static void take_environment(struct supervisor *supervisor)
 {
-	static const char *const own[] = {
-	    "REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=", "REEVE_ATTEMPT=", "REEVE_TOKEN=",
-	    "REEVE_STAGE=", "REEVE_MANAGER="};
+	static const char *const own[] = {"REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=",
+	    "REEVE_ATTEMPT=", "REEVE_TOKEN=", "REEVE_STAGE=", "REEVE_MANAGER="};
 	size_t count = 0;
 
 	while (environ && environ[count])
@@ -499,7 +499,8 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 		_exit(1);
 	for (;;) {
 		rest_ms = watchdog(&supervisor);
-		ready[0] = (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unsaid ? POLLOUT : 0)};
+		ready[0] =
+		    (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unsaid ? POLLOUT : 0)};
 		ready[1] = (struct pollfd){.fd = supervisor.signals, .events = POLLIN};
 		ready[2] = (struct pollfd){.fd = supervisor.worker, .events = POLLIN};
 		if (poll(ready, 3, rest_ms) < 0)

@@ -45,7 +45,7 @@ struct supervisor_client {
 	bool watched;
 	void (*died)(void *arg);
 	void *died_arg;
-	int64_t sent_lease_ms;         /* the watchdog_ms of which the supervisor was last notified */
+	int64_t sent_lease_ms;   /* the watchdog_ms of which the supervisor was last notified */
 	int64_t unseen_since_ms; /* the last renewal at which it had read it */
 
 	pthread_mutex_t lock; /* guards the fields below */
@@ -61,8 +61,7 @@ struct supervisor_client *supervisor_client_create(struct reeve_error *error)
 {
 	struct supervisor_client *client = mem_calloc(1, sizeof *client);
 
-	client->shared =
-	    mmap(NULL, sizeof *client->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	client->shared = mmap(NULL, sizeof *client->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	client->supervisor = client->shared == MAP_FAILED ? -1 : supervisor_fork(&client->socket, client->shared);
 	if (client->supervisor < 0) {
 		error_set(error, STATUS(INTERNAL), "cannot fork the supervisor process: %s", strerror(errno));
@@ -157,7 +156,8 @@ static void *read_exits(void *arg)
 	return NULL;
 }
 
-bool supervisor_client_watch(struct supervisor_client *client, void (*died)(void *arg), void *arg, struct reeve_error *error)
+bool supervisor_client_watch(
+    struct supervisor_client *client, void (*died)(void *arg), void *arg, struct reeve_error *error)
 {
 	sigset_t all, before;
 	int problem;

@@ -20,7 +20,8 @@ struct supervisor_client *supervisor_client_create(struct reeve_error *error);
 
 /* Starts a thread that reads the supervisor's messages. The thread calls `died` if the supervisor ends unexpectedly;
  * all its processes have then ended too. False: *error has the reason. */
-bool supervisor_client_watch(struct supervisor_client *client, void (*died)(void *arg), void *arg, struct reeve_error *error);
+bool supervisor_client_watch(
+    struct supervisor_client *client, void (*died)(void *arg), void *arg, struct reeve_error *error);
 
 /* Ends the supervisor and what it still runs, and frees everything. No thread may still follow a process. NULL is
  * allowed. */
@@ -47,8 +48,8 @@ struct spawn_spec {
 
 /* Requests a process. False: the request failed, *error has the reason; UNAVAILABLE: the supervisor has died. After
  * true the start may still fail: then the process ends with start_error. */
-bool supervisor_client_start(
-    struct supervisor_client *client, const struct spawn_spec *spec, struct spawned *spawned, struct reeve_error *error);
+bool supervisor_client_start(struct supervisor_client *client, const struct spawn_spec *spec, struct spawned *spawned,
+    struct reeve_error *error);
 
 /* Sends a signal to the group of a process; ignored if it has ended. False: the supervisor has died. */
 bool supervisor_client_signal(struct supervisor_client *client, const struct spawned *spawned, int signal_number);

@@ -4,6 +4,24 @@
 #include <assert.h>
 #include <utlist.h>
 
+/* Returns the number of results that are enough for a second report. */
+static size_t second_report(size_t capacity)
+{
+	size_t quarter = capacity / 4;
+
+	if (quarter > SECOND_REPORT_MAX)
+		return SECOND_REPORT_MAX;
+	return quarter ? quarter : 1;
+}
+
+bool unacked_report_due(const struct unacked *unacked, size_t capacity)
+{
+	if (unacked->waiting_count == 0 || unacked->reports >= REPORTS_MAX)
+		return false;
+	return unacked->reports == 0 || unacked->waiting_count >= second_report(capacity) ||
+	       unacked->waiting_bytes >= REPORT_BYTES_MAX;
+}
+
 void unacked_add(struct unacked *unacked, struct attempt *attempt)
 {
 	attempt->place = PLACE_UNACKED;

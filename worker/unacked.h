@@ -11,14 +11,24 @@
 
 #include "worker/attempt.h"
 
+enum {
+	REPORTS_MAX = 2,                    /* in flight at once */
+	REPORT_BYTES_MAX = 2 * 1024 * 1024, /* per report, roughly */
+	SECOND_REPORT_MAX = 256,            /* this many results are always enough for a second report */
+};
+
 struct unacked {
 	struct attempt *waiting; /* utlist, oldest first */
 	size_t waiting_count;
 	size_t waiting_bytes;
 	size_t reported_count; /* in reports in flight */
 	size_t reported_bytes;
+	int reports; /* in flight */
 	uint64_t last_group;
 };
+
+/* Returns true if a report could be sent now. `capacity` is the number of attempts that the worker runs or holds. */
+bool unacked_report_due(const struct unacked *unacked, size_t capacity);
 
 /* Adds an attempt that has ended and is sealed. */
 void unacked_add(struct unacked *unacked, struct attempt *attempt);

@@ -5,13 +5,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/text.h"
 #include "worker/control.h"
-#include "worker/extend.h"
-#include "worker/heartbeat.h"
-#include "worker/held.h"
 #include "worker/names.h"
-#include "worker/session.h"
 #include "worker/state.h"
 
 #include <errno.h>
@@ -20,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
@@ -28,40 +24,21 @@ enum {
 	KILL_GRACE_MS = 5 * 1000,
 };
 
-/* Keeps the first error. Always returns false. */
-static bool wrong(struct reeve_worker *worker, const struct reeve_error *error, int exit_code)
-{
-	if (!worker->error.code) {
-		worker->error = *error;
-		worker->exit_code = exit_code;
-	}
-	return false;
-}
-
-static char *copy(const char *text)
-{
-	char *copied = strdup(text);
-
-	if (!copied)
-		abort();
-	return copied;
-}
-
 /* Sets the worker's host, name and log object. */
 static bool set_identity(struct reeve_worker *worker, const char *name, struct reeve_error *error)
 {
-	char made[300];
+	struct session *session = &worker->session;
+	char default_name[300];
 	const char *problem;
 
-	if (gethostname(worker->host, sizeof worker->host - 1) < 0 || name_problem(worker->host, false))
-		snprintf(worker->host, sizeof worker->host, "localhost");
-	snprintf(made, sizeof made, "%.240s/%d", worker->host, (int)getpid());
-	worker->name = copy(name ? name : made);
-	snprintf(worker->object, sizeof worker->object, "worker");
-	problem = name_problem(worker->name, false);
+	if (gethostname(session->host, sizeof session->host - 1) < 0 || name_problem(session->host, false))
+		snprintf(session->host, sizeof session->host, "localhost");
+	snprintf(default_name, sizeof default_name, "%.240s/%d", session->host, (int)getpid());
+	session->name = mem_strdup(name ? name : default_name);
+	problem = name_problem(session->name, false);
 	if (problem)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the worker's name %s", problem);
-	snprintf(worker->object, sizeof worker->object, "worker %s", worker->name);
+	snprintf(worker->shared.object, sizeof worker->shared.object, "worker %s", session->name);
 	return true;
 }
 
@@ -74,69 +51,121 @@ static bool in_range(const char *what, int64_t value, int64_t max, struct reeve_
 	    error, STATUS(INVALID_ARGUMENT), "%s is %lld, must be 0 to %lld", what, (long long)value, (long long)max);
 }
 
-static bool set_options(
-    struct reeve_worker *worker, const struct reeve_worker_options *options, struct reeve_error *error)
+static int default_concurrency(void)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-	worker->managers = copy(rpc_client_managers(options->managers));
+	return processors > 0 ? (int)processors : 1;
+}
+
+static bool set_options(
+    struct reeve_worker *worker, const struct reeve_worker_options *options, struct reeve_error *error)
+{
+	worker->session.managers = mem_strdup(rpc_client_managers(options->managers));
 	if (!set_identity(worker, options->name, error) ||
-	    !in_range("concurrency", options->concurrency, WORKER_CONCURRENCY_MAX, error) ||
-	    !in_range("prefetch", options->prefetch, WORKER_PREFETCH_MAX, error) ||
+	    !in_range("concurrency", options->concurrency, SLOTS_MAX, error) ||
+	    !in_range("prefetch", options->prefetch, PREFETCH_MAX, error) ||
 	    !in_range("drain_timeout_ms", options->drain_timeout_ms, INT_MAX, error) ||
 	    !in_range("kill_grace_ms", options->kill_grace_ms, INT_MAX, error) ||
-	    !names_parse(options->queues, "queues", &worker->queues, error) ||
-	    !names_parse(options->types, "types", &worker->asked, error))
+	    !names_parse(options->queues, "queues", &worker->session.queues, error) ||
+	    !names_parse(options->types, "types", &worker->handlers.requested, error))
 		return false;
 	if (options->once && options->until_empty)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty do not go together");
-	worker->once = options->once;
-	worker->until_empty = options->until_empty;
-	worker->slots.wanted = options->once ? 1 : options->concurrency ? options->concurrency : (processors > 0 ? (int)processors : 1);
-	worker->prefetch = options->once ? 0 : options->prefetch;
-	worker->drain_timeout_ms = options->drain_timeout_ms ? options->drain_timeout_ms : DRAIN_TIMEOUT_MS;
-	worker->kill_grace_ms = options->kill_grace_ms ? options->kill_grace_ms : KILL_GRACE_MS;
+	worker->life.once = options->once;
+	worker->fetcher.until_empty = options->until_empty;
+	worker->slots.concurrency = options->once          ? 1
+	                            : options->concurrency ? options->concurrency
+	                                                   : default_concurrency();
+	worker->slots.prefetch = options->once ? 0 : options->prefetch;
+	worker->drain.drain_timeout_ms = options->drain_timeout_ms ? options->drain_timeout_ms : DRAIN_TIMEOUT_MS;
+	worker->drain.kill_grace_ms = options->kill_grace_ms ? options->kill_grace_ms : KILL_GRACE_MS;
 	return true;
+}
+
+/* Forks the supervisor. False: *error has the reason. */
+static bool start_supervisor(struct reeve_worker *worker, struct reeve_error *error)
+{
+	worker->supervisor = supervisor_client_create(error);
+	if (!worker->supervisor)
+		return false;
+	worker->shared.lease = supervisor_client_lease(worker->supervisor);
+	worker->handlers.supervisor = true;
+	return true;
+}
+
+/* Gives each part the parts that it needs. Called once the options and the supervisor are set. */
+static void connect_parts(struct reeve_worker *worker)
+{
+	struct handler_context context = {.supervisor = worker->supervisor,
+	    .event_fd = -1,
+	    .kill_grace_ms = worker->drain.kill_grace_ms,
+	    .managers = worker->session.managers};
+	struct shared *shared = &worker->shared;
+	struct life *life = &worker->life;
+	struct in_flight *in_flight = &worker->in_flight;
+	struct session *session = &worker->session;
+
+	worker->handlers.shared = shared;
+	worker->handlers.timer = &worker->timer;
+	in_flight_init(in_flight, shared, life, &worker->timer, &worker->extensions);
+	slots_init(&worker->slots, shared, in_flight, &worker->handlers, &context);
+	session->shared = shared;
+	session->life = life;
+	session->in_flight = in_flight;
+	session->fetches = &worker->fetches;
+	session->slots = &worker->slots;
+	session->handlers = &worker->handlers;
+	session->timer = &worker->timer;
+	session->supervisor = worker->supervisor;
+	extensions_init(&worker->extensions, shared, session, in_flight);
+	worker->commands = (struct commands){shared, life, in_flight, &worker->slots, &worker->timer};
+	worker->fetcher = (struct fetcher){shared, life, session, &worker->fetches, in_flight, &worker->slots,
+	    &worker->handlers, &worker->commands, worker->fetcher.until_empty, clock_monotonic_ms()};
+	worker->reporter = (struct reporter){.shared = shared,
+	    .session = session,
+	    .in_flight = in_flight,
+	    .slots = &worker->slots,
+	    .fetcher = &worker->fetcher};
+	worker->heartbeats = (struct heartbeats){.shared = shared,
+	    .life = life,
+	    .session = session,
+	    .in_flight = in_flight,
+	    .fetches = &worker->fetches,
+	    .slots = &worker->slots,
+	    .handlers = &worker->handlers,
+	    .commands = &worker->commands,
+	    .reporter = &worker->reporter,
+	    .timer = &worker->timer};
+	worker->watchdog_check =
+	    (struct watchdog_check){.session = session, .in_flight = in_flight, .supervisor = worker->supervisor};
+	worker->drain.shared = shared;
+	worker->drain.life = life;
+	worker->drain.session = session;
+	worker->drain.in_flight = in_flight;
+	worker->drain.fetches = &worker->fetches;
 }
 
 struct reeve_worker *reeve_worker_create(const struct reeve_worker_options *options)
 {
-	struct reeve_worker *worker = calloc(1, sizeof *worker);
-	pthread_condattr_t attributes;
+	struct reeve_worker *worker = mem_calloc(1, sizeof *worker);
 	struct reeve_error error;
 
-	if (!worker)
-		abort();
-	pthread_mutex_init(&worker->lock, NULL);
-	pthread_mutex_init(&worker->extend_lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&worker->heartbeat_cond, &attributes);
-	pthread_condattr_destroy(&attributes);
-	slots_init(&worker->slots);
-	worker->drain_until_ms = INT64_MAX;
-	worker->created_ms = clock_monotonic_ms();
-	worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (worker->wake_fd < 0) {
-		error_set(&error, STATUS(INTERNAL), "cannot open an eventfd: %s", strerror(errno));
-		wrong(worker, &error, EXIT_TASK_FAILED);
-	}
+	life_init(&worker->life);
+	heartbeat_timer_init(&worker->timer);
+	if (!shared_init(&worker->shared, &error))
+		life_fail(&worker->life, &error, EXIT_TASK_FAILED);
 	if (!set_options(worker, options, &error))
-		wrong(worker, &error, EXIT_USAGE);
-	worker->lease = &worker->own_lease;
-	if (!worker->error.code && !options->no_supervisor) {
-		worker->supervisor = supervisor_client_create(&error);
-		if (worker->supervisor)
-			worker->lease = supervisor_client_lease(worker->supervisor);
-		else
-			wrong(worker, &error, EXIT_TASK_FAILED);
-	}
+		life_fail(&worker->life, &error, EXIT_USAGE);
+	if (!worker->life.error.code && !options->no_supervisor && !start_supervisor(worker, &error))
+		life_fail(&worker->life, &error, EXIT_TASK_FAILED);
+	connect_parts(worker);
 	return worker;
 }
 
 const char *reeve_worker_error(const struct reeve_worker *worker)
 {
-	return worker->error.code ? worker->error.message : NULL;
+	return worker->life.error.code ? worker->life.error.message : NULL;
 }
 
 bool reeve_worker_handle(struct reeve_worker *worker, const char *type, reeve_handler *function, void *user_data)
@@ -144,26 +173,27 @@ bool reeve_worker_handle(struct reeve_worker *worker, const char *type, reeve_ha
 	struct handler *handler = function_handler_create(type, function, user_data);
 	struct reeve_error error;
 
-	if (handler_add(&worker->handlers, handler, &error))
+	if (handler_add(&worker->handlers.table, handler, &error))
 		return true;
 	handler_free(handler);
-	return wrong(worker, &error, EXIT_USAGE);
+	return life_fail(&worker->life, &error, EXIT_USAGE);
 }
 
 bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path)
 {
 	struct reeve_error error;
 
-	names_add(&worker->files, path, strlen(path));
-	return handlers_read_file(&worker->handlers, path, &error) || wrong(worker, &error, EXIT_USAGE);
+	names_add(&worker->handlers.files, path, strlen(path));
+	return handlers_read_file(&worker->handlers.table, path, &error) ||
+	       life_fail(&worker->life, &error, EXIT_USAGE);
 }
 
 void reeve_worker_reload(struct reeve_worker *worker)
 {
 	int saved = errno;
 
-	atomic_fetch_add(&worker->reloads, 1);
-	worker_wake(worker);
+	atomic_fetch_add(&worker->handlers.reload_requests, 1);
+	shared_wake(&worker->shared);
 	errno = saved;
 }
 
@@ -171,8 +201,8 @@ void reeve_worker_stop(struct reeve_worker *worker)
 {
 	int saved = errno;
 
-	atomic_fetch_add(&worker->stops, 1);
-	worker_wake(worker);
+	atomic_fetch_add(&worker->life.stop_requests, 1);
+	shared_wake(&worker->shared);
 	errno = saved;
 }
 
@@ -197,118 +227,122 @@ void reeve_worker_stop_on_signals(struct reeve_worker *worker)
 	sigaction(SIGINT, &action, NULL);
 }
 
+/* Stops the worker. Called by the thread of supervisor_client.c, without the lock. */
 static void supervisor_died(void *arg)
 {
 	struct reeve_worker *worker = arg;
+	struct life *life = &worker->life;
+	struct reeve_error error;
 
-	pthread_mutex_lock(&worker->lock);
-	worker->supervisor_died = true;
-	pthread_mutex_unlock(&worker->lock);
-	worker_wake(worker);
+	error_set(&error, STATUS(INTERNAL), "the supervisor process has died, and every exec handler with it");
+	shared_lock(&worker->shared);
+	if (!life->error.code) {
+		log_error(worker->shared.object, "%s; stopping", error.message);
+		life_fail(life, &error, EXIT_TASK_FAILED);
+		life_drain(life, clock_monotonic_ms());
+	}
+	shared_unlock(&worker->shared);
+	shared_wake(&worker->shared);
 }
 
 /* Starts the client and the threads; the heartbeat thread, which control_run ends, is the last. False: *error has the
  * reason. */
 static bool start_threads(struct reeve_worker *worker, struct reeve_error *error)
 {
-	const struct rpc_client_options options = {.urls = worker->managers, .actor = worker->name};
+	const struct rpc_client_options options = {.urls = worker->session.managers, .actor = worker->session.name};
 
-	worker->rpc = rpc_client_create(&options, error);
-	if (!worker->rpc)
-		return wrong(worker, error, EXIT_USAGE);
+	worker->shared.rpc = rpc_client_create(&options, error);
+	if (!worker->shared.rpc)
+		return life_fail(&worker->life, error, EXIT_USAGE);
 	if (worker->supervisor && !supervisor_client_watch(worker->supervisor, supervisor_died, worker, error))
-		return wrong(worker, error, EXIT_TASK_FAILED);
-	pthread_sigmask(SIG_SETMASK, NULL, &worker->slots.signals);
-	if (!slots_resize(worker, worker->slots.wanted, error) || !heartbeat_start(worker, error))
-		return wrong(worker, error, EXIT_TASK_FAILED);
+		return life_fail(&worker->life, error, EXIT_TASK_FAILED);
+	if (!slots_start(&worker->slots, error) || !heartbeats_start(&worker->heartbeats, error))
+		return life_fail(&worker->life, error, EXIT_TASK_FAILED);
 	return true;
 }
 
 /* Sets the exit code of a worker with `once` or `until_empty` by the outcomes of its tasks. */
-static void judge_tasks(struct reeve_worker *worker)
+static void apply_outcomes(struct reeve_worker *worker)
 {
-	int64_t bad = worker->failed + worker->cancelled + worker->late;
-	int64_t all = worker->succeeded + worker->failed + worker->cancelled;
+	const struct in_flight *in_flight = &worker->in_flight;
+	int64_t bad = in_flight->failed + in_flight->cancelled + in_flight->late;
+	int64_t all = in_flight->succeeded + in_flight->failed + in_flight->cancelled;
+	struct reeve_error error;
 
-	if (worker->exit_code || !(worker->once || worker->until_empty))
+	if (worker->life.exit_code || !(worker->life.once || worker->fetcher.until_empty))
 		return;
 	if (bad) {
-		worker->exit_code = EXIT_TASK_FAILED;
-		error_set(&worker->error, STATUS(INTERNAL), "%lld of %lld attempts did not complete", (long long)bad,
-		    (long long)all);
-	} else if (worker->once && !all) {
-		worker->exit_code = EXIT_NOTHING_DONE;
-		error_set(&worker->error, STATUS(UNAVAILABLE), "stopped before there was a task");
+		error_set(
+		    &error, STATUS(INTERNAL), "%lld of %lld attempts did not complete", (long long)bad, (long long)all);
+		life_fail(&worker->life, &error, EXIT_TASK_FAILED);
+	} else if (worker->life.once && !all) {
+		error_set(&error, STATUS(UNAVAILABLE), "stopped before there was a task");
+		life_fail(&worker->life, &error, EXIT_NOTHING_DONE);
 	} else {
 		return;
 	}
-	log_info(worker->object, "%s", worker->error.message);
+	log_info(worker->shared.object, "%s", error.message);
+}
+
+static void log_start(const struct reeve_worker *worker)
+{
+	size_t types = worker->handlers.accepts->types.count;
+	int slots = worker->slots.concurrency;
+
+	log_info(worker->shared.object, "starting: %d slot%s, %zu type%s, managers %s", slots, slots == 1 ? "" : "s",
+	    types, types == 1 ? "" : "s", worker->session.managers);
 }
 
 int reeve_worker_run(struct reeve_worker *worker)
 {
+	const char *object = worker->shared.object;
+	struct life *life = &worker->life;
 	struct reeve_error error;
 
-	if (!worker->error.code) {
-		worker->accepts = accepts_make(&worker->asked, worker->handlers, worker->supervisor != NULL, &error);
-		if (!worker->accepts)
-			wrong(worker, &error, EXIT_USAGE);
-	}
-	if (worker->error.code) {
-		log_error(worker->object, "%s", worker->error.message);
-		return worker->exit_code;
+	if (!life->error.code && !handler_set_start(&worker->handlers, &error))
+		life_fail(life, &error, EXIT_USAGE);
+	if (life->error.code) {
+		log_error(object, "%s", life->error.message);
+		return life->exit_code;
 	}
 	if (worker->supervisor && getpid() == 1)
-		log_warn(worker->object, "this is process 1 of its container, which no watchdog can kill: run it under an "
-		                         "init (docker run --init)");
+		log_warn(object, "this is process 1 of its container, which no watchdog can kill: run it under an "
+		                 "init (docker run --init)");
 	if (start_threads(worker, &error)) {
-		log_info(worker->object, "starting: %d slot%s, %zu type%s, managers %s", worker->slots.wanted,
-		    worker->slots.wanted == 1 ? "" : "s", worker->accepts->types.count, worker->accepts->types.count == 1 ? "" : "s",
-		    worker->managers);
+		log_start(worker);
 		control_run(worker);
 	} else {
-		log_error(worker->object, "%s", error.message);
+		log_error(object, "%s", error.message);
 	}
-	if (!worker->stuck)
-		slots_end(worker);
-	extend_end(worker);
-	if (worker->rpc)
-		rpc_client_destroy(worker->rpc);
-	worker->rpc = NULL;
-	if (!worker->exit_code)
-		log_info(worker->object, "stopped");
-	judge_tasks(worker);
-	return worker->exit_code;
+	if (life->phase != LIFE_STUCK)
+		slots_end(&worker->slots);
+	extensions_end(&worker->extensions);
+	if (worker->shared.rpc)
+		rpc_client_destroy(worker->shared.rpc);
+	worker->shared.rpc = NULL;
+	if (!life->exit_code)
+		log_info(object, "stopped");
+	apply_outcomes(worker);
+	return life->exit_code;
 }
 
 void reeve_worker_destroy(struct reeve_worker *worker)
 {
 	struct reeve_worker *expected = worker;
-	struct attempt *attempt, *next;
 
 	if (!worker)
 		return;
 	atomic_compare_exchange_strong(&signalled, &expected, NULL);
-	if (worker->stuck)
+	if (worker->life.phase == LIFE_STUCK)
 		return;
 	supervisor_client_destroy(worker->supervisor);
-	HASH_ITER(hh, worker->held, attempt, next)
-	{
-		held_forget(worker, attempt);
-	}
+	in_flight_destroy(&worker->in_flight);
 	fetches_reset(&worker->fetches);
-	handlers_free(&worker->handlers);
-	names_free(&worker->queues);
-	names_free(&worker->asked);
-	names_free(&worker->files);
-	accepts_drop(worker->accepts);
+	handler_set_clear(&worker->handlers);
+	session_clear(&worker->session);
 	slots_destroy(&worker->slots);
-	pthread_cond_destroy(&worker->heartbeat_cond);
-	pthread_mutex_destroy(&worker->extend_lock);
-	pthread_mutex_destroy(&worker->lock);
-	if (worker->wake_fd >= 0)
-		close(worker->wake_fd);
-	free(worker->managers);
-	free(worker->name);
+	extensions_destroy(&worker->extensions);
+	heartbeat_timer_destroy(&worker->timer);
+	shared_destroy(&worker->shared);
 	free(worker);
 }

@@ -17,19 +17,6 @@ FOLDERS = ("common", "manager", "worker", "client")
 
 ALLOWED = (
     {"manager/store/fair", "manager/store/internal", "manager/store/role", "manager/store/store"},
-    {
-        "worker/accepts",
-        "worker/attempt",
-        "worker/fetch_report",
-        "worker/handler",
-        "worker/heartbeat",
-        "worker/held",
-        "worker/commands",
-        "worker/unacked",
-        "worker/session",
-        "worker/slots",
-        "worker/state",
-    },
 )
 
 # What a header that is no file of FOLDERS belongs to, by the beginning of its name. Headers of the C library are not listed.

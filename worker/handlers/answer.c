@@ -89,7 +89,8 @@ static const char *take_retry_in(struct answer *answer, const json_t *value)
 
 static const struct {
 	const char *name;
-	const char *(*take)(struct answer *answer, const json_t *value); /* returns what is wrong with the value, or NULL */
+	const char *(*take)(
+	    struct answer *answer, const json_t *value); /* returns what is wrong with the value, or NULL */
 } members[] = {
     {"directive", take_directive},
     {"remark", take_remark},
@@ -112,7 +113,8 @@ bool answer_take(struct answer *answer, const json_t *message, char *problem, si
 			snprintf(problem, size, "%s %s", members[i].name, wrong);
 		good = good && !wrong;
 	}
-	if (good && answer->stage && (answer->directive == DIRECTIVE_RETRY || answer->directive == DIRECTIVE_NO_RETRY)) {
+	if (good && answer->stage &&
+	    (answer->directive == DIRECTIVE_RETRY || answer->directive == DIRECTIVE_NO_RETRY)) {
 		snprintf(problem, size, "stage, the one that follows, is said together with %s",
 		    answer->directive == DIRECTIVE_RETRY ? "RETRY" : "NO_RETRY");
 		good = false;

@@ -8,9 +8,9 @@
  */
 #include "common/clock.h"
 #include "common/text.h"
-#include "worker/extend.h"
+#include "worker/attempt.h"
+#include "worker/extensions.h"
 #include "worker/handler.h"
-#include "worker/heartbeat.h"
 #include "worker/handlers/answer.h"
 #include "worker/handlers/arguments.h"
 #include "worker/handlers/messages.h"
@@ -34,7 +34,7 @@
 enum {
 	ERROR_BYTES = 4096, /* the last bytes of standard error that become the error; more of it becomes the stack */
 	READ_BYTES = 64 * 1024,
-	READS_LAST = 64, /* of standard error, at the end; a pipe holds less than that */
+	READS_LAST = 64,    /* of standard error, at the end; a pipe holds less than that */
 	ASK_EVERY_MS = 200, /* between two requests of a handler for more time */
 };
 
@@ -198,7 +198,8 @@ static void want_extension(struct run *run, const json_t *wanted)
 	if (answer_duration(wanted, &ms) && ms > 0)
 		run->extend_until_ms = clock_monotonic_ms() + ms;
 	else
-		messages_complain(&run->messages, "extend must be a duration (\"90s\", \"10m\", or a number of seconds)");
+		messages_complain(
+		    &run->messages, "extend must be a duration (\"90s\", \"10m\", or a number of seconds)");
 }
 
 /* Handles a message from the program. Ignores unknown members, which newer workers may know. */
@@ -228,7 +229,7 @@ static int64_t ask_extension(struct run *run)
 	run->extend_until_ms = 0;
 	run->ask_from_ms = now_ms + ASK_EVERY_MS;
 	if (rest_ms > 0)
-		extend_start(run->attempt, rest_ms);
+		extensions_request(run->attempt, rest_ms);
 	return INT64_MAX;
 }
 
@@ -255,7 +256,8 @@ static int64_t watch(struct run *run)
 	bool at_once = run->too_long || stop == STOP_LOST || stop == STOP_ABANDON;
 
 	/* While a manager is, or is about to be, asked for more time, only the attempt's last moment limits it. */
-	if ((atomic_load(&run->attempt->extending) || run->extend_until_ms) && timeout_at_ms < attempt_last_moment(run->attempt))
+	if ((atomic_load(&run->attempt->extending) || run->extend_until_ms) &&
+	    timeout_at_ms < attempt_last_moment(run->attempt))
 		timeout_at_ms = attempt_last_moment(run->attempt);
 	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= kill_at_ms))) {
 		ask_to_end(run, SIGKILL, now_ms);
@@ -298,7 +300,7 @@ static void move(struct run *run, int64_t until_ms)
 	if (ready[4].revents)
 		messages_read(&run->messages, take_message, run);
 	if (run->remarked)
-		heartbeat_remark(run->attempt, run->answer.remark);
+		attempt_set_remark(run->attempt, run->answer.remark);
 	run->remarked = false;
 }
 
@@ -346,7 +348,8 @@ static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 	else if (WEXITSTATUS(status))
 		snprintf(code, sizeof code, "exit:%d", WEXITSTATUS(status));
 	else
-		snprintf(code, sizeof code, "directive:%s", outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? "NO_RETRY" : "RETRY");
+		snprintf(code, sizeof code, "directive:%s",
+		    outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? "NO_RETRY" : "RETRY");
 	if (!*said) {
 		free(said);
 		if (WIFSIGNALED(status))
@@ -356,8 +359,8 @@ static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 		else
 			said = print("the program says %s", code + strlen("directive:"));
 	}
-	attempt_end(run->attempt, outcome, run->answer.code && *run->answer.code ? run->answer.code : code, "%s%s%s%s", said,
-	    *problem ? " (and " : "", problem, *problem ? ")" : "");
+	attempt_end(run->attempt, outcome, run->answer.code && *run->answer.code ? run->answer.code : code, "%s%s%s%s",
+	    said, *problem ? " (and " : "", problem, *problem ? ")" : "");
 	free(said);
 }
 

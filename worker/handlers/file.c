@@ -202,7 +202,8 @@ static bool read_environment(struct reader *reader, const char *value)
 		size_t length = strcspn(*name, "=*");
 
 		if (!length || (*name)[length] == '=' || ((*name)[length] && (*name)[length + 1]))
-			return fail(reader, reader->line, "environment: %.100s is not the name of a variable (PATH, LC_*)", *name);
+			return fail(reader, reader->line,
+			    "environment: %.100s is not the name of a variable (PATH, LC_*)", *name);
 	}
 	return true;
 }
@@ -232,8 +233,8 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 		free(spec->directory);
 		spec->directory = copy(value);
 	} else {
-		return fail(
-		    reader, reader->line, "unknown key %.100s (known are exec, timeout, max-output, directory, environment)", key);
+		return fail(reader, reader->line,
+		    "unknown key %.100s (known are exec, timeout, max-output, directory, environment)", key);
 	}
 	return true;
 }

@@ -3,6 +3,7 @@
  * (reeve_attempt_cancelled).
  */
 #include "common/clock.h"
+#include "worker/attempt.h"
 #include "worker/handler.h"
 
 #include <stdio.h>

@@ -1,0 +1,167 @@
+#include "worker/in_flight.h"
+
+#include "worker/handler.h"
+
+#include <assert.h>
+#include <utlist.h>
+
+void in_flight_init(struct in_flight *in_flight, struct shared *shared, struct life *life,
+    struct heartbeat_timer *timer, struct extensions *extensions)
+{
+	*in_flight = (struct in_flight){.shared = shared, .life = life, .timer = timer, .extensions = extensions};
+	pthread_cond_init(&in_flight->work, NULL);
+}
+
+void in_flight_destroy(struct in_flight *in_flight)
+{
+	struct attempt *attempt, *next;
+
+	HASH_ITER(hh, in_flight->all, attempt, next)
+	{
+		HASH_DEL(in_flight->all, attempt);
+		attempt_free(attempt);
+	}
+	pthread_cond_destroy(&in_flight->work);
+}
+
+struct attempt *in_flight_find(const struct in_flight *in_flight, int64_t task_id, int64_t token)
+{
+	struct attempt_key key = {task_id, token};
+	struct attempt *attempt;
+
+	HASH_FIND(hh, in_flight->all, &key, sizeof key, attempt);
+	return attempt;
+}
+
+/* Ends an attempt that no slot has. */
+static void end_unstarted(struct in_flight *in_flight, struct attempt *attempt, enum stop_reason reason)
+{
+	attempt_stop(attempt, reason);
+	attempt_end_stopped(attempt, reason);
+	attempt_seal(attempt, 0);
+	in_flight_finish(in_flight, attempt);
+}
+
+void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, size_t count)
+{
+	bool draining = life_draining(in_flight->life);
+	int64_t cost_us = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct attempt *attempt = attempts[i];
+
+		if (in_flight_find(in_flight, attempt->key.task_id, attempt->key.token)) {
+			attempt_free(attempt);
+			continue;
+		}
+		attempt->lock = &in_flight->shared->lock;
+		attempt->extensions = in_flight->extensions;
+		in_flight->any_received |= !draining;
+		HASH_ADD(hh, in_flight->all, key, sizeof attempt->key, attempt);
+		if (draining) {
+			end_unstarted(in_flight, attempt, STOP_DRAIN);
+			continue;
+		}
+		attempt->place = PLACE_READY;
+		DL_APPEND(in_flight->ready, attempt);
+		in_flight->ready_count++;
+		cost_us += attempt_cost(attempt);
+	}
+	in_flight_wake_slots(in_flight, cost_us);
+}
+
+void in_flight_forget(struct in_flight *in_flight, struct attempt *attempt)
+{
+	HASH_DEL(in_flight->all, attempt);
+	attempt_free(attempt);
+	/* Once no attempt is left, the managers' tables must show the counts soon, not only after the next regular
+	 * heartbeat. */
+	if (!in_flight->all && !life_draining(in_flight->life))
+		heartbeat_timer_soon(in_flight->timer, false);
+}
+
+/* Counts an attempt by its outcome. A returned attempt does not count. */
+static void count_end(struct in_flight *in_flight, const struct attempt *attempt)
+{
+	switch (attempt->result.outcome) {
+	case REEVE__V1__OUTCOME__OUTCOME_COMPLETED:
+		in_flight->succeeded++;
+		break;
+	case REEVE__V1__OUTCOME__OUTCOME_FAILED:
+	case REEVE__V1__OUTCOME__OUTCOME_FATAL:
+		in_flight->failed++;
+		break;
+	case REEVE__V1__OUTCOME__OUTCOME_CANCELLED:
+		in_flight->cancelled++;
+		break;
+	default:
+		return;
+	}
+	if (in_flight->life->once)
+		life_drain(in_flight->life, INT64_MAX);
+}
+
+void in_flight_finish(struct in_flight *in_flight, struct attempt *attempt)
+{
+	if (atomic_load(&attempt->stop) == STOP_ABANDON) {
+		in_flight_forget(in_flight, attempt);
+		return;
+	}
+	count_end(in_flight, attempt);
+	unacked_add(&in_flight->unacked, attempt);
+}
+
+bool in_flight_stop(struct in_flight *in_flight, struct attempt *attempt, enum stop_reason reason)
+{
+	switch (attempt->place) {
+	case PLACE_READY:
+		DL_DELETE(in_flight->ready, attempt);
+		in_flight->ready_count--;
+		end_unstarted(in_flight, attempt, reason);
+		return true;
+	case PLACE_TAKEN:
+		if (!attempt_stop(attempt, reason))
+			return false;
+		attempt_notify(attempt);
+		return true;
+	case PLACE_UNACKED:
+		if (reason != STOP_ABANDON)
+			return false;
+		unacked_remove(&in_flight->unacked, attempt);
+		in_flight_forget(in_flight, attempt);
+		return true;
+	case PLACE_REPORTED:
+		return false;
+	}
+	assert(!"an attempt in no place");
+	return false;
+}
+
+void in_flight_stop_all(struct in_flight *in_flight, enum stop_reason reason)
+{
+	in_flight_stop_ready(in_flight, reason);
+	in_flight_stop_taken(in_flight, reason);
+}
+
+void in_flight_stop_ready(struct in_flight *in_flight, enum stop_reason reason)
+{
+	while (in_flight->ready)
+		in_flight_stop(in_flight, in_flight->ready, reason);
+}
+
+void in_flight_stop_taken(struct in_flight *in_flight, enum stop_reason reason)
+{
+	struct attempt *attempt;
+
+	for (attempt = in_flight->all; attempt; attempt = attempt->hh.next)
+		if (attempt->place == PLACE_TAKEN)
+			in_flight_stop(in_flight, attempt, reason);
+}
+
+void in_flight_wake_slots(struct in_flight *in_flight, int64_t cost_us)
+{
+	int64_t wanted = (cost_us + HANDLER_COST_FULL_US - 1) / HANDLER_COST_FULL_US;
+
+	for (int i = 0; i < in_flight->idle_slots && i < wanted; i++)
+		pthread_cond_signal(&in_flight->work);
+}

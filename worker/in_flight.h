@@ -1,0 +1,87 @@
+/*
+ * The attempts in flight: those that the worker has got and no manager has acknowledged. They move
+ *
+ *     received → ready → taken (slots.c) → unacknowledged (unacked.c) → forgotten
+ *
+ * An attempt is in the table from the moment at which its Fetch is no longer open, so that each heartbeat, which lists
+ * the table and the open Fetches, is complete.
+ *
+ * All functions are called with the worker's lock.
+ */
+#ifndef REEVE_WORKER_IN_FLIGHT_H
+#define REEVE_WORKER_IN_FLIGHT_H
+
+#include "worker/attempt.h"
+#include "worker/heartbeat_timer.h"
+#include "worker/life.h"
+#include "worker/shared.h"
+#include "worker/unacked.h"
+
+struct in_flight {
+	struct shared *shared;
+	struct life *life;
+	struct heartbeat_timer *timer;
+	struct extensions *extensions; /* for the attempts */
+
+	struct attempt *all;   /* uthash, by key */
+	struct attempt *ready; /* utlist, in the order in which they start */
+	size_t ready_count;
+	size_t taken_count; /* number of attempts with slots */
+	struct unacked unacked;
+	pthread_cond_t work; /* an attempt has become ready, or an idle slot must check its state */
+	int idle_slots;      /* slots that wait for `work` */
+	bool any_received;   /* the worker has got a task at least once */
+
+	/* Numbers of attempts since the worker started. */
+	int64_t succeeded; /* completed */
+	int64_t failed;    /* … failed, fatally or not */
+	int64_t cancelled;
+	int64_t late; /* completed, but no manager accepted the result */
+};
+
+void in_flight_init(struct in_flight *in_flight, struct shared *shared, struct life *life,
+    struct heartbeat_timer *timer, struct extensions *extensions);
+
+/* Frees all attempts. No slot may have one. */
+void in_flight_destroy(struct in_flight *in_flight);
+
+/* Takes ownership of the attempts that a Fetch has brought, and queues them in this order. Frees an attempt that is
+ * already in flight. Wakes slots. A draining worker returns the attempts at once. */
+void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, size_t count);
+
+/* Moves an attempt that has ended and is sealed to the unacknowledged results, or forgets it if it was abandoned. The
+ * attempt must be in no list. */
+void in_flight_finish(struct in_flight *in_flight, struct attempt *attempt);
+
+/* Removes and frees an attempt that is in no list and in no report. */
+void in_flight_forget(struct in_flight *in_flight, struct attempt *attempt);
+
+/* Returns the attempt with this key, or NULL. */
+struct attempt *in_flight_find(const struct in_flight *in_flight, int64_t task_id, int64_t token);
+
+/* Stops an attempt. One that is ready ends at once; if a slot has it, the slot is notified. An attempt with a result
+ * does not change, except that STOP_ABANDON removes it unless it is in a report. Returns true if this changed
+ * something. */
+bool in_flight_stop(struct in_flight *in_flight, struct attempt *attempt, enum stop_reason reason);
+
+/* Stops all attempts that have not ended, only those that are ready, or only those that slots have. */
+void in_flight_stop_all(struct in_flight *in_flight, enum stop_reason reason);
+void in_flight_stop_ready(struct in_flight *in_flight, enum stop_reason reason);
+void in_flight_stop_taken(struct in_flight *in_flight, enum stop_reason reason);
+
+/* Wakes as many idle slots as attempts of this total cost need (attempt_cost). */
+void in_flight_wake_slots(struct in_flight *in_flight, int64_t cost_us);
+
+/* Returns the number of attempts without a result: those that use the worker's capacity. */
+static inline size_t in_flight_unfinished(const struct in_flight *in_flight)
+{
+	return in_flight->ready_count + in_flight->taken_count;
+}
+
+/* Returns true if nothing runs and all results are acknowledged. */
+static inline bool in_flight_empty(const struct in_flight *in_flight)
+{
+	return !in_flight->all;
+}
+
+#endif
