@@ -1,9 +1,9 @@
 /* Worker commands. */
-#include "stage.h"
+#include "fixture.h"
 
 #include <stdatomic.h>
 
-static struct stage stage;
+static struct fixture fixture;
 static _Atomic int running;
 static _Atomic bool go_on;
 
@@ -26,10 +26,10 @@ static int wait_for_test(const struct reeve_attempt *attempt, struct reeve_outco
 
 static void open_stage(int concurrency, int prefetch)
 {
-	stage_open(&stage,
+	fixture_open(&fixture,
 	    (struct reeve_worker_options){.concurrency = concurrency, .prefetch = prefetch, .drain_timeout_ms = 1});
-	reeve_worker_handle(stage.worker, "t", wait_for_test, NULL);
-	stage.script.heartbeat_ms = 20;
+	reeve_worker_handle(fixture.worker, "t", wait_for_test, NULL);
+	fixture.script.heartbeat_ms = 20;
 }
 
 Test(commands, cancel_stops_what_runs_and_what_waits)
@@ -37,20 +37,20 @@ Test(commands, cancel_stops_what_runs_and_what_waits)
 	int64_t runs, waits;
 
 	open_stage(1, 1);
-	runs = script_add(&stage.script, "t", "");
-	waits = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, COMMAND(CANCEL), 4711, 0); /* no such task */
-	script_command(&stage.script, COMMAND(CANCEL), waits, 0);
-	stage_await(&stage, waits);
-	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(CANCELLED));
+	runs = script_add(&fixture.script, "t", "");
+	waits = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1 && fixture.script.beat.held == 2));
+	script_command(&fixture.script, COMMAND(CANCEL), 4711, 0); /* no such task */
+	script_command(&fixture.script, COMMAND(CANCEL), waits, 0);
+	fixture_await(&fixture, waits);
+	cr_expect_eq(fixture.script.tasks[waits].outcome, OUTCOME(CANCELLED));
 	cr_expect_eq(atomic_load(&running), 1);
-	script_command(&stage.script, COMMAND(CANCEL), runs, 0);
-	stage_await(&stage, runs);
-	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(CANCELLED));
-	cr_expect_str_eq(stage.script.tasks[runs].code, "cancelled");
-	cr_expect_eq(stage_close(&stage), 0);
+	script_command(&fixture.script, COMMAND(CANCEL), runs, 0);
+	fixture_await(&fixture, runs);
+	cr_expect_eq(fixture.script.tasks[runs].outcome, OUTCOME(CANCELLED));
+	cr_expect_str_eq(fixture.script.tasks[runs].code, "cancelled");
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(commands, what_completes_all_the_same_has_completed)
@@ -59,16 +59,16 @@ Test(commands, what_completes_all_the_same_has_completed)
 	int beats;
 
 	open_stage(1, 0);
-	id = script_add(&stage.script, "t", "stubborn");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1));
-	script_command(&stage.script, COMMAND(CANCEL), id, 0);
-	beats = stage.script.heartbeats;
-	cr_assert(script_wait(&stage.script, stage.script.heartbeats > beats + 2));
+	id = script_add(&fixture.script, "t", "stubborn");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1));
+	script_command(&fixture.script, COMMAND(CANCEL), id, 0);
+	beats = fixture.script.heartbeats;
+	cr_assert(script_wait(&fixture.script, fixture.script.heartbeats > beats + 2));
 	atomic_store(&go_on, true);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED));
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(commands, abandon_stops_without_a_word)
@@ -76,17 +76,17 @@ Test(commands, abandon_stops_without_a_word)
 	int64_t runs, waits;
 
 	open_stage(1, 1);
-	runs = script_add(&stage.script, "t", "");
-	waits = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, COMMAND(ABANDON), waits, 0);
-	script_command(&stage.script, COMMAND(ABANDON), runs, 0);
-	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
+	runs = script_add(&fixture.script, "t", "");
+	waits = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1 && fixture.script.beat.held == 2));
+	script_command(&fixture.script, COMMAND(ABANDON), waits, 0);
+	script_command(&fixture.script, COMMAND(ABANDON), runs, 0);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 0));
 	cr_expect_eq(atomic_load(&running), 0);
-	cr_expect_eq(stage.script.tasks[runs].reports + stage.script.tasks[waits].reports, 0);
-	cr_expect_eq(stage_close(&stage), 0);
-	cr_expect_eq(stage.script.n_done, 0);
+	cr_expect_eq(fixture.script.tasks[runs].reports + fixture.script.tasks[waits].reports, 0);
+	cr_expect_eq(fixture_close(&fixture), 0);
+	cr_expect_eq(fixture.script.n_done, 0);
 }
 
 Test(commands, abandon_takes_a_result_out_of_the_outbox)
@@ -95,24 +95,24 @@ Test(commands, abandon_takes_a_result_out_of_the_outbox)
 
 	/* One report is in flight; the second result waits for its answer. */
 	open_stage(1, 7);
-	stage.script.hold_reports = true;
-	reported = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.parked_now == 1));
+	fixture.script.hold_reports = true;
+	reported = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1 && fixture.script.parked_now == 1));
 	atomic_store(&go_on, true);
-	cr_assert(script_wait(&stage.script, stage.script.reports == 1));
-	kept = script_add(&stage.script, "t", "");
-	cr_assert(script_wait(&stage.script, stage.script.beat.held == 2 && stage.script.beat.running == 0));
-	script_command(&stage.script, COMMAND(ABANDON), kept, 0);
-	cr_assert(script_wait(&stage.script, stage.script.beat.held == 1));
-	script_command(&stage.script, COMMAND(ABANDON), reported, 0); /* the report is in flight: too late */
-	script_stop(&stage.script);
-	stage.script.hold_reports = false;
-	script_start(&stage.script);
-	stage_await(&stage, reported);
-	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
-	cr_expect_eq(stage.script.tasks[kept].reports, 0);
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_assert(script_wait(&fixture.script, fixture.script.reports == 1));
+	kept = script_add(&fixture.script, "t", "");
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 2 && fixture.script.beat.running == 0));
+	script_command(&fixture.script, COMMAND(ABANDON), kept, 0);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 1));
+	script_command(&fixture.script, COMMAND(ABANDON), reported, 0); /* the report is in flight: too late */
+	script_stop(&fixture.script);
+	fixture.script.hold_reports = false;
+	script_start(&fixture.script);
+	fixture_await(&fixture, reported);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 0));
+	cr_expect_eq(fixture.script.tasks[kept].reports, 0);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(commands, pause_and_resume)
@@ -121,59 +121,59 @@ Test(commands, pause_and_resume)
 	int64_t id;
 
 	open_stage(2, 0);
-	script_command(&stage.script, COMMAND(PAUSE), 0, 0);
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.heartbeats >= 3));
-	fetches = stage.script.fetches;
-	id = script_add(&stage.script, "t", "");
+	script_command(&fixture.script, COMMAND(PAUSE), 0, 0);
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.heartbeats >= 3));
+	fetches = fixture.script.fetches;
+	id = script_add(&fixture.script, "t", "");
 	usleep(200 * 1000);
-	cr_expect_eq(stage.script.fetches, fetches);
-	cr_expect_eq(stage.script.tasks[id].state, SCRIPT_QUEUED);
+	cr_expect_eq(fixture.script.fetches, fetches);
+	cr_expect_eq(fixture.script.tasks[id].state, SCRIPT_QUEUED);
 	atomic_store(&go_on, true);
-	script_lock(&stage.script);
-	stage.script.commands[0].kind = COMMAND(RESUME);
-	script_unlock(&stage.script);
-	stage_await(&stage, id);
-	cr_expect_eq(stage_close(&stage), 0);
+	script_lock(&fixture.script);
+	fixture.script.commands[0].kind = COMMAND(RESUME);
+	script_unlock(&fixture.script);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(commands, concurrency_grows_and_shrinks)
 {
 	open_stage(1, 0);
 	for (int i = 0; i < 30; i++)
-		script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1));
-	script_command(&stage.script, COMMAND(CONCURRENCY), 0, 5);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 5 && stage.script.beat.running == 5));
-	cr_expect_eq(stage.script.open, 5);
+		script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1));
+	script_command(&fixture.script, COMMAND(CONCURRENCY), 0, 5);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 5 && fixture.script.beat.running == 5));
+	cr_expect_eq(fixture.script.open, 5);
 	/* Reduced to two: the running tasks continue; afterwards, only two run at once. */
-	script_lock(&stage.script);
-	stage.script.commands[0].value = 2;
-	script_unlock(&stage.script);
+	script_lock(&fixture.script);
+	fixture.script.commands[0].value = 2;
+	script_unlock(&fixture.script);
 	usleep(100 * 1000);
 	cr_expect_eq(atomic_load(&running), 5);
-	script_lock(&stage.script);
-	stage.script.paused = true;
-	script_unlock(&stage.script);
+	script_lock(&fixture.script);
+	fixture.script.paused = true;
+	script_unlock(&fixture.script);
 	atomic_store(&go_on, true);
-	cr_assert(script_wait(&stage.script, stage.script.n_done == 5));
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 0));
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 5));
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 0));
 	atomic_store(&go_on, false);
-	script_lock(&stage.script);
-	stage.script.paused = false;
-	script_unlock(&stage.script);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 2 && stage.script.beat.running == 2));
+	script_lock(&fixture.script);
+	fixture.script.paused = false;
+	script_unlock(&fixture.script);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 2 && fixture.script.beat.running == 2));
 	usleep(100 * 1000);
 	cr_expect_eq(atomic_load(&running), 2);
 	/* Raised again, after surplus slots have ended. */
-	script_lock(&stage.script);
-	stage.script.commands[0].value = 4;
-	script_unlock(&stage.script);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 4));
+	script_lock(&fixture.script);
+	fixture.script.commands[0].value = 4;
+	script_unlock(&fixture.script);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 4));
 	atomic_store(&go_on, true);
-	cr_assert(script_wait(&stage.script, stage.script.n_done == 30));
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 30));
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(commands, drain_lets_all_finish_and_leaves)
@@ -181,20 +181,20 @@ Test(commands, drain_lets_all_finish_and_leaves)
 	int64_t runs, waits;
 
 	open_stage(1, 1);
-	runs = script_add(&stage.script, "t", "");
-	waits = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, COMMAND(DRAIN), 0, 0);
-	stage_await(&stage, waits);
-	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(RETURNED));
+	runs = script_add(&fixture.script, "t", "");
+	waits = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1 && fixture.script.beat.held == 2));
+	script_command(&fixture.script, COMMAND(DRAIN), 0, 0);
+	fixture_await(&fixture, waits);
+	cr_expect_eq(fixture.script.tasks[waits].outcome, OUTCOME(RETURNED));
 	usleep(100 * 1000);
 	cr_expect_eq(atomic_load(&running), 1);
 	atomic_store(&go_on, true);
-	cr_expect_eq(stage_join(&stage), 0);
-	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(COMPLETED));
-	cr_expect_eq(stage.script.leaves, 1);
-	stage_close(&stage);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	cr_expect_eq(fixture.script.tasks[runs].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(fixture.script.leaves, 1);
+	fixture_close(&fixture);
 }
 
 Test(commands, stop_gives_back_what_runs_and_leaves)
@@ -202,16 +202,16 @@ Test(commands, stop_gives_back_what_runs_and_leaves)
 	int64_t runs, waits;
 
 	open_stage(1, 1);
-	runs = script_add(&stage.script, "t", "");
-	waits = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, COMMAND(STOP), 0, 0); /* with every heartbeat from now on */
-	cr_expect_eq(stage_join(&stage), 0);
-	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(RETURNED));
-	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(RETURNED));
-	cr_expect_eq(stage.script.leaves, 1);
-	stage_close(&stage);
+	runs = script_add(&fixture.script, "t", "");
+	waits = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1 && fixture.script.beat.held == 2));
+	script_command(&fixture.script, COMMAND(STOP), 0, 0); /* with every heartbeat from now on */
+	cr_expect_eq(fixture_join(&fixture), 0);
+	cr_expect_eq(fixture.script.tasks[runs].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(fixture.script.tasks[waits].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(fixture.script.leaves, 1);
+	fixture_close(&fixture);
 }
 
 Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
@@ -221,22 +221,22 @@ Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
 	/* The pause cancels the parked Fetch. */
 	open_stage(2, 0);
 	atomic_store(&go_on, true);
-	stage.script.commands_in_heartbeats_only = true;
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1));
-	script_command(&stage.script, COMMAND(PAUSE), 0, 0);
-	cr_assert(script_wait(&stage.script, stage.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED &&
-	                                         stage.script.beat.waiting == 0));
-	first = script_add(&stage.script, "t", "");
+	fixture.script.commands_in_heartbeats_only = true;
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.parked_now == 1));
+	script_command(&fixture.script, COMMAND(PAUSE), 0, 0);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED &&
+	                                         fixture.script.beat.waiting == 0));
+	first = script_add(&fixture.script, "t", "");
 	usleep(200 * 1000);
-	cr_expect_eq(stage.script.tasks[first].state, SCRIPT_QUEUED);
-	script_lock(&stage.script);
-	stage.script.n_commands = 0;
-	script_unlock(&stage.script);
-	stage_await(&stage, first);
-	cr_assert(script_wait(&stage.script, stage.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING &&
-	                                         stage.script.beat.succeeded == 1));
-	cr_expect_eq(stage.script.beat.failed, 0);
-	cr_expect_eq(stage.script.beat.concurrency, 2);
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_eq(fixture.script.tasks[first].state, SCRIPT_QUEUED);
+	script_lock(&fixture.script);
+	fixture.script.n_commands = 0;
+	script_unlock(&fixture.script);
+	fixture_await(&fixture, first);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING &&
+	                                         fixture.script.beat.succeeded == 1));
+	cr_expect_eq(fixture.script.beat.failed, 0);
+	cr_expect_eq(fixture.script.beat.concurrency, 2);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }

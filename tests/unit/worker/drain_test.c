@@ -1,10 +1,10 @@
 /* How a worker stops. */
-#include "stage.h"
+#include "fixture.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 
-static struct stage stage;
+static struct fixture fixture;
 static _Atomic int running;
 static _Atomic bool go_on;
 
@@ -25,37 +25,37 @@ static void open_stage(struct reeve_worker_options options)
 {
 	options.concurrency = 1;
 	options.prefetch = 2;
-	stage_open(&stage, options);
-	reeve_worker_handle(stage.worker, "t", wait_for_test, NULL);
-	stage.script.heartbeat_ms = 20;
+	fixture_open(&fixture, options);
+	reeve_worker_handle(fixture.worker, "t", wait_for_test, NULL);
+	fixture.script.heartbeat_ms = 20;
 }
 
 /* Queues three tasks and waits until one runs and two wait. */
 static void fill(const char *details)
 {
-	script_add(&stage.script, "t", details);
-	script_add(&stage.script, "t", "");
-	script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 3));
+	script_add(&fixture.script, "t", details);
+	script_add(&fixture.script, "t", "");
+	script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&running) == 1 && fixture.script.beat.held == 3));
 }
 
 Test(drain, returns_what_waits_and_finishes_what_runs)
 {
 	open_stage((struct reeve_worker_options){0});
 	fill("");
-	stage.script.paused = true;
-	reeve_worker_stop(stage.worker);
-	stage_await(&stage, 2);
-	stage_await(&stage, 3);
-	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(RETURNED));
-	cr_expect_eq(stage.script.tasks[3].outcome, OUTCOME(RETURNED));
-	cr_expect_eq(stage.script.tasks[1].state, SCRIPT_GIVEN);
+	fixture.script.paused = true;
+	reeve_worker_stop(fixture.worker);
+	fixture_await(&fixture, 2);
+	fixture_await(&fixture, 3);
+	cr_expect_eq(fixture.script.tasks[2].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(fixture.script.tasks[3].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(fixture.script.tasks[1].state, SCRIPT_ASSIGNED);
 	atomic_store(&go_on, true);
-	cr_expect_eq(stage_join(&stage), 0);
-	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(COMPLETED));
-	cr_expect_eq(stage.script.leaves, 1);
-	stage_close(&stage);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	cr_expect_eq(fixture.script.tasks[1].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(fixture.script.leaves, 1);
+	fixture_close(&fixture);
 }
 
 Test(drain, stops_what_takes_too_long)
@@ -65,50 +65,50 @@ Test(drain, stops_what_takes_too_long)
 	open_stage((struct reeve_worker_options){.drain_timeout_ms = 200});
 	fill("");
 	start_ms = clock_monotonic_ms();
-	reeve_worker_stop(stage.worker);
-	cr_expect_eq(stage_join(&stage), 0);
+	reeve_worker_stop(fixture.worker);
+	cr_expect_eq(fixture_join(&fixture), 0);
 	cr_expect_geq(clock_monotonic_ms() - start_ms, 200);
-	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(RETURNED));
-	cr_expect_eq(stage.script.tasks[1].reports, 1);
-	stage_close(&stage);
+	cr_expect_eq(fixture.script.tasks[1].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(fixture.script.tasks[1].reports, 1);
+	fixture_close(&fixture);
 }
 
 Test(drain, a_second_stop_hurries)
 {
 	open_stage((struct reeve_worker_options){.drain_timeout_ms = 3600 * 1000});
 	fill("");
-	reeve_worker_stop(stage.worker);
-	stage_await(&stage, 3);
+	reeve_worker_stop(fixture.worker);
+	fixture_await(&fixture, 3);
 	usleep(50 * 1000);
-	cr_expect_eq(stage.script.tasks[1].state, SCRIPT_GIVEN);
-	reeve_worker_stop(stage.worker);
-	cr_expect_eq(stage_join(&stage), 0);
-	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(RETURNED));
-	stage_close(&stage);
+	cr_expect_eq(fixture.script.tasks[1].state, SCRIPT_ASSIGNED);
+	reeve_worker_stop(fixture.worker);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	cr_expect_eq(fixture.script.tasks[1].outcome, OUTCOME(RETURNED));
+	fixture_close(&fixture);
 }
 
 Test(drain, signals_stop_it)
 {
 	open_stage((struct reeve_worker_options){0});
-	reeve_worker_stop_on_signals(stage.worker);
+	reeve_worker_stop_on_signals(fixture.worker);
 	fill("");
 	kill(getpid(), SIGTERM);
-	stage_await(&stage, 3);
+	fixture_await(&fixture, 3);
 	kill(getpid(), SIGINT);
-	cr_expect_eq(stage_join(&stage), 0);
-	stage_close(&stage);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	fixture_close(&fixture);
 }
 
 Test(drain, a_function_that_never_ends_is_given_up)
 {
 	open_stage((struct reeve_worker_options){.drain_timeout_ms = 1, .kill_grace_ms = 1});
 	fill("stubborn");
-	cr_expect_eq((reeve_worker_stop(stage.worker), stage_join(&stage)), 1);
-	cr_expect_str_eq(reeve_worker_error(stage.worker), "1 tasks do not end though they were told to");
+	cr_expect_eq((reeve_worker_stop(fixture.worker), fixture_join(&fixture)), 1);
+	cr_expect_str_eq(reeve_worker_error(fixture.worker), "1 tasks do not end though they were told to");
 	/* No result of its attempt may be reported, and the worker does not leave, because it still holds a task. */
-	cr_expect_eq(stage.script.tasks[1].reports, 0);
-	cr_expect_eq(stage.script.leaves, 0);
-	stage_close(&stage);
+	cr_expect_eq(fixture.script.tasks[1].reports, 0);
+	cr_expect_eq(fixture.script.leaves, 0);
+	fixture_close(&fixture);
 	atomic_store(&go_on, true);
 }
 
@@ -116,12 +116,12 @@ Test(drain, results_that_nobody_takes_are_told_of)
 {
 	open_stage((struct reeve_worker_options){0});
 	fill("");
-	script_stop(&stage.script);
+	script_stop(&fixture.script);
 	for (int i = 0; i < 3; i++)
-		reeve_worker_stop(stage.worker);
-	cr_expect_eq(stage_join(&stage), 3);
-	cr_expect(strstr(reeve_worker_error(stage.worker), "results could not be reported"));
-	stage_close(&stage);
+		reeve_worker_stop(fixture.worker);
+	cr_expect_eq(fixture_join(&fixture), 3);
+	cr_expect(strstr(reeve_worker_error(fixture.worker), "results could not be reported"));
+	fixture_close(&fixture);
 }
 
 Test(drain, what_a_parked_fetch_was_just_given_goes_back)
@@ -130,31 +130,31 @@ Test(drain, what_a_parked_fetch_was_just_given_goes_back)
 
 	/* The manager assigns a task to the parked Fetch, and its answer is lost; the worker is stopped at that moment. */
 	open_stage((struct reeve_worker_options){0});
-	stage.script.hold_fetches = true;
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.fetches == 1));
-	script_lock(&stage.script);
-	stage.script.n_tasks = 1;
-	stage.script.tasks[1] = (struct script_task){
-	    .type = "t", .queue = "q", .state = SCRIPT_GIVEN, .incarnation = 1, .fetch_id = 1, .timeout_ms = 1000};
-	stage.script.tasks[1].details = strdup("");
-	stage.script.hold_fetches = false;
-	script_unlock(&stage.script);
+	fixture.script.hold_fetches = true;
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.fetches == 1));
+	script_lock(&fixture.script);
+	fixture.script.n_tasks = 1;
+	fixture.script.tasks[1] = (struct script_task){
+	    .type = "t", .queue = "q", .state = SCRIPT_ASSIGNED, .incarnation = 1, .fetch_id = 1, .timeout_ms = 1000};
+	fixture.script.tasks[1].details = strdup("");
+	fixture.script.hold_fetches = false;
+	script_unlock(&fixture.script);
 	id = 1;
-	reeve_worker_stop(stage.worker);
-	cr_expect_eq(stage_join(&stage), 0);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(RETURNED));
+	reeve_worker_stop(fixture.worker);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(RETURNED));
 	cr_expect_eq(atomic_load(&running), 0);
-	stage_close(&stage);
+	fixture_close(&fixture);
 }
 
 Test(drain, a_stop_before_the_run_ends_it_at_once)
 {
 	open_stage((struct reeve_worker_options){0});
-	script_start(&stage.script);
-	reeve_worker_stop(stage.worker);
-	stage_run_worker(&stage);
-	cr_expect_eq(stage_join(&stage), 0);
-	cr_expect_eq(stage.script.registers, 0);
-	stage_close(&stage);
+	script_start(&fixture.script);
+	reeve_worker_stop(fixture.worker);
+	fixture_run_worker(&fixture);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	cr_expect_eq(fixture.script.registers, 0);
+	fixture_close(&fixture);
 }

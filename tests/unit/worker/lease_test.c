@@ -1,8 +1,8 @@
 /* What a worker does when its heartbeats are not answered, and what its watchdog does when the worker cannot act. */
 #include "process.h"
 #include "program.h"
-#include "said.h"
-#include "stage.h"
+#include "captured_stderr.h"
+#include "fixture.h"
 #include "tests/tools/counting.h"
 
 #include <dirent.h>
@@ -13,21 +13,21 @@
 
 enum { LEASE_MS = 1000, HEARTBEAT_MS = 150 };
 
-static struct stage stage;
+static struct fixture fixture;
 static _Atomic int runs;
 static _Atomic bool go_on;
 
 static void short_lease(void)
 {
-	stage.script.lease_ms = LEASE_MS;
-	stage.script.heartbeat_ms = HEARTBEAT_MS;
+	fixture.script.lease_ms = LEASE_MS;
+	fixture.script.heartbeat_ms = HEARTBEAT_MS;
 }
 
 static const char *own(const char *name)
 {
 	static char path[256];
 
-	snprintf(path, sizeof path, "%s/%s", stage.script.directory, name);
+	snprintf(path, sizeof path, "%s/%s", fixture.script.directory, name);
 	return path;
 }
 
@@ -38,7 +38,7 @@ static const char *write_handlers(const char *handlers)
 
 	for (; *handlers; handlers++)
 		if (*handlers == '@')
-			fputs(stage.script.directory, out);
+			fputs(fixture.script.directory, out);
 		else
 			fputc(*handlers, out);
 	fclose(out);
@@ -47,7 +47,7 @@ static const char *write_handlers(const char *handlers)
 
 static void unlink_all(void)
 {
-	DIR *directory = opendir(stage.script.directory);
+	DIR *directory = opendir(fixture.script.directory);
 	struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
@@ -58,9 +58,9 @@ static void unlink_all(void)
 
 static void hold_heartbeats(bool hold)
 {
-	script_lock(&stage.script);
-	stage.script.hold_heartbeats = hold;
-	script_unlock(&stage.script);
+	script_lock(&fixture.script);
+	fixture.script.hold_heartbeats = hold;
+	script_unlock(&fixture.script);
 }
 
 /* Returns the latest time at which the worker's current lease ends. */
@@ -68,9 +68,9 @@ static int64_t lease_end_ms(void)
 {
 	int64_t end_ms;
 
-	script_lock(&stage.script);
-	end_ms = stage.script.renewed_ms + LEASE_MS;
-	script_unlock(&stage.script);
+	script_lock(&fixture.script);
+	end_ms = fixture.script.renewed_ms + LEASE_MS;
+	script_unlock(&fixture.script);
 	return end_ms;
 }
 
@@ -94,9 +94,9 @@ static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome
 
 static void open_functions(int concurrency)
 {
-	stage_open(
-	    &stage, (struct reeve_worker_options){.concurrency = concurrency, .prefetch = 1, .drain_timeout_ms = 1});
-	reeve_worker_handle(stage.worker, "t", until_go_on, NULL);
+	fixture_open(
+	    &fixture, (struct reeve_worker_options){.concurrency = concurrency, .prefetch = 1, .drain_timeout_ms = 1});
+	reeve_worker_handle(fixture.worker, "t", until_go_on, NULL);
 	short_lease();
 }
 
@@ -107,34 +107,34 @@ Test(lease, functions_are_asked_to_stop_before_its_end_and_things_go_on_with_a_n
 	int64_t id, other, waiting, last, end_ms;
 
 	open_functions(2);
-	id = script_add(&stage.script, "t", "");
-	other = script_add(&stage.script, "t", "completes");
-	waiting = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 2 && stage.script.beat.held == 3));
+	id = script_add(&fixture.script, "t", "");
+	other = script_add(&fixture.script, "t", "completes");
+	waiting = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&runs) == 2 && fixture.script.beat.held == 3));
 	hold_heartbeats(true);
 	end_ms = lease_end_ms();
-	stage_await(&stage, id);
-	stage_await(&stage, other);
-	cr_expect_lt(stage.script.tasks[id].reported_ms, end_ms);
-	cr_expect_geq(stage.script.tasks[id].reported_ms, end_ms - LEASE_MS / 2, "much too early");
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(LEASE_ENDED));
-	cr_expect_str_eq(stage.script.tasks[id].code, "lease");
-	cr_expect_eq(stage.script.tasks[other].outcome, OUTCOME(COMPLETED));
+	fixture_await(&fixture, id);
+	fixture_await(&fixture, other);
+	cr_expect_lt(fixture.script.tasks[id].reported_ms, end_ms);
+	cr_expect_geq(fixture.script.tasks[id].reported_ms, end_ms - LEASE_MS / 2, "much too early");
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_str_eq(fixture.script.tasks[id].code, "lease");
+	cr_expect_eq(fixture.script.tasks[other].outcome, OUTCOME(COMPLETED));
 	/* The waiting task is not started, nor is a task that now arrives in the answer to a parked Fetch. */
-	last = script_add(&stage.script, "t", "");
+	last = script_add(&fixture.script, "t", "");
 	sleep_until(end_ms + 300);
 	cr_expect_eq(atomic_load(&runs), 2);
-	cr_expect_eq(stage.script.tasks[waiting].state, SCRIPT_GIVEN);
+	cr_expect_eq(fixture.script.tasks[waiting].state, SCRIPT_ASSIGNED);
 	/* Heartbeats continue; the next answered one is a lease for the same incarnation. */
 	atomic_store(&go_on, true);
 	hold_heartbeats(false);
-	stage_await(&stage, waiting);
-	stage_await(&stage, last);
-	cr_expect_eq(stage.script.tasks[waiting].outcome, OUTCOME(COMPLETED));
-	cr_expect_eq(stage.script.tasks[last].outcome, OUTCOME(COMPLETED));
-	cr_expect_eq(stage.script.registers, 1);
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_await(&fixture, waiting);
+	fixture_await(&fixture, last);
+	cr_expect_eq(fixture.script.tasks[waiting].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(fixture.script.tasks[last].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(fixture.script.registers, 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(lease, what_a_parked_fetch_brings_after_its_end_waits_for_a_new_one)
@@ -142,21 +142,21 @@ Test(lease, what_a_parked_fetch_brings_after_its_end_waits_for_a_new_one)
 	int64_t id;
 
 	open_functions(1);
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1 && stage.script.beat.seq >= 1));
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.parked_now == 1 && fixture.script.beat.seq >= 1));
 	hold_heartbeats(true);
 	sleep_until(lease_end_ms() + 100);
-	id = script_add(&stage.script, "t", "");
-	cr_assert(script_wait(&stage.script, stage.script.tasks[id].state == SCRIPT_GIVEN));
+	id = script_add(&fixture.script, "t", "");
+	cr_assert(script_wait(&fixture.script, fixture.script.tasks[id].state == SCRIPT_ASSIGNED));
 	/* The worker holds it: the unanswered heartbeats name it. */
-	cr_assert(script_wait(&stage.script, stage.script.beat.first_held == id));
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.first_held == id));
 	cr_expect_eq(atomic_load(&runs), 0);
 	atomic_store(&go_on, true);
 	hold_heartbeats(false);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED));
-	cr_expect_eq(stage.script.tasks[id].deliveries, 1);
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(fixture.script.tasks[id].deliveries, 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(lease, a_worker_that_was_lost_meanwhile_registers_again)
@@ -164,23 +164,23 @@ Test(lease, a_worker_that_was_lost_meanwhile_registers_again)
 	int64_t id;
 
 	open_functions(1);
-	id = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 1));
+	id = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&runs) == 1));
 	hold_heartbeats(true);
-	stage_await(&stage, id);
+	fixture_await(&fixture, id);
 	sleep_until(lease_end_ms() + 100);
-	script_lock(&stage.script);
-	stage.script.lost = true;
-	stage.script.hold_heartbeats = false;
-	script_unlock(&stage.script);
-	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
-	cr_expect_eq(stage.script.previous, 1);
+	script_lock(&fixture.script);
+	fixture.script.lost = true;
+	fixture.script.hold_heartbeats = false;
+	script_unlock(&fixture.script);
+	cr_assert(script_wait(&fixture.script, fixture.script.registers == 2));
+	cr_expect_eq(fixture.script.previous, 1);
 	atomic_store(&go_on, true);
-	id = script_add(&stage.script, "t", "");
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].incarnation, 2);
-	cr_expect_eq(stage_close(&stage), 0);
+	id = script_add(&fixture.script, "t", "");
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].incarnation, 2);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* The handlers report by files that they create when they were asked to end. */
@@ -189,37 +189,37 @@ Test(lease, programs_are_asked_to_end_then_killed_before_its_end)
 	int64_t polite, stubborn, end_ms;
 	pid_t leader, child, escaped;
 
-	stage_open(&stage, (struct reeve_worker_options){.concurrency = 2, .kill_grace_ms = 3600 * 1000});
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 2, .kill_grace_ms = 3600 * 1000});
 	short_lease();
-	cr_assert(reeve_worker_handle_file(stage.worker,
+	cr_assert(reeve_worker_handle_file(fixture.worker,
 	    write_handlers("[handler polite]\ndirectory = @\n"
 	                   "exec = sh -c 'trap \"touch asked; exit 0\" TERM; echo $$ > polite; sleep 1000 & wait'\n"
 	                   "[handler stubborn]\ndirectory = @\n"
 	                   "exec = sh -c 'trap \"\" TERM; setsid sh -c \"echo \\$\\$ > escaped; exec sleep 1000\" & "
 	                   "sleep 1000 & echo $! > child; echo $$ > leader; wait; wait; sleep 1000'\n")));
-	polite = script_add(&stage.script, "polite", "");
-	stubborn = script_add(&stage.script, "stubborn", "");
-	stage_go(&stage);
+	polite = script_add(&fixture.script, "polite", "");
+	stubborn = script_add(&fixture.script, "stubborn", "");
+	fixture_go(&fixture);
 	process_read(own("polite"));
 	leader = process_read(own("leader"));
 	child = process_read(own("child"));
 	escaped = process_read(own("escaped"));
 	hold_heartbeats(true);
 	end_ms = lease_end_ms();
-	stage_await(&stage, polite);
-	stage_await(&stage, stubborn);
+	fixture_await(&fixture, polite);
+	fixture_await(&fixture, stubborn);
 	cr_expect(process_gone(leader));
 	cr_expect(process_gone_by(child, end_ms));
-	cr_expect_lt(stage.script.tasks[stubborn].reported_ms, end_ms);
-	cr_expect_lt(stage.script.tasks[polite].reported_ms, stage.script.tasks[stubborn].reported_ms);
-	cr_expect_eq(stage.script.tasks[polite].outcome, OUTCOME(LEASE_ENDED));
-	cr_expect_eq(stage.script.tasks[stubborn].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_lt(fixture.script.tasks[stubborn].reported_ms, end_ms);
+	cr_expect_lt(fixture.script.tasks[polite].reported_ms, fixture.script.tasks[stubborn].reported_ms);
+	cr_expect_eq(fixture.script.tasks[polite].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_eq(fixture.script.tasks[stubborn].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_eq(access(own("asked"), F_OK), 0);
 	/* The worker has killed the group; the watchdog must find the process that left it. */
 	cr_expect(process_gone_by(escaped, end_ms));
 	hold_heartbeats(false);
 	unlink_all();
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* ---- The watchdog ---- */
@@ -236,13 +236,13 @@ static pid_t start_stubborn(pid_t *leader, pid_t *child, pid_t *escaped)
 	const char *file;
 	pid_t worker;
 
-	script_init(&stage.script);
+	script_init(&fixture.script);
 	short_lease();
 	file = write_handlers(stubborn);
 	worker = start_program(
-	    (const char *[]){"--manager", stage.script.url, "--handlers", file, "--concurrency", "1", NULL}, NULL);
-	script_start(&stage.script);
-	script_add(&stage.script, "t", "");
+	    (const char *[]){"--manager", fixture.script.url, "--handlers", file, "--concurrency", "1", NULL}, NULL);
+	script_start(&fixture.script);
+	script_add(&fixture.script, "t", "");
 	*leader = process_read(own("leader"));
 	*child = process_read(own("child"));
 	*escaped = process_read(own("escaped"));
@@ -254,7 +254,7 @@ static void end_program(pid_t worker)
 	kill(worker, SIGTERM);
 	cr_expect_eq(wait_program(worker), 0);
 	unlink_all();
-	script_free(&stage.script);
+	script_free(&fixture.script);
 }
 
 Test(watchdog, kills_the_programs_of_a_worker_that_stands_still)
@@ -273,14 +273,14 @@ Test(watchdog, kills_the_programs_of_a_worker_that_stands_still)
 	sleep_until(end_ms + 200);
 	/* After SIGCONT it reports LEASE_ENDED, and keeps its incarnation as long as no manager has declared it lost. */
 	kill(worker, SIGCONT);
-	stage_await(&stage, 1);
-	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(LEASE_ENDED));
+	fixture_await(&fixture, 1);
+	cr_expect_eq(fixture.script.tasks[1].outcome, OUTCOME(LEASE_ENDED));
 	unlink(own("leader"));
-	script_add(&stage.script, "t", "");
+	script_add(&fixture.script, "t", "");
 	process_read(own("leader"));
-	cr_expect_eq(stage.script.registers, 1);
-	script_command(&stage.script, COMMAND(CANCEL), 2, 0);
-	stage_await(&stage, 2);
+	cr_expect_eq(fixture.script.registers, 1);
+	script_command(&fixture.script, COMMAND(CANCEL), 2, 0);
+	fixture_await(&fixture, 2);
 	end_program(worker);
 }
 
@@ -298,7 +298,7 @@ Test(watchdog, kills_the_programs_of_a_worker_that_dies)
 	cr_expect(process_gone_by(escaped, now_ms + LEASE_MS / 2));
 	cr_expect_eq(wait_program(worker), -1);
 	unlink_all();
-	script_free(&stage.script);
+	script_free(&fixture.script);
 }
 
 Test(watchdog, one_that_stands_still_is_killed_and_the_programs_with_it)
@@ -313,9 +313,9 @@ Test(watchdog, one_that_stands_still_is_killed_and_the_programs_with_it)
 	hold_heartbeats(false);
 	cr_expect(process_gone_by(escaped, clock_monotonic_ms() + 1000));
 	cr_expect_eq(wait_program(worker), 1);
-	stage_await(&stage, 1);
+	fixture_await(&fixture, 1);
 	unlink_all();
-	script_free(&stage.script);
+	script_free(&fixture.script);
 }
 
 /* A watchdog that hangs enforces nothing, so the worker must notice and exit. */
@@ -328,10 +328,10 @@ Test(watchdog, one_that_stands_still_is_noticed_while_the_lease_runs)
 	cr_expect(process_gone_by(leader, clock_monotonic_ms() + PROCESS_PATIENCE_MS));
 	cr_expect(process_gone_by(escaped, clock_monotonic_ms() + 1000));
 	cr_expect_eq(wait_program(worker), 1);
-	stage_await(&stage, 1);
-	cr_expect_str_eq(stage.script.tasks[1].code, "supervisor");
+	fixture_await(&fixture, 1);
+	cr_expect_str_eq(fixture.script.tasks[1].code, "supervisor");
 	unlink_all();
-	script_free(&stage.script);
+	script_free(&fixture.script);
 }
 
 /* A worker whose function counts in shared memory while it runs. */
@@ -341,15 +341,15 @@ static pid_t start_counting(const char *option)
 {
 	int fd;
 
-	script_init(&stage.script);
+	script_init(&fixture.script);
 	short_lease();
 	fd = open(own("counting"), O_RDWR | O_CREAT, 0600);
 	cr_assert_eq(ftruncate(fd, sizeof *counting), 0);
 	counting = mmap(NULL, sizeof *counting, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	script_start(&stage.script);
+	script_start(&fixture.script);
 	return start_named("lease-worker",
-	    (const char *[]){"--manager", stage.script.url, "--counting", own("counting"), option, NULL}, NULL);
+	    (const char *[]){"--manager", fixture.script.url, "--counting", own("counting"), option, NULL}, NULL);
 }
 
 /* Returns true if SIGKILL ends the worker by then. */
@@ -369,7 +369,7 @@ static void end_counting(void)
 {
 	munmap(counting, sizeof *counting);
 	unlink_all();
-	script_free(&stage.script);
+	script_free(&fixture.script);
 }
 
 Test(watchdog, kills_the_worker_whose_function_does_not_stop)
@@ -377,8 +377,8 @@ Test(watchdog, kills_the_worker_whose_function_does_not_stop)
 	int64_t end_ms;
 	pid_t worker = start_counting(NULL);
 
-	script_add(&stage.script, "count", "");
-	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	script_add(&fixture.script, "count", "");
+	cr_assert(script_wait(&fixture.script, atomic_load(&counting->begun) == 1));
 	usleep(300 * 1000); /* one or two renewals */
 	hold_heartbeats(true);
 	end_ms = lease_end_ms();
@@ -393,8 +393,8 @@ Test(watchdog, kills_the_frozen_worker_in_which_a_function_runs)
 	int count;
 
 	atomic_store(&counting->heed, true); /* it would stop if it could check */
-	script_add(&stage.script, "count", "");
-	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	script_add(&fixture.script, "count", "");
+	cr_assert(script_wait(&fixture.script, atomic_load(&counting->begun) == 1));
 	kill(worker, SIGSTOP);
 	usleep(50 * 1000);
 	count = atomic_load(&counting->count);
@@ -409,26 +409,26 @@ Test(watchdog, leaves_a_frozen_worker_in_which_nothing_runs)
 	int64_t until_ms;
 	pid_t worker;
 
-	said_begin();
+	stderr_capture();
 	worker = start_counting(NULL);
-	script_add(&stage.script, "count", "");
-	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	script_add(&fixture.script, "count", "");
+	cr_assert(script_wait(&fixture.script, atomic_load(&counting->begun) == 1));
 	atomic_store(&counting->finish, true);
-	stage_await(&stage, 1);
+	fixture_await(&fixture, 1);
 	usleep(50 * 1000);
 	hold_heartbeats(true);
 	kill(worker, SIGSTOP);
 	cr_expect_not(killed_by(worker, lease_end_ms() + 500));
 	kill(worker, SIGCONT);
 	for (until_ms = clock_monotonic_ms() + PROCESS_PATIENCE_MS; clock_monotonic_ms() < until_ms; usleep(1000))
-		if (strstr(said_so_far(), " the lease has been over for "))
+		if (strstr(stderr_text(), " the lease has been over for "))
 			break;
-	cr_expect(strstr(said_so_far(), " the lease has been over for "), "%s", said_so_far());
-	cr_expect_not(strstr(said_so_far(), " -"), "%s", said_so_far());
+	cr_expect(strstr(stderr_text(), " the lease has been over for "), "%s", stderr_text());
+	cr_expect_not(strstr(stderr_text(), " -"), "%s", stderr_text());
 	hold_heartbeats(false);
-	script_add(&stage.script, "count", "");
-	stage_await(&stage, 2);
-	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(COMPLETED));
+	script_add(&fixture.script, "count", "");
+	fixture_await(&fixture, 2);
+	cr_expect_eq(fixture.script.tasks[2].outcome, OUTCOME(COMPLETED));
 	kill(worker, SIGTERM);
 	cr_expect_eq(wait_program(worker), 0);
 	end_counting();
@@ -441,14 +441,14 @@ Test(watchdog, a_worker_without_one_is_asked_to_stop_when_it_is_continued)
 	int count;
 
 	atomic_store(&counting->heed, true);
-	script_add(&stage.script, "count", "");
-	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	script_add(&fixture.script, "count", "");
+	cr_assert(script_wait(&fixture.script, atomic_load(&counting->begun) == 1));
 	kill(worker, SIGSTOP);
 	usleep(50 * 1000);
 	count = atomic_load(&counting->count);
 	sleep_until(lease_end_ms() + 100);
 	kill(worker, SIGCONT);
-	stage_await(&stage, 1);
+	fixture_await(&fixture, 1);
 	cr_expect_leq(atomic_load(&counting->count), count + 1);
 	kill(worker, SIGTERM);
 	cr_expect_eq(wait_program(worker), 0);

@@ -1,9 +1,9 @@
 /* Functions as handlers: from the Fetch to the ack. */
-#include "stage.h"
+#include "fixture.h"
 
 #include <stdatomic.h>
 
-static struct stage stage;
+static struct fixture fixture;
 
 static int echo(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
@@ -32,22 +32,22 @@ Test(worker, runs_tasks_and_leaves)
 	struct script_task *task;
 	int64_t id;
 
-	stage_open(&stage, (struct reeve_worker_options){.queues = "a, b"});
-	cr_assert(reeve_worker_handle(stage.worker, "echo", echo, NULL));
-	id = script_add(&stage.script, "echo", "Grüße");
-	stage_go(&stage);
-	stage_await(&stage, id);
-	task = &stage.script.tasks[id];
+	fixture_open(&fixture, (struct reeve_worker_options){.queues = "a, b"});
+	cr_assert(reeve_worker_handle(fixture.worker, "echo", echo, NULL));
+	id = script_add(&fixture.script, "echo", "Grüße");
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	task = &fixture.script.tasks[id];
 	cr_expect_eq(task->outcome, OUTCOME(COMPLETED));
 	cr_expect_str_eq(task->result, "Grüße");
 	cr_expect_eq(task->reports, 1);
-	cr_expect_str_eq(stage.script.registered_types, "echo");
-	cr_expect_str_eq(stage.script.registered_queues, "a,b");
-	cr_expect_str_eq(stage.script.registered_name, "test");
-	reeve_worker_stop(stage.worker);
-	cr_expect_eq(stage_join(&stage), 0);
-	cr_expect_eq(stage.script.leaves, 1);
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_str_eq(fixture.script.registered_types, "echo");
+	cr_expect_str_eq(fixture.script.registered_queues, "a,b");
+	cr_expect_str_eq(fixture.script.registered_name, "test");
+	reeve_worker_stop(fixture.worker);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	cr_expect_eq(fixture.script.leaves, 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* It reads the URLs from the environment, as programs do. */
@@ -55,17 +55,17 @@ Test(worker, finds_its_managers_by_itself)
 {
 	int64_t id;
 
-	script_init(&stage.script);
-	setenv("REEVE_MANAGER", stage.script.url, 1);
-	stage.running = false;
-	stage.worker = reeve_worker_create(&(struct reeve_worker_options){.name = "test", .concurrency = 1});
-	cr_assert_null(reeve_worker_error(stage.worker), "%s", reeve_worker_error(stage.worker));
-	reeve_worker_handle(stage.worker, "echo", echo, NULL);
-	id = script_add(&stage.script, "echo", "here");
-	stage_go(&stage);
-	stage_await(&stage, id);
-	cr_expect_str_eq(stage.script.tasks[id].result, "here");
-	cr_expect_eq(stage_close(&stage), 0);
+	script_init(&fixture.script);
+	setenv("REEVE_MANAGER", fixture.script.url, 1);
+	fixture.running = false;
+	fixture.worker = reeve_worker_create(&(struct reeve_worker_options){.name = "test", .concurrency = 1});
+	cr_assert_null(reeve_worker_error(fixture.worker), "%s", reeve_worker_error(fixture.worker));
+	reeve_worker_handle(fixture.worker, "echo", echo, NULL);
+	id = script_add(&fixture.script, "echo", "here");
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	cr_expect_str_eq(fixture.script.tasks[id].result, "here");
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* ---- Outcomes ---- */
@@ -113,36 +113,36 @@ Test(worker, tells_outcomes_apart)
 	};
 	enum { COUNT = sizeof cases / sizeof *cases };
 
-	stage_open(&stage, (struct reeve_worker_options){0});
-	stage.script.max_result_bytes = 1000;
-	reeve_worker_handle(stage.worker, "t", outcome_by_details, NULL);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	fixture.script.max_result_bytes = 1000;
+	reeve_worker_handle(fixture.worker, "t", outcome_by_details, NULL);
 	for (int i = 0; i < COUNT; i++)
-		script_add(&stage.script, "t", cases[i].details);
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.n_done == COUNT));
+		script_add(&fixture.script, "t", cases[i].details);
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == COUNT));
 	for (int i = 0; i < COUNT; i++) {
-		const struct script_task *task = &stage.script.tasks[i + 1];
+		const struct script_task *task = &fixture.script.tasks[i + 1];
 
 		cr_expect_eq(task->outcome, cases[i].outcome, "%s: outcome %d", cases[i].details, task->outcome);
 		cr_expect_str_eq(task->result, cases[i].result, "%s: %s", cases[i].details, task->result);
 		cr_expect_str_eq(task->error, cases[i].error, "%s: %s", cases[i].details, task->error);
 		cr_expect_str_eq(task->code, cases[i].code, "%s: %s", cases[i].details, task->code);
 	}
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(worker, fails_types_it_has_no_handler_for)
 {
 	int64_t id;
 
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "echo", echo, NULL);
-	id = script_add(&stage.script, "other", "");
-	stage_go(&stage);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(FAILED));
-	cr_expect_str_eq(stage.script.tasks[id].code, "no-handler");
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "echo", echo, NULL);
+	id = script_add(&fixture.script, "other", "");
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(FAILED));
+	cr_expect_str_eq(fixture.script.tasks[id].code, "no-handler");
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* ---- Many tasks ---- */
@@ -152,37 +152,37 @@ Test(worker, runs_thousands_once_within_its_capacity, .timeout = 60)
 	enum { COUNT = 10000 };
 	_Atomic int runs = 0;
 
-	stage_open(&stage, (struct reeve_worker_options){.concurrency = 4, .prefetch = 296});
-	reeve_worker_handle(stage.worker, "nothing", nothing, &runs);
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 4, .prefetch = 296});
+	reeve_worker_handle(fixture.worker, "nothing", nothing, &runs);
 	for (int i = 0; i < COUNT; i++)
-		script_add(&stage.script, "nothing", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.n_done == COUNT));
+		script_add(&fixture.script, "nothing", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == COUNT));
 	cr_expect_eq(atomic_load(&runs), COUNT);
-	cr_expect_gt(stage.script.report_max, 10, "results were not gathered: at most %zu", stage.script.report_max);
+	cr_expect_gt(fixture.script.report_max, 10, "results were not gathered: at most %zu", fixture.script.report_max);
 	for (int id = 1; id <= COUNT; id++)
-		cr_assert_eq(stage.script.tasks[id].reports, 1);
+		cr_assert_eq(fixture.script.tasks[id].reports, 1);
 	/* Open at the manager are the tasks that the worker has and those whose report is in flight; this limits them. */
-	cr_expect_leq(stage.script.open_max, 3 * 300);
-	cr_expect_leq(stage.script.parked_max, 1);
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_leq(fixture.script.open_max, 3 * 300);
+	cr_expect_leq(fixture.script.parked_max, 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(worker, never_holds_more_than_its_capacity)
 {
 	enum { COUNT = 40 };
 
-	stage_open(&stage, (struct reeve_worker_options){.concurrency = 3, .prefetch = 2, .drain_timeout_ms = 1});
-	reeve_worker_handle(stage.worker, "wait", until_stopped, NULL);
-	stage.script.heartbeat_ms = 20;
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 3, .prefetch = 2, .drain_timeout_ms = 1});
+	reeve_worker_handle(fixture.worker, "wait", until_stopped, NULL);
+	fixture.script.heartbeat_ms = 20;
 	for (int i = 0; i < COUNT; i++)
-		script_add(&stage.script, "wait", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.beat.held == 5 && stage.script.beat.running == 3));
+		script_add(&fixture.script, "wait", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 5 && fixture.script.beat.running == 3));
 	usleep(200 * 1000);
-	cr_expect_eq(stage.script.open_max, 5);
-	cr_expect_eq(stage.script.beat.held, 5);
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_eq(fixture.script.open_max, 5);
+	cr_expect_eq(fixture.script.beat.held, 5);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* Returns at once, unless the details are "slow". */
@@ -199,23 +199,23 @@ Test(worker, a_slow_task_holds_no_others_up)
 	int64_t slow;
 
 	/* One slot learns that the type is quick, so it takes many tasks at once; then one of them is slow. */
-	stage_open(&stage, (struct reeve_worker_options){.concurrency = 2, .prefetch = 500, .drain_timeout_ms = 1});
-	reeve_worker_handle(stage.worker, "t", mostly_quick, NULL);
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 2, .prefetch = 500, .drain_timeout_ms = 1});
+	reeve_worker_handle(fixture.worker, "t", mostly_quick, NULL);
 	for (int i = 0; i < QUICK; i++)
-		script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.n_done == QUICK));
-	stage.script.paused = true;
+		script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == QUICK));
+	fixture.script.paused = true;
 	for (int i = 0; i < COUNT / 2; i++)
-		script_add(&stage.script, "t", "");
-	slow = script_add(&stage.script, "t", "slow");
+		script_add(&fixture.script, "t", "");
+	slow = script_add(&fixture.script, "t", "slow");
 	for (int i = 0; i < COUNT / 2; i++)
-		script_add(&stage.script, "t", "");
-	stage.script.paused = false;
-	cr_assert(script_wait(&stage.script, stage.script.n_done == QUICK + COUNT));
-	cr_expect_eq(stage.script.tasks[slow].state, SCRIPT_GIVEN);
-	cr_expect_eq(stage_close(&stage), 0);
-	cr_expect_eq(stage.script.tasks[slow].outcome, OUTCOME(RETURNED));
+		script_add(&fixture.script, "t", "");
+	fixture.script.paused = false;
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == QUICK + COUNT));
+	cr_expect_eq(fixture.script.tasks[slow].state, SCRIPT_ASSIGNED);
+	cr_expect_eq(fixture_close(&fixture), 0);
+	cr_expect_eq(fixture.script.tasks[slow].outcome, OUTCOME(RETURNED));
 }
 
 /* ---- Time ---- */
@@ -231,17 +231,17 @@ Test(worker, a_function_that_takes_too_long_has_failed)
 {
 	int64_t id;
 
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
-	id = script_add(&stage.script, "slow", "");
-	stage.script.tasks[id].timeout_ms = 50;
-	stage_go(&stage);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(FAILED));
-	cr_expect_str_eq(stage.script.tasks[id].code, "timeout");
-	cr_expect_str_eq(stage.script.tasks[id].error, "not done after 50 ms");
-	cr_expect_geq(stage.script.tasks[id].run_ms, 50);
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "slow", slow_to_end, NULL);
+	id = script_add(&fixture.script, "slow", "");
+	fixture.script.tasks[id].timeout_ms = 50;
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(FAILED));
+	cr_expect_str_eq(fixture.script.tasks[id].code, "timeout");
+	cr_expect_str_eq(fixture.script.tasks[id].error, "not done after 50 ms");
+	cr_expect_geq(fixture.script.tasks[id].run_ms, 50);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* The details are a number N: asks N times, every 200 ms, for 400 ms more. */
@@ -262,42 +262,42 @@ Test(worker, a_function_may_ask_for_more_time)
 {
 	int64_t id, bounded, refused;
 
-	stage_open(&stage, (struct reeve_worker_options){.concurrency = 3});
-	reeve_worker_handle(stage.worker, "t", extends_itself, NULL);
-	id = script_add(&stage.script, "t", "5");
-	stage.script.tasks[id].timeout_ms = 300;
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 3});
+	reeve_worker_handle(fixture.worker, "t", extends_itself, NULL);
+	id = script_add(&fixture.script, "t", "5");
+	fixture.script.tasks[id].timeout_ms = 300;
 	/* Without extensions it would expire during the run. */
-	stage.script.tasks[id].expires_in_ms = 1800;
-	stage.script.extend_max_ms = 1000;
-	stage_go(&stage);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", stage.script.tasks[id].error);
-	cr_expect_str_eq(stage.script.tasks[id].result, "granted 5 times");
-	cr_expect_geq(stage.script.tasks[id].run_ms, 1000);
+	fixture.script.tasks[id].expires_in_ms = 1800;
+	fixture.script.extend_max_ms = 1000;
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", fixture.script.tasks[id].error);
+	cr_expect_str_eq(fixture.script.tasks[id].result, "granted 5 times");
+	cr_expect_geq(fixture.script.tasks[id].run_ms, 1000);
 	/* It is granted less than it asks for … */
-	stage.script.extend_max_ms = 100;
-	script_lock(&stage.script);
-	stage.script.paused = true;
-	script_unlock(&stage.script);
-	bounded = script_add(&stage.script, "t", "100");
-	stage.script.tasks[bounded].timeout_ms = 150;
-	stage.script.paused = false;
-	stage_await(&stage, bounded);
-	cr_expect_str_eq(stage.script.tasks[bounded].code, "timeout");
+	fixture.script.extend_max_ms = 100;
+	script_lock(&fixture.script);
+	fixture.script.paused = true;
+	script_unlock(&fixture.script);
+	bounded = script_add(&fixture.script, "t", "100");
+	fixture.script.tasks[bounded].timeout_ms = 150;
+	fixture.script.paused = false;
+	fixture_await(&fixture, bounded);
+	cr_expect_str_eq(fixture.script.tasks[bounded].code, "timeout");
 	/* … or nothing. */
-	stage.script.extend_max_ms = 0;
-	stage.script.paused = true;
-	refused = script_add(&stage.script, "t", "1");
-	stage.script.tasks[refused].timeout_ms = 5000;
-	stage.script.paused = false;
-	stage_await(&stage, refused);
-	cr_expect_str_eq(stage.script.tasks[refused].result, "granted 0 times");
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture.script.extend_max_ms = 0;
+	fixture.script.paused = true;
+	refused = script_add(&fixture.script, "t", "1");
+	fixture.script.tasks[refused].timeout_ms = 5000;
+	fixture.script.paused = false;
+	fixture_await(&fixture, refused);
+	cr_expect_str_eq(fixture.script.tasks[refused].result, "granted 0 times");
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 static int asks_nobody(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
-	struct stage *of = attempt->user_data;
+	struct fixture *of = attempt->user_data;
 	int64_t start_ms = clock_monotonic_ms();
 	bool granted;
 
@@ -312,16 +312,16 @@ Test(worker, more_time_that_no_manager_can_grant)
 {
 	int64_t id;
 
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "t", asks_nobody, &stage);
-	id = script_add(&stage.script, "t", "");
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.tasks[id].state == SCRIPT_GIVEN));
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "t", asks_nobody, &fixture);
+	id = script_add(&fixture.script, "t", "");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.tasks[id].state == SCRIPT_ASSIGNED));
 	sleep(6);
-	script_start(&stage.script);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", stage.script.tasks[id].error);
-	cr_expect_eq(stage_close(&stage), 0);
+	script_start(&fixture.script);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", fixture.script.tasks[id].error);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(worker, gives_back_what_waited_too_long_to_be_started)
@@ -329,34 +329,34 @@ Test(worker, gives_back_what_waited_too_long_to_be_started)
 	int64_t first, second;
 
 	/* One slot: the second task waits for the first until it has too little time left. */
-	stage_open(&stage, (struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
-	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
-	first = script_add(&stage.script, "slow", "");
-	second = script_add(&stage.script, "slow", "");
-	stage.script.tasks[first].timeout_ms = 1500;
-	stage.script.tasks[second].timeout_ms = 1000;
-	stage.script.tasks[second].expires_in_ms = 3100;
-	stage_go(&stage);
-	stage_await(&stage, second);
-	cr_expect_eq(stage.script.tasks[second].outcome, OUTCOME(RETURNED));
-	cr_expect_str_eq(stage.script.tasks[second].code, "waited");
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
+	reeve_worker_handle(fixture.worker, "slow", slow_to_end, NULL);
+	first = script_add(&fixture.script, "slow", "");
+	second = script_add(&fixture.script, "slow", "");
+	fixture.script.tasks[first].timeout_ms = 1500;
+	fixture.script.tasks[second].timeout_ms = 1000;
+	fixture.script.tasks[second].expires_in_ms = 3100;
+	fixture_go(&fixture);
+	fixture_await(&fixture, second);
+	cr_expect_eq(fixture.script.tasks[second].outcome, OUTCOME(RETURNED));
+	cr_expect_str_eq(fixture.script.tasks[second].code, "waited");
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(worker, runs_what_never_had_the_time_but_not_beyond_its_end)
 {
 	int64_t id;
 
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
-	id = script_add(&stage.script, "slow", "");
-	stage.script.tasks[id].expires_in_ms = 1200; /* less than its timeout: it is stopped a second before it expires */
-	stage_go(&stage);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(FAILED));
-	cr_expect_str_eq(stage.script.tasks[id].error, "not done before it expires");
-	cr_expect_lt(stage.script.tasks[id].reported_ms - stage.script.tasks[id].given_ms, 1200);
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "slow", slow_to_end, NULL);
+	id = script_add(&fixture.script, "slow", "");
+	fixture.script.tasks[id].expires_in_ms = 1200; /* less than its timeout: it is stopped a second before it expires */
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.tasks[id].outcome, OUTCOME(FAILED));
+	cr_expect_str_eq(fixture.script.tasks[id].error, "not done before it expires");
+	cr_expect_lt(fixture.script.tasks[id].reported_ms - fixture.script.tasks[id].assigned_ms, 1200);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 /* ---- Errors ---- */
@@ -407,65 +407,65 @@ Test(worker, wrong_use_is_told)
 
 Test(worker, a_refused_worker_ends)
 {
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "echo", echo, NULL);
-	stage.script.register_code = STATUS(PERMISSION_DENIED);
-	stage.script.register_failures = 1;
-	stage_go(&stage);
-	cr_expect_eq(stage_join(&stage), 4);
-	cr_expect_str_eq(reeve_worker_error(stage.worker), "the manager refuses this worker: as the script says");
-	stage_close(&stage);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "echo", echo, NULL);
+	fixture.script.register_code = STATUS(PERMISSION_DENIED);
+	fixture.script.register_failures = 1;
+	fixture_go(&fixture);
+	cr_expect_eq(fixture_join(&fixture), 4);
+	cr_expect_str_eq(reeve_worker_error(fixture.worker), "the manager refuses this worker: scripted");
+	fixture_close(&fixture);
 }
 
 Test(worker, keeps_trying_to_register)
 {
 	int64_t id;
 
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "echo", echo, NULL);
-	stage.script.register_code = STATUS(INTERNAL);
-	stage.script.register_failures = 2;
-	id = script_add(&stage.script, "echo", "");
-	stage_run_worker(&stage); /* before there is a manager */
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "echo", echo, NULL);
+	fixture.script.register_code = STATUS(INTERNAL);
+	fixture.script.register_failures = 2;
+	id = script_add(&fixture.script, "echo", "");
+	fixture_run_worker(&fixture); /* before there is a manager */
 	usleep(50 * 1000);
-	script_start(&stage.script);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.registers, 3);
-	cr_expect_eq(stage_close(&stage), 0);
+	script_start(&fixture.script);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.registers, 3);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(worker, waits_for_a_name_that_another_has)
 {
 	int64_t id;
 
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "echo", echo, NULL);
-	stage.script.register_code = STATUS(ALREADY_EXISTS);
-	stage.script.register_failures = 3;
-	id = script_add(&stage.script, "echo", "");
-	stage_go(&stage);
-	stage_await(&stage, id);
-	cr_expect_eq(stage.script.registers, 4);
-	cr_expect_eq(stage.script.previous, 0);
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "echo", echo, NULL);
+	fixture.script.register_code = STATUS(ALREADY_EXISTS);
+	fixture.script.register_failures = 3;
+	id = script_add(&fixture.script, "echo", "");
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.registers, 4);
+	cr_expect_eq(fixture.script.previous, 0);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(worker, waiting_for_its_name_it_can_be_stopped)
 {
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "echo", echo, NULL);
-	stage.script.register_code = STATUS(ALREADY_EXISTS);
-	stage.script.register_failures = 1000;
-	stage_go(&stage);
-	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
-	cr_expect_eq(stage_close(&stage), 0);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "echo", echo, NULL);
+	fixture.script.register_code = STATUS(ALREADY_EXISTS);
+	fixture.script.register_failures = 1000;
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.registers == 2));
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(worker, stops_without_any_manager)
 {
-	stage_open(&stage, (struct reeve_worker_options){0});
-	reeve_worker_handle(stage.worker, "echo", echo, NULL);
-	stage_run_worker(&stage);
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "echo", echo, NULL);
+	fixture_run_worker(&fixture);
 	usleep(50 * 1000);
-	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_eq(fixture_close(&fixture), 0);
 }

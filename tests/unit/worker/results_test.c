@@ -1,0 +1,186 @@
+/* Reports of results when calls fail. */
+#include "captured_stderr.h"
+#include "fixture.h"
+
+#include <stdatomic.h>
+
+static struct fixture fixture;
+static _Atomic int runs;
+static _Atomic bool go_on;
+
+static int count_runs(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	atomic_fetch_add(&runs, 1);
+	return reeve_outcome_complete(outcome, attempt->details);
+}
+
+/* Runs until the test sets go_on, or until it is asked to stop. */
+static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	atomic_fetch_add(&runs, 1);
+	while (!atomic_load(&go_on))
+		if (reeve_attempt_cancelled(attempt))
+			return 1;
+		else
+			usleep(1000);
+	return reeve_outcome_complete(outcome, "went on");
+}
+
+static void open_fixture(reeve_handler *function, int concurrency)
+{
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = concurrency, .drain_timeout_ms = 1});
+	reeve_worker_handle(fixture.worker, "t", function, NULL);
+	fixture.script.heartbeat_ms = 30;
+}
+
+Test(results, results_are_kept_while_the_manager_is_away)
+{
+	int64_t id, other;
+
+	open_fixture(until_go_on, 2);
+	id = script_add(&fixture.script, "t", "x");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, atomic_load(&runs) == 1));
+	script_stop(&fixture.script);
+	atomic_store(&go_on, true);
+	usleep(300 * 1000);
+	script_start(&fixture.script);
+	fixture_await(&fixture, id);
+	cr_expect_str_eq(fixture.script.tasks[id].result, "went on");
+	other = script_add(&fixture.script, "t", "y");
+	fixture_await(&fixture, other);
+	cr_expect_eq(fixture.script.registers, 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+Test(results, a_report_without_an_answer_is_sent_again_to_the_next_manager)
+{
+	int64_t id;
+
+	open_fixture(count_runs, 2);
+	fixture.script.hold_reports = true;
+	id = script_add(&fixture.script, "t", "x");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.reports == 1));
+	script_stop(&fixture.script);
+	fixture.script.hold_reports = false;
+	script_start(&fixture.script);
+	fixture_await(&fixture, id);
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_eq(fixture.script.tasks[id].reports, 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+Test(results, a_report_is_tried_again_when_there_is_no_room)
+{
+	int64_t id;
+
+	open_fixture(count_runs, 2);
+	fixture.script.report_failures = 2;
+	fixture.script.report_code = STATUS(RESOURCE_EXHAUSTED);
+	id = script_add(&fixture.script, "t", "x");
+	fixture_go(&fixture);
+	fixture_await(&fixture, id);
+	cr_expect_eq(fixture.script.reports, 3);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+/* Queues 20 tasks. The first report fails, so that the results gather and are sent together. */
+static void gather(int64_t *first)
+{
+	enum { COUNT = 20 };
+
+	open_fixture(count_runs, COUNT);
+	fixture.script.report_failures = 1;
+	fixture.script.report_code = STATUS(RESOURCE_EXHAUSTED);
+	*first = script_add(&fixture.script, "t", "first");
+	for (int i = 1; i < COUNT; i++)
+		script_add(&fixture.script, "t", "x");
+}
+
+Test(results, one_invalid_result_does_not_hold_the_others_up)
+{
+	int64_t bad;
+
+	gather(&bad);
+	bad += 7;
+	fixture.script.invalid_task = bad;
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 20));
+	for (int id = 1; id <= 20; id++)
+		cr_expect_eq(
+		    fixture.script.tasks[id].outcome, id == bad ? OUTCOME(FATAL) : OUTCOME(COMPLETED), "task %d", id);
+	cr_expect_str_eq(fixture.script.tasks[bad].code, "result-refused");
+	cr_expect_str_eq(fixture.script.tasks[bad].error, "the manager refused the result: scripted");
+	cr_expect_eq(atomic_load(&runs), 20);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+Test(results, a_result_that_is_never_taken_is_given_up)
+{
+	int64_t bad;
+
+	gather(&bad);
+	fixture.script.invalid_task = bad;
+	fixture.script.always_invalid = true;
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 19));
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 0 && fixture.script.beat.seq > 2));
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+Test(results, a_result_without_a_verdict_is_reported_again)
+{
+	int64_t id, lost;
+
+	open_fixture(count_runs, 2);
+	id = script_add(&fixture.script, "t", "x");
+	lost = script_add(&fixture.script, "t", "x");
+	fixture.script.tasks[id].acks_missing = 2;
+	fixture.script.tasks[lost].status = RESULT_STATUS(LOST);
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 2));
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 0 && fixture.script.beat.seq > 2));
+	cr_expect_eq(fixture.script.tasks[id].reports, 3);
+	cr_expect_eq(fixture.script.tasks[lost].reports, 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+Test(results, a_result_that_is_not_judged_yet_is_reported_again_and_holds_up_no_other)
+{
+	int64_t id;
+
+	open_fixture(count_runs, 2);
+	id = script_add(&fixture.script, "t", "x");
+	fixture.script.tasks[id].acks_later = 1000;
+	for (int i = 0; i < 40; i++)
+		script_add(&fixture.script, "t", "x");
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 40));
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.held == 1 && fixture.script.tasks[id].reports > 1));
+	script_lock(&fixture.script);
+	fixture.script.tasks[id].acks_later = 1;
+	script_unlock(&fixture.script);
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 41));
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+/* Many results that get no ack for a while are sent again in a few reports, not in one each. */
+Test(results, results_that_are_not_judged_yet_go_again_together)
+{
+	enum { LOCKED = 400, OTHERS = 400 };
+	int reports;
+
+	open_fixture(count_runs, 20);
+	for (int i = 0; i < LOCKED; i++)
+		fixture.script.tasks[script_add(&fixture.script, "t", "x")].acks_later = 3;
+	fixture_go(&fixture);
+	for (int i = 0; i < OTHERS; i++)
+		script_add(&fixture.script, "t", "x");
+	cr_assert(script_wait(&fixture.script, fixture.script.n_done == LOCKED + OTHERS));
+	script_lock(&fixture.script);
+	reports = fixture.script.reports;
+	script_unlock(&fixture.script);
+	cr_expect_lt(reports, 3 * LOCKED);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
