@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,4 +39,24 @@ char *mem_strdup(const char *text)
 char *mem_strndup(const char *text, size_t length)
 {
 	return checked(strndup(text, length), length + 1);
+}
+
+char *mem_vasprintf(const char *format, va_list args)
+{
+	char *text;
+
+	if (vasprintf(&text, format, args) < 0)
+		checked(NULL, strlen(format));
+	return text;
+}
+
+char *mem_asprintf(const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	text = mem_vasprintf(format, args);
+	va_end(args);
+	return text;
 }

@@ -1,13 +1,14 @@
 /*
  * Allocation that never returns NULL (except for zero bytes): without memory it logs that and aborts the process. A
- * manager loses nothing then, since all that it has acknowledged is in the database. The worker and submit libraries
- * use these functions only for hash tables, which cannot report a failure.
+ * manager loses nothing then, since all that it has acknowledged is in the database. A worker's tasks run again on
+ * another worker. The client library uses these functions only for hash tables, which cannot report a failure.
  *
  * Otherwise each function does what the C library's function without "mem_" does. Use free() to free. Any thread.
  */
 #ifndef REEVE_COMMON_MEM_H
 #define REEVE_COMMON_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 void *mem_malloc(size_t size);
@@ -15,5 +16,9 @@ void *mem_calloc(size_t count, size_t size);
 void *mem_realloc(void *memory, size_t size);
 char *mem_strdup(const char *text);
 char *mem_strndup(const char *text, size_t length);
+
+/* Return the formatted string. */
+char *mem_asprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *mem_vasprintf(const char *format, va_list args);
 
 #endif

@@ -211,8 +211,7 @@ void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *c
 	char *error;
 
 	va_start(args, format);
-	if (vasprintf(&error, format, args) < 0)
-		abort();
+	error = mem_vasprintf(format, args);
 	va_end(args);
 	outcome_clear(&attempt->outcome);
 	attempt->outcome.kind = kind;

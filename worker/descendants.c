@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROUNDS_MAX = 10, ROUND_REST_US = 1000 };
+enum { ROUNDS_MAX = 10, ROUND_DELAY_US = 1000 };
 
 struct process {
 	pid_t pid, parent;
@@ -48,16 +48,16 @@ static struct process *list(size_t *count)
 	DIR *proc = opendir("/proc");
 	struct process *all = NULL, *more;
 	struct dirent *entry;
-	size_t room = 0;
+	size_t size = 0;
 
 	*count = 0;
 	while (proc && (entry = readdir(proc))) {
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
 			continue;
-		if (*count == room) {
-			room = 2 * room + 256;
-			more = realloc(all, room * sizeof *all);
-			if (!more)
+		if (*count == size) {
+			size = 2 * size + 256;
+			more = realloc(all, size * sizeof *all);
+			if (!more) /* better to kill those found so far than none */
 				break;
 			all = more;
 		}
@@ -104,7 +104,7 @@ void descendants_kill(pid_t ancestor)
 		size_t count;
 
 		if (round) /* killed processes need a moment to end */
-			usleep(ROUND_REST_US);
+			usleep(ROUND_DELAY_US);
 		all = list(&count);
 		if (count)
 			mark(all, count, ancestor);

@@ -48,7 +48,7 @@ static void give_up(struct drain *drain)
 
 	life->phase = LIFE_STUCK;
 	life->exit_code = EXIT_TASK_FAILED;
-	error_set(&life->error, STATUS(INTERNAL), "%zu tasks do not end though they were told to",
+	error_set(&life->error, STATUS(INTERNAL), "%zu tasks do not end although they were asked to",
 	    in_flight_unfinished(drain->in_flight));
 	log_error(drain->shared->object, "%s; giving up", life->error.message);
 }

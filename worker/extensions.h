@@ -12,7 +12,7 @@ struct extensions {
 	struct session *session;
 	struct in_flight *in_flight;
 
-	pthread_mutex_t lock; /* held while a call is started; taken before the worker's lock if both are */
+	pthread_mutex_t lock; /* locked while a call is started; taken before the worker's lock if both are */
 	bool ended;           /* guarded by it */
 };
 

@@ -73,18 +73,18 @@ static int check(const struct program_options *options)
 	struct accepts *accepts = NULL;
 	struct names requested = {0};
 	struct reeve_error error;
-	bool good;
+	bool valid;
 
 	if (handlers_read_file(&handlers, options->handlers, &error) &&
 	    names_parse(options->types, "types", &requested, &error))
 		accepts = accepts_create(&requested, handlers, true, &error);
-	good = accepts != NULL;
-	if (!good)
+	valid = accepts != NULL;
+	if (!valid)
 		fprintf(stderr, "reeve-worker: %s\n", error.message);
 	handlers_free(&handlers);
 	names_free(&requested);
 	accepts_drop(accepts);
-	return good ? EXIT_OK : EXIT_USAGE;
+	return valid ? EXIT_OK : EXIT_USAGE;
 }
 
 int main(int argc, char **argv)

@@ -2,6 +2,7 @@
 #include "worker/program.h"
 
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/output.h"
 #include "worker/slots.h"
 
@@ -77,25 +78,23 @@ static bool wrong_usage(const char *message, int *code)
 static bool read_sources(
     struct program_options *options, int argc, char *const *argv, char *wants, struct reeve_error *error)
 {
-	char **words = calloc((size_t)argc + 1, sizeof *words);
+	char **arguments = mem_calloc((size_t)argc + 1, sizeof *arguments);
 	int operands = 0;
-	bool good;
+	bool valid;
 
-	if (!words)
-		abort();
-	memcpy(words, argv, (size_t)argc * sizeof *words); /* parsing reorders them */
-	good = options_parse(
-	    &program_options_table, options, NULL, NULL, NULL, NULL, argc, words, &operands, wants, error);
-	if (good && options->config && !*wants) {
-		memcpy(words, argv, (size_t)argc * sizeof *words);
-		good = options_parse(&program_options_table, options, NULL, NULL, options->config, "worker", argc,
-		    words, &operands, wants, error);
+	memcpy(arguments, argv, (size_t)argc * sizeof *arguments); /* parsing reorders them */
+	valid = options_parse(
+	    &program_options_table, options, NULL, NULL, NULL, NULL, argc, arguments, &operands, wants, error);
+	if (valid && options->config && !*wants) {
+		memcpy(arguments, argv, (size_t)argc * sizeof *arguments);
+		valid = options_parse(&program_options_table, options, NULL, NULL, options->config, "worker", argc,
+		    arguments, &operands, wants, error);
 	}
-	if (good && operands)
-		good =
-		    error_set(error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", words[1]);
-	free(words);
-	return good;
+	if (valid && operands)
+		valid = error_set(
+		    error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", arguments[1]);
+	free(arguments);
+	return valid;
 }
 
 /* Prints the help, the version or the table of options if requested. False: none was. */

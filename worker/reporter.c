@@ -54,7 +54,7 @@ static void replace_result(struct reporter *reporter, struct attempt *attempt, c
 
 	attempt_name(attempt, name);
 	if (attempt->refused) {
-		log_error(name, "the manager does not take its result, given up: %s", why);
+		log_error(name, "the manager does not take its result, dropped: %s", why);
 		forget(reporter, attempt);
 		return;
 	}

@@ -257,7 +257,7 @@ void session_leave(struct session *session)
 	if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
 	else
-		log_warn(session->shared->object, "cannot leave in good order: %s", error.message);
+		log_warn(session->shared->object, "cannot leave: %s", error.message);
 }
 
 int64_t session_next_ms(const struct session *session, int64_t now_ms)

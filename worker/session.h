@@ -35,7 +35,7 @@ struct session {
 	struct heartbeat_timer *timer;
 	struct supervisor_client *supervisor; /* NULL: none */
 
-	/* Who registers; read-only. */
+	/* What a Register carries; read-only. */
 	char *managers;
 	char *name;
 	char host[256];

@@ -34,7 +34,7 @@ struct slots {
 
 	struct slot **all;     /* by index; NULL: ended or never started. Only control changes it */
 	int all_count;         /* length of `all` */
-	int concurrency;       /* how many slots there are to be */
+	int concurrency;       /* the number of slots */
 	int prefetch;          /* tasks that the worker holds in addition; read-only */
 	int requested;         /* the last concurrency that a manager requested; 0: none */
 	bool changed;          /* `concurrency` has changed; the number of threads not yet */

@@ -11,14 +11,14 @@
 #include "worker/supervisor.h"
 
 #include "common/log.h"
+#include "common/mem.h"
 #include "worker/descendants.h"
-#include "worker/spawn_message.h"
+#include "worker/supervisor_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -26,41 +26,8 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
-
-/* One handler process. */
-struct child {
-	uint64_t id; /* 0: free */
-	pid_t pid;
-	int start_error;
-	int status;
-	bool ended;     /* not yet reported to the worker */
-	bool signalled; /* the worker had a signal sent to it */
-	bool lease;     /* killed or not started, because the lease was over or it was too late to start */
-};
-
-struct supervisor {
-	int socket;
-	int signals;
-	int worker; /* a pidfd: the worker's children may keep the socket open after its death; −1: unsupported */
-	pid_t pid, parent;
-	struct child *children; /* SPAWN_MAX, by index */
-	struct spawn_shared *shared;
-	uint32_t used;    /* entries from this index on were never used */
-	uint32_t running; /* children that have not ended */
-	uint32_t unsaid;  /* ended children, not yet reported to the worker */
-	int64_t over_ms;  /* the end of the lease at which everything was last killed */
-	bool worker_killed;
-	char **environment; /* the worker's, without those set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
-	size_t inherited;   /* how many there are */
-	char **chosen;      /* the selection for a process that gets only some of them; room for as many */
-	char packet[sizeof(struct spawn_request) + SPAWN_TEXT_MAX];
-	char *arguments[SPAWN_ARGUMENTS_MAX + 1];
-};
 
 /* Signals the entire group. A child that has not yet created its session has no group, and no children either. */
 static void signal_group(pid_t pid, int signal_number)
@@ -100,19 +67,19 @@ static void __attribute__((noreturn)) finish(struct supervisor *supervisor)
 	_exit(0);
 }
 
-static void ended(struct supervisor *supervisor, struct child *child, int status)
+void supervisor_child_ended(struct supervisor *supervisor, struct child *child, int status)
 {
 	child->status = status;
 	child->ended = true;
 	supervisor->running--;
-	supervisor->unsaid++;
+	supervisor->unreported++;
 }
 
 /* Reports ended children to the worker, as far as the socket takes the messages. A worker that does not read must not
  * block the supervisor. */
-static void tell(struct supervisor *supervisor)
+static void report_ended(struct supervisor *supervisor)
 {
-	for (uint32_t i = 0; i < supervisor->used && supervisor->unsaid; i++) {
+	for (uint32_t i = 0; i < supervisor->used && supervisor->unreported; i++) {
 		struct child *child = &supervisor->children[i];
 		struct spawn_exit message = {.index = i,
 		    .id = child->id,
@@ -129,7 +96,7 @@ static void tell(struct supervisor *supervisor)
 			finish(supervisor);
 		}
 		child->id = 0;
-		supervisor->unsaid--;
+		supervisor->unreported--;
 	}
 }
 
@@ -158,7 +125,7 @@ static void reap(struct supervisor *supervisor)
 			child->start_error = 0;
 			child->lease = true;
 		}
-		ended(supervisor, child, status);
+		supervisor_child_ended(supervisor, child, status);
 	}
 }
 
@@ -180,11 +147,11 @@ static void kill_worker(struct supervisor *supervisor)
 static int watchdog(struct supervisor *supervisor)
 {
 	struct lease *lease = &supervisor->shared->lease;
-	int64_t end_ms = atomic_load(&lease->watchdog_ms), rest_ms = end_ms - clock_monotonic_ms();
+	int64_t end_ms = atomic_load(&lease->watchdog_ms), left_ms = end_ms - clock_monotonic_ms();
 
 	atomic_store(&lease->seen_ms, end_ms);
-	if (rest_ms > 0)
-		return rest_ms < 3600 * 1000 ? (int)rest_ms : 3600 * 1000;
+	if (left_ms > 0)
+		return left_ms < 3600 * 1000 ? (int)left_ms : 3600 * 1000;
 	if (end_ms != supervisor->over_ms) {
 		supervisor->over_ms = end_ms;
 		reap(
@@ -196,139 +163,6 @@ static int watchdog(struct supervisor *supervisor)
 	if (atomic_load(&lease->functions) && lease_watchdog_acts(lease))
 		kill_worker(supervisor);
 	return -1; /* nothing starts before there is a new lease, and that comes with a message */
-}
-
-/* Returns true if nothing may be started any more: the lease is over, or the attempt's time. The latter matters for a
- * worker that was frozen and has renewed its lease since: other workers may have its attempts now. */
-static bool too_late(const struct supervisor *supervisor, int64_t latest_ms)
-{
-	return lease_watchdog_acts(&supervisor->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
-}
-
-/* Runs in the child between fork and exec: sets up the process and executes its program. */
-static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint32_t index, const char *path,
-    const char *directory, char **environment, const int fds[SPAWN_FDS], int64_t latest_ms)
-{
-	sigset_t nothing;
-
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != supervisor->pid)
-		_exit(127);
-	setsid();
-	for (int i = 0; i < SPAWN_FDS; i++)
-		if (dup2(fds[i], i) < 0)
-			goto failed;
-	if (close_range(SPAWN_FDS, ~0U, 0) < 0)
-		goto failed;
-	if (*directory && chdir(directory) < 0)
-		goto failed;
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
-	sigemptyset(&nothing);
-	sigprocmask(SIG_SETMASK, &nothing, NULL);
-	errno = SPAWN_LEASE_OVER;
-	if (too_late(supervisor, latest_ms)) /* this process or its parent was delayed */
-		goto failed;
-	atomic_store(&supervisor->shared->processes[index].pid, getpid());
-	execve(path, supervisor->arguments, environment);
-failed:
-	atomic_store(&supervisor->shared->processes[index].error, errno);
-	_exit(127);
-}
-
-/* Returns the next string of the packet, or NULL if its NUL is missing. */
-static char *next_text(char **at, const char *end)
-{
-	char *text = *at, *nul = memchr(text, '\0', (size_t)(end - text));
-
-	if (!nul)
-		return NULL;
-	*at = nul + 1;
-	return text;
-}
-
-/* Returns true if a variable ("NAME=value") has that name, or begins with the prefix NAME*. */
-static bool has_name(const char *variable, const char *name)
-{
-	size_t length = strcspn(name, "*");
-
-	return !strncmp(variable, name, length) && (name[length] || variable[length] == '=');
-}
-
-/* Adds those of the worker's variables that match `name` to the chosen ones, of which there are `count`; the first
- * `given` of these are not the worker's. Returns the new count. */
-static size_t choose(struct supervisor *supervisor, size_t count, size_t given, const char *name)
-{
-	for (size_t i = 0; name && i < supervisor->inherited; i++) {
-		bool there = false;
-
-		for (size_t n = given; n < count; n++)
-			there = there || supervisor->chosen[n] == supervisor->environment[i];
-		if (!there && has_name(supervisor->environment[i], name))
-			supervisor->chosen[count++] = supervisor->environment[i];
-	}
-	return count;
-}
-
-/* Returns the variables of a process, read from the packet. */
-static char **take_variables(
-    struct supervisor *supervisor, const struct spawn_request *request, char **at, const char *end)
-{
-	bool all = request->names == SPAWN_ALL_NAMES;
-	char **variables = all ? supervisor->environment : supervisor->chosen;
-	size_t count = all ? supervisor->inherited : 0;
-
-	for (uint32_t i = 0; i < request->environment; i++)
-		variables[count++] = next_text(at, end);
-	for (uint32_t i = 0; !all && i < request->names; i++)
-		count = choose(supervisor, count, request->environment, next_text(at, end));
-	variables[count] = NULL;
-	return variables;
-}
-
-/* Starts the process of a request of `length` bytes in supervisor->packet. */
-static void start(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
-{
-	struct spawn_request request;
-	char *at = supervisor->packet + sizeof request, *end = supervisor->packet + length;
-	struct child *child;
-	char *path, *directory, **environment;
-	pid_t pid;
-
-	memcpy(&request, supervisor->packet, sizeof request);
-	if (request.index >= SPAWN_MAX || request.arguments > SPAWN_ARGUMENTS_MAX ||
-	    request.environment > SPAWN_ENVIRONMENT_MAX || supervisor->children[request.index].id)
-		abort();
-	path = next_text(&at, end);
-	directory = path ? next_text(&at, end) : NULL;
-	for (uint32_t i = 0; i < request.arguments; i++)
-		supervisor->arguments[i] = directory ? next_text(&at, end) : NULL;
-	supervisor->arguments[request.arguments] = NULL;
-	environment = directory ? take_variables(supervisor, &request, &at, end) : NULL;
-	if (!directory || at != end)
-		abort();
-	child = &supervisor->children[request.index];
-	*child = (struct child){.id = request.id};
-	supervisor->running++;
-	if (request.index >= supervisor->used)
-		supervisor->used = request.index + 1;
-	if (too_late(supervisor, request.value)) {
-		child->lease = true;
-		ended(supervisor, child, 0);
-		return;
-	}
-	if (fds[SPAWN_FDS - 1] < 0) { /* the kernel drops descriptors that exceed this process's limit */
-		child->start_error = EMFILE;
-		ended(supervisor, child, 0);
-		return;
-	}
-	pid = fork();
-	if (pid == 0)
-		become(supervisor, request.index, path, directory, environment, fds, request.value);
-	child->pid = pid;
-	if (pid < 0) {
-		child->start_error = errno;
-		ended(supervisor, child, 0);
-	}
 }
 
 /* Signals the group of a process that has not ended. */
@@ -348,7 +182,7 @@ static void signal_child(struct supervisor *supervisor, const struct spawn_reque
 }
 
 /* Executes the request of one packet. */
-static void obey(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
+static void execute(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
 
@@ -357,7 +191,7 @@ static void obey(struct supervisor *supervisor, size_t length, const int fds[SPA
 	memcpy(&request, supervisor->packet, sizeof request);
 	switch (request.kind) {
 	case SPAWN_START:
-		start(supervisor, length, fds);
+		supervisor_start(supervisor, length, fds);
 		break;
 	case SPAWN_SIGNAL:
 		signal_child(supervisor, &request);
@@ -390,45 +224,21 @@ static void read_packet(struct supervisor *supervisor)
 	header = CMSG_FIRSTHDR(&message);
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
 		memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
-	obey(supervisor, (size_t)length, fds);
+	execute(supervisor, (size_t)length, fds);
 	for (int i = 0; i < SPAWN_FDS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-}
-
-/* Copies the environment, without the variables that every handler gets new. */
-static void take_environment(struct supervisor *supervisor)
-{
-	static const char *const own[] = {"REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=",
-	    "REEVE_ATTEMPT=", "REEVE_TOKEN=", "REEVE_STAGE=", "REEVE_MANAGER="};
-	size_t count = 0;
-
-	while (environ && environ[count])
-		count++;
-	supervisor->environment = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *supervisor->environment);
-	supervisor->chosen = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *supervisor->chosen);
-	if (!supervisor->environment || !supervisor->chosen)
-		_exit(1);
-	for (size_t i = 0; i < count; i++) {
-		bool replaced = false;
-
-		for (size_t n = 0; n < sizeof own / sizeof *own; n++)
-			replaced = replaced || !strncmp(environ[i], own[n], strlen(own[n]));
-		if (!replaced)
-			supervisor->environment[supervisor->inherited++] = environ[i];
-	}
 }
 
 /* Closes everything but the socket (moved to descriptor 3) and standard error, and opens the worker's pidfd.
  * Descriptors 0 and 1 become /dev/null. */
 static void close_others(struct supervisor *supervisor)
 {
-	int nothing = open("/dev/null", O_RDWR);
+	int null = open("/dev/null", O_RDWR);
 	int moved = fcntl(supervisor->socket, F_DUPFD_CLOEXEC, 64);
 
-	if (nothing < 0 || moved < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0 ||
-	    (fcntl(2, F_GETFD) < 0 && dup2(nothing, 2) < 0) || dup3(moved, 3, O_CLOEXEC) < 0 ||
-	    close_range(4, ~0U, 0) < 0)
+	if (null < 0 || moved < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
+	    (fcntl(2, F_GETFD) < 0 && dup2(null, 2) < 0) || dup3(moved, 3, O_CLOEXEC) < 0 || close_range(4, ~0U, 0) < 0)
 		_exit(1);
 	supervisor->socket = 3;
 	supervisor->worker = pidfd_open(supervisor->parent, 0);
@@ -457,7 +267,7 @@ static void block_signals(struct supervisor *supervisor)
 		_exit(1);
 }
 
-static void forget_signals(struct supervisor *supervisor)
+static void drain_signals(struct supervisor *supervisor)
 {
 	struct signalfd_siginfo ignored[16];
 
@@ -465,7 +275,7 @@ static void forget_signals(struct supervisor *supervisor)
 		;
 }
 
-/* Sets the name that `ps` shows, to tell this process from the worker. `ps` also shows the worker's arguments, of which
+/* Sets the name that `ps` shows, to distinguish this process from the worker. `ps` also shows the worker's arguments, of which
  * this replaces the first, but only in the memory where the kernel put it: a program may have pointed to a name of its
  * own that cannot be written. */
 static void show_name(const char *name)
@@ -482,7 +292,7 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 {
 	static struct supervisor supervisor;
 	struct pollfd ready[3];
-	int rest_ms;
+	int left_ms;
 
 	setsid(); /* Ctrl-C in a terminal is for the worker */
 	show_name("reeve-supervisor");
@@ -493,27 +303,25 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	supervisor.pid = getpid();
 	close_others(&supervisor);
 	block_signals(&supervisor);
-	take_environment(&supervisor);
-	supervisor.children = calloc(SPAWN_MAX, sizeof *supervisor.children);
-	if (!supervisor.children)
-		_exit(1);
+	supervisor_take_environment(&supervisor);
+	supervisor.children = mem_calloc(SPAWN_MAX, sizeof *supervisor.children);
 	for (;;) {
-		rest_ms = watchdog(&supervisor);
+		left_ms = watchdog(&supervisor);
 		ready[0] =
-		    (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unsaid ? POLLOUT : 0)};
+		    (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unreported ? POLLOUT : 0)};
 		ready[1] = (struct pollfd){.fd = supervisor.signals, .events = POLLIN};
 		ready[2] = (struct pollfd){.fd = supervisor.worker, .events = POLLIN};
-		if (poll(ready, 3, rest_ms) < 0)
+		if (poll(ready, 3, left_ms) < 0)
 			continue;
 		if (ready[2].revents)
 			finish(&supervisor);
 		if (ready[1].revents) {
-			forget_signals(&supervisor);
+			drain_signals(&supervisor);
 			reap(&supervisor);
 		}
 		if (ready[0].revents & (POLLIN | POLLHUP | POLLERR))
 			read_packet(&supervisor);
-		tell(&supervisor);
+		report_ended(&supervisor);
 	}
 }
 

@@ -91,7 +91,7 @@ static void notify(const struct entry *entry)
 	(void)written;
 }
 
-static void note_exit(struct supervisor_client *client, const struct spawn_exit *message)
+static void on_exit_message(struct supervisor_client *client, const struct spawn_exit *message)
 {
 	struct entry *entry;
 
@@ -110,7 +110,7 @@ static void note_exit(struct supervisor_client *client, const struct spawn_exit 
 
 /* Handles the end of the supervisor. Its children die with it, but not their descendants, so this kills the process
  * groups; their numbers cannot have been reused so soon. Returns true if the supervisor died unexpectedly. */
-static bool note_death(struct supervisor_client *client)
+static bool on_death(struct supervisor_client *client)
 {
 	siginfo_t info;
 	bool closing;
@@ -147,11 +147,11 @@ static void *read_exits(void *arg)
 	for (;;) {
 		length = recv(client->socket, &message, sizeof message, 0);
 		if (length == sizeof message)
-			note_exit(client, &message);
+			on_exit_message(client, &message);
 		else if (length >= 0 || errno != EINTR)
 			break;
 	}
-	if (note_death(client))
+	if (on_death(client))
 		client->died(client->died_arg);
 	return NULL;
 }
@@ -225,7 +225,7 @@ static bool append(char *text, size_t *used, const char *more)
 }
 
 /* Writes the strings of a spec to `text` (SPAWN_TEXT_MAX bytes). Returns the length, or 0 if they do not fit. */
-static size_t write_texts(const struct spawn_spec *spec, char *text, struct spawn_request *request)
+static size_t write_strings(const struct spawn_spec *spec, char *text, struct spawn_request *request)
 {
 	size_t used = 0;
 
@@ -286,7 +286,7 @@ bool supervisor_client_start(
 	    .msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
 	int problem;
 
-	iov[1].iov_len = write_texts(spec, text, &request);
+	iov[1].iov_len = write_strings(spec, text, &request);
 	if (!iov[1].iov_len) {
 		free(text);
 		return error_set(
@@ -372,6 +372,6 @@ void supervisor_client_renewed(struct supervisor_client *client)
 	else if (now_ms - client->unseen_since_ms > SILENT_MS)
 		supervisor_client_kill(client);
 	client->sent_lease_ms = atomic_load(&lease->watchdog_ms);
-	/* A message that finds no room is not needed: a supervisor with that much to read wakes up anyway. */
+	/* A message that finds no space is not needed: a supervisor with that much to read wakes up anyway. */
 	send_packet(client, &message, MSG_DONTWAIT);
 }

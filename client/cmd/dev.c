@@ -7,6 +7,7 @@
 #include "client/cmd/dev_members.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/programs.h"
 #include "manager/embedded/child.h"
 #include "manager/embedded/embedded.h"
 
@@ -120,16 +121,16 @@ static bool find_program(const struct dev *dev, const char *name, char path[PATH
 {
 	const char *slash = strrchr(dev->self, '/');
 	int folder = slash ? (int)(slash - dev->self) : 0;
+	char *found;
 
-	if (snprintf(path, PATH_MAX, "%.*s/%s", folder, dev->self, name) < PATH_MAX && access(path, X_OK) == 0)
+	if (snprintf(path, PATH_MAX, "%.*s/%s", folder, dev->self, name) < PATH_MAX && program_exists(path))
 		return true;
-	for (const char *at = getenv("PATH"); at; at = *at == ':' ? at + 1 : NULL) {
-		int length = (int)strcspn(at, ":");
-		if (length > 0 && snprintf(path, PATH_MAX, "%.*s/%s", length, at, name) < PATH_MAX &&
-		    access(path, X_OK) == 0)
-			return true;
-		at += length;
+	found = program_in_path(name);
+	if (found && snprintf(path, PATH_MAX, "%s", found) < PATH_MAX) {
+		free(found);
+		return true;
 	}
+	free(found);
 	return error_set(error, STATUS(NOT_FOUND), "%s is neither beside %s nor in PATH", name, dev->self);
 }
 

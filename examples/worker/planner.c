@@ -15,7 +15,7 @@
 static int plan(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	struct reeve_client *client = attempt->user_data; /* one for all threads */
-	int count = atoi(attempt->details), made = 0;
+	int count = atoi(attempt->details), created = 0;
 	char source[40], result[40];
 
 	snprintf(source, sizeof source, "task %" PRId64, attempt->task_id);
@@ -29,9 +29,9 @@ static int plan(const struct reeve_attempt *attempt, struct reeve_outcome *outco
 		snprintf(details, sizeof details, "%d", i);
 		if (!reeve_submit(client, &task, 1, NULL, &submitted, &failure))
 			return reeve_outcome_fail(outcome, "submit", failure.message); /* will be retried */
-		made += !submitted.existing;
+		created += !submitted.existing;
 	}
-	snprintf(result, sizeof result, "%d made", made);
+	snprintf(result, sizeof result, "%d created", created);
 	return reeve_outcome_complete(outcome, result);
 }
 

@@ -50,14 +50,14 @@ story_retry_though_it_exits_well() {
 	expect_eq 'dead|3|503|busy||' "$(end_of "$id")"
 	id=$(run '[ "$REEVE_ATTEMPT" = 2 ] || echo "{\"directive\": \"RETRY\"}" >&3')
 	expect_eq 'completed 2' "$(field "$id" status) $(field "$id" attempt)"
-	expect_eq 'directive:RETRY: the program says RETRY' "$(event_field "$id" failed note)"
+	expect_eq 'directive:RETRY: the program reports RETRY' "$(event_field "$id" failed note)"
 }
 
 story_no_retry_though_it_has_attempts_left() {
 	id=$(run 'echo "{\"directive\": \"NO_RETRY\", \"remark\": \"no such page\"}" >&3; exit 3' --max-attempts 10)
 	expect_eq 'dead|1|exit:3|exit status 3|no such page|' "$(end_of "$id")"
 	id=$(run 'echo "{\"directive\": \"NO_RETRY\"}" >&3' --max-attempts 10)
-	expect_eq 'dead|1|directive:NO_RETRY|the program says NO_RETRY||' "$(end_of "$id")"
+	expect_eq 'dead|1|directive:NO_RETRY|the program reports NO_RETRY||' "$(end_of "$id")"
 }
 
 story_the_error_and_the_end_of_standard_error_are_kept() {
@@ -122,7 +122,7 @@ story_what_was_said_survives_the_outbox() {
 	wait_until 20 "grep -q 'failed for good' '$DIR/log/cut-off.log'"
 	start_manager other
 	expect_fail 1 reeve wait "$id"
-	expect_eq 'dead|1|directive:NO_RETRY|the program says NO_RETRY|kept|at x' "$(end_of "$id")"
+	expect_eq 'dead|1|directive:NO_RETRY|the program reports NO_RETRY|kept|at x' "$(end_of "$id")"
 }
 
 story_c_functions_say_the_same_by_calls() {

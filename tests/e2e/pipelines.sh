@@ -131,7 +131,7 @@ story_the_handler_chooses_the_stage() {
 	# A stage that is named together with a failure is invalid.
 	id=$(reeve submit sh 'printf "{\"directive\": \"NO_RETRY\", \"error\": \"no\", \"stage\": \"x\"}" >&3')
 	expect_fail 1 reeve wait "$id"
-	expect_match 'no .*stage, the one that follows, is said together with NO_RETRY' "$(field "$id" last_error)"
+	expect_match 'no .*stage cannot be set together with NO_RETRY' "$(field "$id" last_error)"
 	id=$(reeve submit sh 'printf "{\"stage\": 7}" >&3')
 	expect_fail 1 reeve wait "$id"
 	expect_match 'stage must be a string' "$(field "$id" last_error)"

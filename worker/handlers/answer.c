@@ -2,6 +2,7 @@
 #include "worker/handlers/answer.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <stdio.h>
@@ -37,14 +38,10 @@ static const char *take_directive(struct answer *answer, const json_t *value)
 
 static const char *take_text(char **text, const json_t *value)
 {
-	char *copied = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
-
 	if (!json_is_string(value))
 		return "must be a string";
-	if (!copied)
-		abort();
 	free(*text);
-	*text = copied;
+	*text = mem_strdup(json_string_value(value));
 	return NULL;
 }
 
@@ -82,7 +79,7 @@ static const char *take_retry_in(struct answer *answer, const json_t *value)
 	int64_t ms;
 
 	if (!answer_duration(value, &ms) || ms > RETRY_IN_MAX_MS)
-		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of at most 365 days";
+		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of up to 365 days";
 	answer->retry_in_ms = ms ? ms : 1; /* 0 would mean that it is not set */
 	return NULL;
 }
@@ -103,23 +100,23 @@ static const struct {
 
 bool answer_take(struct answer *answer, const json_t *message, char *problem, size_t size)
 {
-	bool good = true;
+	bool valid = true;
 
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		const json_t *value = json_object_get(message, members[i].name);
-		const char *wrong = value && !json_is_null(value) ? members[i].take(answer, value) : NULL;
+		const char *found = value && !json_is_null(value) ? members[i].take(answer, value) : NULL;
 
-		if (wrong && good)
-			snprintf(problem, size, "%s %s", members[i].name, wrong);
-		good = good && !wrong;
+		if (found && valid)
+			snprintf(problem, size, "%s %s", members[i].name, found);
+		valid = valid && !found;
 	}
-	if (good && answer->stage &&
+	if (valid && answer->stage &&
 	    (answer->directive == DIRECTIVE_RETRY || answer->directive == DIRECTIVE_NO_RETRY)) {
-		snprintf(problem, size, "stage, the one that follows, is said together with %s",
+		snprintf(problem, size, "stage cannot be set together with %s",
 		    answer->directive == DIRECTIVE_RETRY ? "RETRY" : "NO_RETRY");
-		good = false;
+		valid = false;
 	}
-	return good;
+	return valid;
 }
 
 void answer_clear(struct answer *answer)

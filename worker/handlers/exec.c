@@ -6,69 +6,32 @@
  * pipes' content is complete. On the fourth pipe, descriptor 3, the program may send messages (messages.h); programs
  * that do not use it are not affected.
  */
+#include "worker/handlers/exec_internal.h"
+
 #include "common/clock.h"
-#include "common/text.h"
-#include "worker/attempt.h"
+#include "common/mem.h"
 #include "worker/extensions.h"
-#include "worker/handler.h"
-#include "worker/handlers/answer.h"
 #include "worker/handlers/arguments.h"
-#include "worker/handlers/messages.h"
-#include "worker/handlers/tail.h"
 #include "worker/lease.h"
-#include "worker/supervisor_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-	ERROR_BYTES = 4096, /* the last bytes of standard error that become the error; more of it becomes the stack */
 	READ_BYTES = 64 * 1024,
-	READS_LAST = 64,    /* of standard error, at the end; a pipe holds less than that */
-	ASK_EVERY_MS = 200, /* between two requests of a handler for more time */
+	READS_LAST = 64,       /* of standard error, at the end; a pipe holds less than that */
+	ASK_INTERVAL_MS = 200, /* between two requests of a handler for more time */
 };
 
 struct exec_handler {
 	struct handler base;
 	struct exec_spec spec;
-};
-
-/* One process. */
-struct run {
-	const struct handler_context *context;
-	const struct exec_spec *spec;
-	struct attempt *attempt;
-	struct spawned spawned;
-
-	int input, output;        /* our ends of its pipes; −1: closed */
-	struct tail error;        /* … of the third, standard error, */
-	struct messages messages; /* … and of the fourth */
-	struct answer answer;     /* what it reported there about its outcome */
-	bool remarked;            /* a remark has come */
-	char name[48];
-	int64_t ask_from_ms;     /* when a manager may be asked for more time again */
-	int64_t extend_until_ms; /* it wants to run until then, and no manager was asked yet; 0: it does not */
-	const char *details;     /* the input that is still to be written … */
-	size_t details_left;     /* … and its number of bytes */
-	char *result;            /* its standard output */
-	size_t result_length, result_room;
-
-	bool too_long; /* its output is too long */
-	bool timed_out;
-	bool asked_to_end;  /* it was sent SIGTERM or SIGKILL */
-	bool reached;       /* … while its supervisor was alive */
-	bool killed;        /* it was sent SIGKILL */
-	int64_t kill_at_ms; /* when it will be, once asked to end */
 };
 
 static void close_end(int *fd)
@@ -90,41 +53,27 @@ static bool open_pipe(int *ours, int *theirs, bool we_write)
 	return fcntl(*ours, F_SETFL, O_NONBLOCK) == 0;
 }
 
-static char *print(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static char *print(const char *format, ...)
-{
-	va_list args;
-	char *text;
-
-	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		abort();
-	va_end(args);
-	return text;
-}
-
 /* Requests the process from the supervisor. False: the attempt has ended with the error. */
 static bool begin(struct run *run)
 {
 	const struct reeve_attempt *attempt = &run->attempt->public;
 	int theirs[SPAWN_FDS] = {-1, -1, -1, -1};
 	char *environment[] = {
-	    print("REEVE_TASK_ID=%lld", (long long)attempt->task_id),
-	    print("REEVE_TASK_TYPE=%s", attempt->type),
-	    print("REEVE_QUEUE=%s", attempt->queue),
-	    print("REEVE_KEY=%s", attempt->key),
-	    print("REEVE_STAGE=%s", attempt->stage),
-	    print("REEVE_ATTEMPT=%u", attempt->attempt),
-	    print("REEVE_TOKEN=%lld", (long long)attempt->token),
-	    print("REEVE_MANAGER=%s", run->context->managers),
+	    mem_asprintf("REEVE_TASK_ID=%lld", (long long)attempt->task_id),
+	    mem_asprintf("REEVE_TASK_TYPE=%s", attempt->type),
+	    mem_asprintf("REEVE_QUEUE=%s", attempt->queue),
+	    mem_asprintf("REEVE_KEY=%s", attempt->key),
+	    mem_asprintf("REEVE_STAGE=%s", attempt->stage),
+	    mem_asprintf("REEVE_ATTEMPT=%u", attempt->attempt),
+	    mem_asprintf("REEVE_TOKEN=%lld", (long long)attempt->token),
+	    mem_asprintf("REEVE_MANAGER=%s", run->context->managers),
 	    NULL,
 	};
 	struct reeve_error error;
-	bool good = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
-	            open_pipe(&run->error.fd, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
+	bool started = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
+	               open_pipe(&run->error.fd, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
 
-	if (!good) {
+	if (!started) {
 		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "cannot open pipes for %s: %s", run->spec->path,
 		    strerror(errno));
 	} else {
@@ -139,20 +88,20 @@ static bool begin(struct run *run)
 		    .latest_ms = attempt_last_moment(run->attempt),
 		};
 
-		good = supervisor_client_start(run->context->supervisor, &spec, &run->spawned, &error);
+		started = supervisor_client_start(run->context->supervisor, &spec, &run->spawned, &error);
 	}
 	for (int i = 0; i < SPAWN_FDS; i++)
 		close_end(&theirs[i]);
 	for (int i = 0; environment[i]; i++)
 		free(environment[i]);
-	if (!good && error.code == STATUS(UNAVAILABLE))
+	if (!started && error.code == STATUS(UNAVAILABLE))
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "supervisor", "%s", error.message);
-	else if (!good)
+	else if (!started)
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "%s", error.message);
-	return good;
+	return started;
 }
 
-static void feed(struct run *run)
+static void write_details(struct run *run)
 {
 	ssize_t written = write(run->input, run->details, run->details_left);
 
@@ -173,11 +122,9 @@ static bool read_output(struct run *run)
 
 	if (run->output < 0)
 		return false;
-	if (run->result_room - run->result_length < READ_BYTES + 1) {
-		run->result_room = 2 * run->result_room + READ_BYTES + 1;
-		run->result = realloc(run->result, run->result_room);
-		if (!run->result)
-			abort();
+	if (run->result_size - run->result_length < READ_BYTES + 1) {
+		run->result_size = 2 * run->result_size + READ_BYTES + 1;
+		run->result = mem_realloc(run->result, run->result_size);
 	}
 	length = read(run->output, run->result + run->result_length, READ_BYTES);
 	if (length < 0 && (errno == EAGAIN || errno == EINTR))
@@ -216,20 +163,20 @@ static void take_message(void *arg, const json_t *message)
 	run->remarked |= json_is_string(json_object_get(message, "remark"));
 }
 
-/* Asks a manager for the extension that the program wants, one at a time and no more than one per ASK_EVERY_MS; of
+/* Asks a manager for the extension that the program wants, one at a time and no more than one per ASK_INTERVAL_MS; of
  * several, the last counts. Returns when to ask if it is too early now, else INT64_MAX. */
 static int64_t ask_extension(struct run *run)
 {
-	int64_t now_ms = clock_monotonic_ms(), rest_ms = run->extend_until_ms - now_ms;
+	int64_t now_ms = clock_monotonic_ms(), left_ms = run->extend_until_ms - now_ms;
 
 	if (!run->extend_until_ms || atomic_load(&run->attempt->extending) || run->asked_to_end)
 		return INT64_MAX;
 	if (now_ms < run->ask_from_ms)
 		return run->ask_from_ms;
 	run->extend_until_ms = 0;
-	run->ask_from_ms = now_ms + ASK_EVERY_MS;
-	if (rest_ms > 0)
-		extensions_request(run->attempt, rest_ms);
+	run->ask_from_ms = now_ms + ASK_INTERVAL_MS;
+	if (left_ms > 0)
+		extensions_request(run->attempt, left_ms);
 	return INT64_MAX;
 }
 
@@ -282,17 +229,17 @@ static void move(struct run *run, int64_t until_ms)
 	    {.fd = run->error.fd, .events = POLLIN},
 	    {.fd = run->messages.fd, .events = POLLIN},
 	};
-	int64_t rest = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
+	int64_t left_ms = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
 	uint64_t count;
 
-	if (until_ms != INT64_MAX && rest < 0)
-		rest = 0;
-	if (poll(ready, sizeof ready / sizeof *ready, rest > 3600 * 1000 ? 3600 * 1000 : (int)rest) <= 0)
+	if (until_ms != INT64_MAX && left_ms < 0)
+		left_ms = 0;
+	if (poll(ready, sizeof ready / sizeof *ready, left_ms > 3600 * 1000 ? 3600 * 1000 : (int)left_ms) <= 0)
 		return;
 	if (ready[0].revents && read(run->context->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
 		abort();
 	if (ready[1].revents)
-		feed(run);
+		write_details(run);
 	if (ready[2].revents)
 		read_output(run);
 	if (ready[3].revents)
@@ -304,145 +251,8 @@ static void move(struct run *run, int64_t until_ms)
 	run->remarked = false;
 }
 
-/* Completes the attempt with the output as the result. */
-static void complete(struct run *run)
-{
-	struct reeve_outcome *outcome = &run->attempt->outcome;
-
-	if (!utf8_valid(run->result ? run->result : "", run->result_length)) {
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
-		    "the output of %zu bytes is not UTF-8 text without NUL bytes", run->result_length);
-		return;
-	}
-	outcome->kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-	if (run->result_length) {
-		run->result[run->result_length] = '\0';
-		outcome->result = run->result;
-		run->result = NULL;
-	}
-}
-
-/* Fails the attempt because of an invalid message: the work may be done, but what the program reported about it is
- * unknown, so a person must check. Its output, which is not a result now, is kept after its standard error. */
-static void end_unsure(struct run *run)
-{
-	char *error = tail_text(&run->error, TAIL_BYTES);
-	char *output = utf8_repair(run->result ? run->result : "", run->result_length);
-
-	attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "bad_message", "%s", run->messages.problem);
-	if (*output && !run->answer.stack)
-		run->answer.stack = print("%s%sstandard output:\n%s", error, *error ? "\n" : "", output);
-	free(error);
-	free(output);
-}
-
-/* Fails the attempt, with the error from its messages, standard error or exit status. */
-static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
-{
-	const char *problem = run->messages.problem;
-	char *said = run->answer.error ? print("%s", run->answer.error) : tail_text(&run->error, ERROR_BYTES);
-	char code[32];
-
-	if (WIFSIGNALED(status))
-		snprintf(code, sizeof code, "signal:%d", WTERMSIG(status));
-	else if (WEXITSTATUS(status))
-		snprintf(code, sizeof code, "exit:%d", WEXITSTATUS(status));
-	else
-		snprintf(code, sizeof code, "directive:%s",
-		    outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? "NO_RETRY" : "RETRY");
-	if (!*said) {
-		free(said);
-		if (WIFSIGNALED(status))
-			said = print("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-		else if (WEXITSTATUS(status))
-			said = print("exit status %d", WEXITSTATUS(status));
-		else
-			said = print("the program says %s", code + strlen("directive:"));
-	}
-	attempt_end(run->attempt, outcome, run->answer.code && *run->answer.code ? run->answer.code : code, "%s%s%s%s",
-	    said, *problem ? " (and " : "", problem, *problem ? ")" : "");
-	free(said);
-}
-
-/* Sets the outcome of a program that ended on its own. Its directive on descriptor 3 overrides its exit status, except
- * that a program that reported SUCCESS and was killed before it could exit has not succeeded. */
-static void judge_end(struct run *run, int status)
-{
-	Reeve__V1__Outcome outcome = REEVE__V1__OUTCOME__OUTCOME_FAILED;
-
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		outcome = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-	else if (WIFEXITED(status) && WEXITSTATUS(status) == EX_DATAERR)
-		outcome = REEVE__V1__OUTCOME__OUTCOME_FATAL;
-	if (run->answer.directive == DIRECTIVE_SUCCESS && WIFEXITED(status))
-		outcome = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-	else if (run->answer.directive == DIRECTIVE_RETRY)
-		outcome = REEVE__V1__OUTCOME__OUTCOME_FAILED;
-	else if (run->answer.directive == DIRECTIVE_NO_RETRY)
-		outcome = REEVE__V1__OUTCOME__OUTCOME_FATAL;
-	if (outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)
-		fail(run, outcome, status);
-	else if (run->messages.problem[0])
-		end_unsure(run);
-	else
-		complete(run);
-}
-
-/* Adds the remark and the stage to the outcome, and the stack and retry delay if the attempt failed. */
-static void add_messages(struct run *run)
-{
-	struct reeve_outcome *outcome = &run->attempt->outcome;
-	char *stack = run->answer.stack;
-
-	outcome->remark = run->answer.remark;
-	run->answer.remark = NULL;
-	outcome->stage = run->answer.stage;
-	run->answer.stage = NULL;
-	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FAILED && outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FATAL)
-		return;
-	outcome->retry_in_ms = run->answer.retry_in_ms;
-	outcome->stack = stack ? stack : tail_text(&run->error, TAIL_BYTES);
-	run->answer.stack = NULL;
-}
-
-static void judge(struct run *run, const struct spawn_end *end)
-{
-	enum stop_reason stop = atomic_load(&run->attempt->stop);
-	char *said;
-
-	if (end->lost && !end->begun) {
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "supervisor",
-		    "the worker's supervisor process has died");
-	} else if (end->lost && (stop == STOP_NONE || (stop == STOP_DRAIN && !run->reached))) {
-		/* This program itself may have killed the supervisor, so this costs an attempt: otherwise it would return and
-		 * do it again, forever. The supervisor's death also makes the worker drain; STOP_DRAIN is the reason only if
-		 * its signal reached the program. */
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "supervisor",
-		    "the worker's supervisor process has died, and this with it");
-	} else if (end->lost) {
-		attempt_end_stopped(run->attempt, stop);
-	} else if (end->lease && !run->too_long && !run->timed_out) {
-		attempt_end_stopped(run->attempt, stop == STOP_NONE ? STOP_LEASE : stop);
-	} else if (end->start_error) {
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "cannot start %s%s%s: %s",
-		    run->spec->path, run->spec->directory ? " in " : "",
-		    run->spec->directory ? run->spec->directory : "", strerror(end->start_error));
-	} else if (run->too_long) {
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "output-too-long",
-		    "the output is longer than %zu bytes (max-output)", run->spec->max_output_bytes);
-	} else if (!end->signalled && !end->lease) {
-		judge_end(run, end->status);
-	} else if (run->timed_out) {
-		said = tail_text(&run->error, ERROR_BYTES);
-		attempt_end_late(run->attempt, said);
-		free(said);
-	} else {
-		attempt_end_stopped(run->attempt, stop);
-	}
-}
-
-/* Lets writes to a pipe without a reader fail without a signal on this thread; `before` is for release_sigpipe. */
-static void hold_sigpipe(sigset_t *before)
+/* Lets writes to a pipe without a reader fail without a signal on this thread; `before` is for unblock_sigpipe. */
+static void block_sigpipe(sigset_t *before)
 {
 	sigset_t blocked;
 
@@ -451,7 +261,7 @@ static void hold_sigpipe(sigset_t *before)
 	pthread_sigmask(SIG_BLOCK, &blocked, before);
 }
 
-static void release_sigpipe(const sigset_t *before)
+static void unblock_sigpipe(const sigset_t *before)
 {
 	struct timespec now = {0};
 	sigset_t pending;
@@ -479,7 +289,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 	sigset_t before;
 
 	run.messages.about = attempt_name(attempt, run.name);
-	hold_sigpipe(&before);
+	block_sigpipe(&before);
 	if (begin(&run)) {
 		if (!run.details_left)
 			close_end(&run.input);
@@ -497,8 +307,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 		for (int i = 0; i < READS_LAST && tail_read(&run.error); i++)
 			;
 		messages_finish(&run.messages, take_message, &run);
-		judge(&run, &end);
-		add_messages(&run);
+		exec_set_outcome(&run, &end);
 	}
 	close_end(&run.input);
 	close_end(&run.output);
@@ -506,7 +315,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 	messages_clear(&run.messages);
 	answer_clear(&run.answer);
 	free(run.result);
-	release_sigpipe(&before);
+	unblock_sigpipe(&before);
 }
 
 void exec_spec_clear(struct exec_spec *spec)
@@ -525,10 +334,8 @@ static void exec_release(struct handler *handler)
 
 struct handler *exec_handler_create(const char *type, const struct exec_spec *spec)
 {
-	struct exec_handler *handler = calloc(1, sizeof *handler);
+	struct exec_handler *handler = mem_calloc(1, sizeof *handler);
 
-	if (!handler)
-		abort();
 	handler_init(&handler->base, type);
 	handler->base.timeout_ms = spec->timeout_ms;
 	handler->base.processes = true;

@@ -11,7 +11,9 @@
  * configuration, so that one file can have both.
  */
 #include "common/clock.h"
+#include "common/mem.h"
 #include "common/options.h"
+#include "common/programs.h"
 #include "common/text.h"
 #include "worker/handler.h"
 #include "worker/handlers/arguments.h"
@@ -57,67 +59,32 @@ static bool __attribute__((format(printf, 3, 4))) fail(struct reader *reader, in
 	return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s", reader->path, line, text);
 }
 
-static char *copy(const char *text)
+/* Returns the absolute path of the program that a command's first argument names, a path or a name in PATH; NULL: there is
+ * none. Absolute, so that the process's directory does not matter. */
+static char *find_program(const char *name, const char *directory)
 {
-	char *copied = strdup(text);
+	char *found, *here, *absolute;
 
-	if (!copied)
-		abort();
-	return copied;
-}
-
-static bool is_program(const char *path)
-{
-	struct stat status;
-
-	return access(path, X_OK) == 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode);
-}
-
-/* Returns the path of the program that a command's first word names, a path or a name in PATH; NULL: there is none. */
-static char *find_program(const char *word, const char *directory)
-{
-	const char *path = getenv("PATH"), *at, *end;
-	char *found;
-	int made;
-
-	if (strchr(word, '/')) {
-		made = directory && word[0] != '/' ? asprintf(&found, "%s/%s", directory, word)
-		                                   : asprintf(&found, "%s", word);
-		if (made < 0)
-			abort();
-		if (is_program(found))
-			return found;
+	if (!strchr(name, '/'))
+		found = program_in_path(name);
+	else if (directory && name[0] != '/')
+		found = mem_asprintf("%s/%s", directory, name);
+	else
+		found = mem_strdup(name);
+	if (found && !program_exists(found)) {
 		free(found);
 		return NULL;
 	}
-	for (at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at = *end ? end + 1 : end) {
-		end = strchrnul(at, ':');
-		if (end == at)
-			continue;
-		if (asprintf(&found, "%.*s/%s", (int)(end - at), at, word) < 0)
-			abort();
-		if (is_program(found))
-			return found;
-		free(found);
-	}
-	return NULL;
-}
-
-/* Returns the path as an absolute one, so that the process's directory does not matter. Takes ownership of `path`. */
-static char *absolute(char *path)
-{
-	char *here = path[0] == '/' ? NULL : getcwd(NULL, 0), *joined;
-
+	here = found && found[0] != '/' ? getcwd(NULL, 0) : NULL;
 	if (!here)
-		return path;
-	if (asprintf(&joined, "%s/%s", strcmp(here, "/") == 0 ? "" : here, path) < 0)
-		abort();
+		return found;
+	absolute = mem_asprintf("%s/%s", strcmp(here, "/") == 0 ? "" : here, found);
 	free(here);
-	free(path);
-	return joined;
+	free(found);
+	return absolute;
 }
 
-static void forget_section(struct reader *reader)
+static void clear_section(struct reader *reader)
 {
 	exec_spec_clear(&reader->spec);
 	free(reader->type);
@@ -142,13 +109,12 @@ static bool end_section(struct reader *reader)
 	if (!spec->argv)
 		return fail(reader, reader->section_line, "exec: %s", problem.message);
 	if (spec->directory && (stat(spec->directory, &status) < 0 || !S_ISDIR(status.st_mode)))
-		return fail(
-		    reader, reader->section_line, "directory: %s is not there or no directory", spec->directory);
+		return fail(reader, reader->section_line, "directory: %s does not exist or is not a directory",
+		    spec->directory);
 	spec->path = find_program(spec->argv[0], spec->directory);
 	if (!spec->path)
 		return fail(
 		    reader, reader->section_line, "exec: there is no program %s that can be run", spec->argv[0]);
-	spec->path = absolute(spec->path);
 	handler = exec_handler_create(reader->type, spec);
 	*spec = (struct exec_spec){0};
 	handler->from_file = true;
@@ -156,7 +122,7 @@ static bool end_section(struct reader *reader)
 		handler_free(handler);
 		return fail(reader, reader->section_line, "%s", problem.message);
 	}
-	forget_section(reader);
+	clear_section(reader);
 	return true;
 }
 
@@ -182,7 +148,7 @@ static bool begin_section(struct reader *reader, char *name)
 	problem = name_problem(name, false);
 	if (problem)
 		return fail(reader, reader->line, "the type of the section %s", problem);
-	reader->type = copy(name);
+	reader->type = mem_strdup(name);
 	return true;
 }
 
@@ -218,7 +184,7 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 	if (!strcmp(key, "exec")) {
 		if (reader->exec)
 			return fail(reader, reader->line, "exec is given twice");
-		reader->exec = copy(value);
+		reader->exec = mem_strdup(value);
 	} else if (!strcmp(key, "timeout")) {
 		if (!duration_parse(value, &spec->timeout_ms) || spec->timeout_ms <= 0)
 			return fail(reader, reader->line, "timeout: %.100s is not a duration (30s, 5m, 1h30m)", value);
@@ -231,7 +197,7 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 		return read_environment(reader, value);
 	} else if (!strcmp(key, "directory")) {
 		free(spec->directory);
-		spec->directory = copy(value);
+		spec->directory = mem_strdup(value);
 	} else {
 		return fail(reader, reader->line,
 		    "unknown key %.100s (known are exec, timeout, max-output, directory, environment)", key);
@@ -277,29 +243,29 @@ bool handlers_read_file(struct handler **handlers, const char *path, struct reev
 	struct reader reader = {.handlers = handlers, .path = path, .error = error};
 	FILE *file = fopen(path, "re");
 	char *line = NULL;
-	size_t room = 0;
+	size_t size = 0;
 	ssize_t length;
-	bool good = true;
+	bool valid = true;
 
 	if (!file)
 		return error_set(
 		    error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
-	forget_section(&reader);
-	while (good && (length = getline(&line, &room, file)) >= 0) {
+	clear_section(&reader);
+	while (valid && (length = getline(&line, &size, file)) >= 0) {
 		reader.line++;
 		if (length > LINE_MAX_BYTES || !utf8_valid(line, (size_t)length))
-			good = fail(&reader, reader.line, "the line is too long or not UTF-8 text");
+			valid = fail(&reader, reader.line, "the line is too long or not UTF-8 text");
 		else if (reader.line == 1 && !strncmp(line, "\xEF\xBB\xBF", 3)) /* a byte order mark */
-			good = read_line(&reader, line + 3);
+			valid = read_line(&reader, line + 3);
 		else
-			good = read_line(&reader, line);
+			valid = read_line(&reader, line);
 	}
-	if (good && ferror(file))
-		good = error_set(
+	if (valid && ferror(file))
+		valid = error_set(
 		    error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
-	good = good && end_section(&reader);
-	forget_section(&reader);
+	valid = valid && end_section(&reader);
+	clear_section(&reader);
 	free(line);
 	fclose(file);
-	return good;
+	return valid;
 }

@@ -3,6 +3,7 @@
  * (reeve_attempt_cancelled).
  */
 #include "common/clock.h"
+#include "common/mem.h"
 #include "worker/attempt.h"
 #include "worker/handler.h"
 
@@ -15,7 +16,7 @@ struct function_handler {
 };
 
 /* Sets the final outcome once the function has returned. */
-static void judge(struct attempt *attempt, int returned)
+static void set_outcome(struct attempt *attempt, int returned)
 {
 	struct reeve_outcome *outcome = &attempt->outcome;
 	int64_t end = atomic_load_explicit(&attempt->timeout_at_ms, memory_order_relaxed);
@@ -42,15 +43,13 @@ static void run(struct handler *handler, const struct handler_context *context, 
 	reeve_handler *function = ((struct function_handler *)handler)->function;
 
 	(void)context;
-	judge(attempt, function(&attempt->public, &attempt->outcome));
+	set_outcome(attempt, function(&attempt->public, &attempt->outcome));
 }
 
 struct handler *function_handler_create(const char *type, reeve_handler *function, void *user_data)
 {
-	struct function_handler *handler = calloc(1, sizeof *handler);
+	struct function_handler *handler = mem_calloc(1, sizeof *handler);
 
-	if (!handler)
-		abort();
 	handler_init(&handler->base, type);
 	handler->base.user_data = user_data;
 	handler->base.run = run;

@@ -2,6 +2,7 @@
 #include "worker/handlers/messages.h"
 
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ void messages_complain(struct messages *messages, const char *what)
 	quoted[utf8_cut(quoted, strlen(quoted) < QUOTED_BYTES ? strlen(quoted) : QUOTED_BYTES)] = '\0';
 	snprintf(messages->problem, sizeof messages->problem, "descriptor 3: %s: %s%s", what, quoted,
 	    length < messages->length ? "…" : "");
-	log_warn(messages->about, "%s (further problems are not told)", messages->problem);
+	log_warn(messages->about, "%s (further problems are not logged)", messages->problem);
 	free(quoted);
 }
 
@@ -46,7 +47,7 @@ static bool is_blank(const char *text, size_t length)
 }
 
 /* Clears the collected bytes. */
-static void begin_again(struct messages *messages)
+static void reset(struct messages *messages)
 {
 	messages->length = 0;
 	messages->depth = 0;
@@ -75,19 +76,17 @@ static void gather(struct messages *messages, const char *piece, size_t length, 
 		return;
 	if (begins && *piece == '{' && messages->length) {
 		messages_complain(messages, "a JSON object without its end");
-		begin_again(messages);
+		reset(messages);
 	}
 	if (messages->length + length > MESSAGE_MAX_BYTES) {
 		messages_complain(messages, "longer than 64 KiB");
 		messages->skipping = true;
-		begin_again(messages);
+		reset(messages);
 		return;
 	}
-	if (messages->length + length > messages->room) {
-		messages->room = 2 * messages->room + length;
-		messages->text = realloc(messages->text, messages->room);
-		if (!messages->text)
-			abort();
+	if (messages->length + length > messages->size) {
+		messages->size = 2 * messages->size + length;
+		messages->text = mem_realloc(messages->text, messages->size);
 	}
 	memcpy(messages->text + messages->length, piece, length);
 	messages->length += length;
@@ -116,7 +115,7 @@ static void take_line(struct messages *messages, bool last, messages_take *take,
 			messages_complain(messages, unfinished ? "a JSON object without its end" : "not a JSON object");
 		json_decref(message);
 	}
-	begin_again(messages);
+	reset(messages);
 }
 
 void messages_read(struct messages *messages, messages_take *take, void *arg)
@@ -161,6 +160,6 @@ void messages_clear(struct messages *messages)
 	messages->fd = -1;
 	free(messages->text);
 	messages->text = NULL;
-	messages->room = 0;
-	begin_again(messages);
+	messages->size = 0;
+	reset(messages);
 }

@@ -16,7 +16,7 @@ struct messages {
 	int fd;            /* our end of the pipe, non-blocking; −1: closed */
 	const char *about; /* the object of log lines */
 	char *text;        /* the bytes of the next object so far */
-	size_t length, room;
+	size_t length, size;
 	int depth;         /* of its brackets so far */
 	bool in_string;    /* inside a string, … */
 	bool escaped;      /* … after a backslash */

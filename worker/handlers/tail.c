@@ -1,6 +1,7 @@
 /* One buffer, which grows to twice what is kept. When it is full, its second half replaces the first. */
 #include "worker/handlers/tail.h"
 
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <errno.h>
@@ -8,22 +9,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM_FIRST = 8 * 1024 };
+enum { FIRST_BYTES = 8 * 1024 };
 
-static void make_room(struct tail *tail)
+static void make_space(struct tail *tail)
 {
-	if (tail->length < tail->room)
+	if (tail->length < tail->size)
 		return;
-	if (tail->room == 2 * TAIL_BYTES) {
+	if (tail->size == 2 * TAIL_BYTES) {
 		memmove(tail->bytes, tail->bytes + TAIL_BYTES, TAIL_BYTES);
 		tail->length = TAIL_BYTES;
 		tail->cut = true;
 		return;
 	}
-	tail->room = tail->room ? 2 * tail->room : ROOM_FIRST;
-	tail->bytes = realloc(tail->bytes, tail->room);
-	if (!tail->bytes)
-		abort();
+	tail->size = tail->size ? 2 * tail->size : FIRST_BYTES;
+	tail->bytes = mem_realloc(tail->bytes, tail->size);
 }
 
 bool tail_read(struct tail *tail)
@@ -32,8 +31,8 @@ bool tail_read(struct tail *tail)
 
 	if (tail->fd < 0)
 		return false;
-	make_room(tail);
-	length = read(tail->fd, tail->bytes + tail->length, tail->room - tail->length);
+	make_space(tail);
+	length = read(tail->fd, tail->bytes + tail->length, tail->size - tail->length);
 	if (length < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (length > 0) {
@@ -52,9 +51,9 @@ static void skip_rest(const char **start, size_t *length)
 		(*length)--;
 }
 
-char *tail_text(const struct tail *tail, size_t most)
+char *tail_text(const struct tail *tail, size_t max)
 {
-	size_t length = tail->length < most ? tail->length : most;
+	size_t length = tail->length < max ? tail->length : max;
 	const char *start = tail->bytes ? tail->bytes + tail->length - length : "";
 	char *text;
 
@@ -64,9 +63,9 @@ char *tail_text(const struct tail *tail, size_t most)
 		length--;
 	text = utf8_repair(start, length);
 	length = strlen(text);
-	if (length > most) { /* the repair has made it longer */
-		start = text + length - most;
-		length = most;
+	if (length > max) { /* the repair has made it longer */
+		start = text + length - max;
+		length = max;
 		skip_rest(&start, &length);
 		memmove(text, start, length + 1);
 	}

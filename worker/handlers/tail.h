@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TAIL_BYTES = 64 * 1024 }; /* at least this much is kept, if the program wrote it */
+enum { TAIL_BYTES = 64 * 1024 }; /* this much is kept, if the program wrote it */
 
 /* All zero but `fd`: nothing was written. */
 struct tail {
 	int fd; /* our end of the pipe, non-blocking; −1: closed */
 	char *bytes;
-	size_t length, room;
+	size_t length, size;
 	bool cut; /* earlier bytes were dropped */
 };
 
@@ -21,9 +21,9 @@ struct tail {
  * open. */
 bool tail_read(struct tail *tail);
 
-/* Returns the end of it as a UTF-8 string of up to `most` bytes, without trailing newlines; "" if there is none. The
+/* Returns the end of it as a UTF-8 string of up to `max` bytes, without trailing newlines; "" if there is none. The
  * caller must free() it. */
-char *tail_text(const struct tail *tail, size_t most);
+char *tail_text(const struct tail *tail, size_t max);
 
 /* Closes the descriptor and frees everything. */
 void tail_clear(struct tail *tail);

@@ -104,7 +104,7 @@ Test(drain, a_function_that_never_ends_is_given_up)
 	open_stage((struct reeve_worker_options){.drain_timeout_ms = 1, .kill_grace_ms = 1});
 	fill("stubborn");
 	cr_expect_eq((reeve_worker_stop(fixture.worker), fixture_join(&fixture)), 1);
-	cr_expect_str_eq(reeve_worker_error(fixture.worker), "1 tasks do not end though they were told to");
+	cr_expect_str_eq(reeve_worker_error(fixture.worker), "1 tasks do not end although they were asked to");
 	/* No result of its attempt may be reported, and the worker does not leave, because it still holds a task. */
 	cr_expect_eq(fixture.script.tasks[1].reports, 0);
 	cr_expect_eq(fixture.script.leaves, 0);

@@ -52,7 +52,7 @@ struct reeve_worker_options {
 	int64_t drain_timeout_ms; /* how long running handlers may take to finish at a stop; 0: 30 s */
 	int64_t kill_grace_ms;    /* between SIGTERM and SIGKILL to an exec handler; 0: 5 s */
 	/* Stop after one task, waiting for it if necessary (`once`; ignores concurrency and prefetch), or when no due task
-	 * is waiting any more (`until_empty`). Set at most one of them. The exit code tells whether the tasks completed. */
+	 * is waiting any more (`until_empty`). Set at most one of them. The exit code shows whether the tasks completed. */
 	bool once;
 	bool until_empty;
 	/* Do not fork the supervisor, which starts exec handlers and enforces the lease. The worker then refuses exec

@@ -85,9 +85,9 @@ Test(exec_messages, a_directive_goes_before_the_exit_code)
 	} cases[] = {
 	    {"say \"{'directive': 'SUCCESS'}\"; echo done; exit 1", OUTCOME(COMPLETED), "", "done\n"},
 	    {"say \"{'directive': 'SUCCESS'}\"; exit 65", OUTCOME(COMPLETED), "", ""},
-	    {"say \"{'directive': 'RETRY'}\"", OUTCOME(FAILED), "directive:RETRY", "the program says RETRY"},
+	    {"say \"{'directive': 'RETRY'}\"", OUTCOME(FAILED), "directive:RETRY", "the program reports RETRY"},
 	    {"say \"{'directive': 'RETRY'}\"; echo why >&2; exit 65", OUTCOME(FAILED), "exit:65", "why"},
-	    {"say \"{'directive': 'NO_RETRY'}\"", OUTCOME(FATAL), "directive:NO_RETRY", "the program says NO_RETRY"},
+	    {"say \"{'directive': 'NO_RETRY'}\"", OUTCOME(FATAL), "directive:NO_RETRY", "the program reports NO_RETRY"},
 	    {"say \"{'directive': 'NO_RETRY'}\"; exit 3", OUTCOME(FATAL), "exit:3", "exit status 3"},
 	    {"say \"{'directive': 'NO_RETRY'}\"; kill -9 $$", OUTCOME(FATAL), "signal:9", "ended by signal 9 (Killed)"},
 	    /* It was killed after it had sent SUCCESS. */
@@ -176,7 +176,7 @@ Test(exec_messages, what_is_wrong_on_descriptor_3_is_no_success)
 	    {"{'error_code': 'a\\tb'}",
 	        "descriptor 3: error_code holds a control character: {\"error_code\": \"a\\tb\"}"},
 	    {"{'retry_in': 'soon'}",
-	        "descriptor 3: retry_in must be a duration (\"90s\", \"10m\", or a number of seconds) of at most "
+	        "descriptor 3: retry_in must be a duration (\"90s\", \"10m\", or a number of seconds) of up to "
 	        "365 days: {\"retry_in\": \"soon\"}"},
 	    {"{'retry_in': -1}", NULL},
 	    {"{'retry_in': 1e300}", NULL},

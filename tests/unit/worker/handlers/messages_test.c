@@ -155,7 +155,7 @@ Test(messages, much_that_never_ends_takes_no_memory)
 		cr_assert_eq(write(theirs, piece, 60000), 60000);
 		messages_read(&messages, take, taken);
 	}
-	cr_expect_leq(messages.room, 3 * MESSAGE_MAX_BYTES);
+	cr_expect_leq(messages.size, 3 * MESSAGE_MAX_BYTES);
 	say("\n{\"n\": 1}\n");
 	free(piece);
 	finish("1,", "longer than 64 KiB: xxx");

@@ -1,0 +1,50 @@
+/* The parts of supervisor.c: its state, and the start of processes. */
+#ifndef REEVE_WORKER_SUPERVISOR_INTERNAL_H
+#define REEVE_WORKER_SUPERVISOR_INTERNAL_H
+
+#include "worker/spawn_message.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* One handler process. */
+struct child {
+	uint64_t id; /* 0: free */
+	pid_t pid;
+	int start_error;
+	int status;
+	bool ended;     /* not yet reported to the worker */
+	bool signalled; /* the worker had a signal sent to it */
+	bool lease;     /* killed or not started, because the lease was over or it was too late to start */
+};
+
+struct supervisor {
+	int socket;
+	int signals;
+	int worker; /* a pidfd: the worker's children may keep the socket open after its death; −1: unsupported */
+	pid_t pid, parent;
+	struct child *children; /* SPAWN_MAX, by index */
+	struct spawn_shared *shared;
+	uint32_t used;       /* entries from this index on were never used */
+	uint32_t running;    /* children that have not ended */
+	uint32_t unreported; /* ended children, not yet reported to the worker */
+	int64_t over_ms;     /* the end of the lease at which everything was last killed */
+	bool worker_killed;
+	char **environment; /* the worker's, without those set for each handler; space for SPAWN_ENVIRONMENT_MAX more */
+	size_t inherited;   /* how many there are */
+	char **chosen;      /* the selection for a process that gets only some of them; space for as many */
+	char packet[sizeof(struct spawn_request) + SPAWN_TEXT_MAX];
+	char *arguments[SPAWN_ARGUMENTS_MAX + 1];
+};
+
+/* Marks a child as ended; it is reported to the worker soon. */
+void supervisor_child_ended(struct supervisor *supervisor, struct child *child, int status);
+
+/* Copies the environment, without the variables that every handler gets new. */
+void supervisor_take_environment(struct supervisor *supervisor);
+
+/* Starts the process of a request of `length` bytes in supervisor->packet. */
+void supervisor_start(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS]);
+
+#endif
