@@ -115,7 +115,7 @@ scale_idle() { # ROUND BIN
 	done
 }
 
-LISTINGS=(list 'list --where status=dead' 'list --where key=none' queues 'queue status default' workers stats 'stats --by type' errors
+LISTINGS=(list 'list --where status=dead' 'list --where key=none' 'queue list' 'queue status default' 'worker list' stats 'stats --by type' errors
 	'audit --limit 100' 'check --failed 1000000000')
 
 scale_listings() { # ROUND BIN
@@ -140,6 +140,7 @@ scale_listings() { # ROUND BIN
 			for try in 1 2 3 4 5 6; do
 				: >"$DIR/pages"
 				"$2/reeve" $listing --manager "tcp://127.0.0.1:$port" >/dev/null 2>>"$DIR/scale.log" || not_well
+				[ -s "$DIR/pages" ] || not_well # no call was seen
 				[ $try = 1 ] || awk '$2 > longest { longest = $2 } END { print longest + 0 }' "$DIR/pages"
 			done | sort -n | awk -v name="${name}_$label" '{ v[NR] = $1 } END { printf "%s %.1f ms\n", name, v[int((NR + 1) / 2)] }'
 		done

@@ -88,4 +88,20 @@ story_reads_are_declared_without_side_effects() {
 	done <"$DIR/entries"
 }
 
+# Both measure commands of `reeve`. No manager is there, so that one with valid arguments ends with exit code 3.
+story_the_commands_whose_times_are_measured_exist() {
+	local command commands
+	mapfile -t commands < <(
+		(. "$TOP/bench/scale.bash" && printf '%s\n' "${LISTINGS[@]}")
+		sed -n '/^whole=(/,/)$/p; /^paged=(/,/)$/p' "$TOP/tests/scale/reads" | grep -o '"[^"]*"' | tr -d '"' |
+			sed 's/\$since/2026-11-01T00:00:00Z/; s/\$ENDED/1/'
+	)
+	expect [ ${#commands[@]} -gt 40 ]
+	for command in "${commands[@]}"; do
+		(reeve $command --manager tcp://127.0.0.1:1 --call-timeout 1ms >/dev/null 2>&1 || echo "$? $command" >>"$DIR/codes") &
+	done
+	wait
+	expect_eq "${#commands[@]}" "$(grep -c '^3 ' "$DIR/codes")" "$(grep -v '^3 ' "$DIR/codes")"
+}
+
 run_stories
