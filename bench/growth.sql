@@ -83,7 +83,7 @@ insert into keys (queue, key, task_id, version, expires_at)
   select queue, key, id, 1, now() + interval '1 year' from tasks where key is not null;
 
 -- Batches with a hundred tasks each, and their callbacks. A few are open.
-insert into batches (id, name, queue, implicit, phase, submitted, success, created, started_at, ended_at) overriding system value
+insert into batches (id, name, queue, implicit, phase, submitted, succeeded, created, started_at, ended_at) overriding system value
   select n, 'b' || n, 'q1', true, 'ended', 100, 100, pg_temp.moment(n, :n / 1000), pg_temp.moment(n, :n / 1000), pg_temp.moment(n, :n / 1000)
   from generate_series(1, :n / 1000) n;
 select setval(pg_get_serial_sequence('batches', 'id'), :n / 1000);
@@ -97,7 +97,7 @@ insert into pipelines (name, stages, created, replaced_at)
 -- Events of queues and schedules, and schedule runs.
 insert into queue_events (queue, at, event) select 'q' || n % 10, pg_temp.moment(n, :n / 100), 'queue_paused' from generate_series(1, :n / 100) n;
 insert into schedules (name, every_ms, spec, next_at) select 's' || n, 3600000, '{"type": "t1"}', now() + interval '1 hour' from generate_series(1, 20) n;
-insert into schedule_runs (schedule_id, planned_at, at, outcome)
+insert into schedule_runs (schedule_id, scheduled_at, at, outcome)
   select 1 + n % 20, pg_temp.moment(n, :n / 100), pg_temp.moment(n, :n / 100), 'submitted' from generate_series(1, :n / 100) n;
 insert into schedule_events (schedule_id, schedule, at, event)
   select 1 + n % 20, 's' || 1 + n % 20, pg_temp.moment(n, :n / 100), 'schedule_edited' from generate_series(1, :n / 100) n;

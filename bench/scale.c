@@ -291,7 +291,7 @@ static void fetch(struct worker *w, bool again)
 
 	r.incarnation = w->incarnation;
 	r.fetch_id = again ? w->fetch_id : ++w->fetch_id;
-	r.again = again;
+	r.resend = again;
 	r.slots = (uint32_t)options.slots;
 	r.types = &type;
 	r.n_types = 1;

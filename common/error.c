@@ -27,5 +27,5 @@ const char *status_name(reeve_status code)
 	const ProtobufCEnumValue *value =
 	    protobuf_c_enum_descriptor_get_value(&reeve__v1__status_code__descriptor, (int)code);
 
-	return value ? value->name + strlen("STATUS_") : "UNKNOWN";
+	return value ? value->name + strlen("STATUS_CODE_") : "UNKNOWN";
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 /* Short names for gRPC's codes: STATUS(NOT_FOUND). */
-#define STATUS(name) REEVE__V1__STATUS_CODE__STATUS_##name
+#define STATUS(name) REEVE__V1__STATUS_CODE__STATUS_CODE_##name
 typedef Reeve__V1__StatusCode reeve_status;
 
 struct reeve_error {

@@ -345,14 +345,14 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	result.run_ms = run_ms;
 	result.remark = outcome->remark ? outcome->remark : "";
 	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stack)
-		result.stack = outcome->stack;
+		result.stack_trace = outcome->stack;
 	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage)
 		result.stage = outcome->stage;
 	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_FAILED)
 		result.retry_in_ms = outcome->retry_in_ms;
 	attempt->result = result;
 	attempt->result_bytes = 48 + strlen(result.result) + strlen(result.error) + strlen(result.error_code) +
-	                        strlen(result.remark) + strlen(result.stack) + strlen(result.stage);
+	                        strlen(result.remark) + strlen(result.stack_trace) + strlen(result.stage);
 }
 
 const char *attempt_name(const struct attempt *attempt, char out[48])

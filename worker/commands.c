@@ -70,28 +70,28 @@ void commands_apply(struct commands *commands, Reeve__V1__WorkerCommand *const *
 
 	for (size_t i = 0; i < count; i++) {
 		switch (list[i]->kind) {
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CANCEL:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CANCEL:
 			stop_one(commands, list[i], STOP_CANCEL);
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_ABANDON:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_ABANDON:
 			stop_one(commands, list[i], STOP_ABANDON);
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_DRAIN:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_DRAIN:
 			drain(commands);
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_PAUSE:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_PAUSE:
 			paused = true;
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_RESUME:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_RESUME:
 			paused = false;
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CONCURRENCY:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CONCURRENCY:
 			set_concurrency(commands, list[i]->value);
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_STOP:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_STOP:
 			stop(commands);
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_UNSPECIFIED:
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_UNSPECIFIED:
 		default:
 			break; /* from a newer manager */
 		}

@@ -72,7 +72,7 @@ static void send(struct fetcher *fetcher, struct fetch *fetch, bool parked, stru
 	request->types = accepts->types.list;
 	request->n_types = accepts->types.count;
 	request->wait_ms = parked ? park_ms(fetcher) : 0;
-	request->again = fetch->sent_before;
+	request->resend = fetch->sent_before;
 	if (!fetcher->in_flight->any_received)
 		request->idle_since_start_ms = clock_monotonic_ms() - fetcher->created_ms + 1;
 	fetches_mark_sent(fetcher->fetches, fetch, parked);
@@ -289,17 +289,17 @@ static rpc_call_id next_cancel(struct fetcher *fetcher)
 	return 0;
 }
 
-static void mark_again(ProtobufCMessage *request, void *arg)
+static void mark_resend(ProtobufCMessage *request, void *arg)
 {
 	(void)arg;
-	((Reeve__V1__FetchRequest *)request)->again = true;
+	((Reeve__V1__FetchRequest *)request)->resend = true;
 }
 
 static void start(struct fetch_call *call)
 {
 	struct fetcher *fetcher = call->fetcher;
 	struct rpc_call_options options = {
-	    .timeout_ms = call->sent.request.wait_ms + call->answer_ms, .parks = true, .before_resend = mark_again};
+	    .timeout_ms = call->sent.request.wait_ms + call->answer_ms, .parks = true, .before_resend = mark_resend};
 	struct sent_fetch sent = call->sent; /* the call may have ended, and been freed, before the next line */
 	rpc_call_id id = rpc_client_start(fetcher->shared->rpc, &reeve__v1__worker_service__descriptor, "Fetch",
 	    &call->sent.request.base, &options, fetch_done, call);

@@ -94,19 +94,19 @@ static void add_in_flight(struct beat *beat)
 		beat->attempts[i].token = attempt->key.token;
 		beat->attempt_pointers[i] = &beat->attempts[i];
 	}
-	beat->request.held = beat->attempt_pointers;
-	beat->request.n_held = count;
+	beat->request.in_flight = beat->attempt_pointers;
+	beat->request.n_in_flight = count;
 	for (fetch = fetches->waiting; fetch; fetch = fetch->next)
 		beat->fetch_ids[beat->request.n_waiting_fetch_ids++] = fetch->id;
 	beat->request.waiting_fetch_ids = beat->fetch_ids;
 	beat->request.highest_fetch_id = fetches->highest_id;
 }
 
-static Reeve__V1__WorkerState state_of(const struct life *life)
+static Reeve__V1__WorkerMode mode_of(const struct life *life)
 {
-	return life_draining(life)          ? REEVE__V1__WORKER_STATE__WORKER_STATE_DRAINING
-	       : life->phase == LIFE_PAUSED ? REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED
-	                                    : REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING;
+	return life_draining(life)          ? REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING
+	       : life->phase == LIFE_PAUSED ? REEVE__V1__WORKER_MODE__WORKER_MODE_PAUSED
+	                                    : REEVE__V1__WORKER_MODE__WORKER_MODE_RUNNING;
 }
 
 /* Takes the snapshot. Called with the lock. */
@@ -121,10 +121,10 @@ static void compose(struct beat *beat)
 	request->incarnation = heartbeats->incarnation;
 	request->seq = ++heartbeats->seq;
 	request->running = (uint32_t)slots_busy(heartbeats->slots);
-	request->state = state_of(heartbeats->life);
+	request->mode = mode_of(heartbeats->life);
 	request->concurrency = (uint32_t)heartbeats->slots->concurrency;
 	request->succeeded = heartbeats->in_flight->succeeded;
-	request->failed_attempts = heartbeats->in_flight->failed;
+	request->failed = heartbeats->in_flight->failed;
 	if (!heartbeats->handlers->types_sent) {
 		beat->accepts = accepts_use(heartbeats->handlers->accepts);
 		request->types = beat->accepts->types.list;

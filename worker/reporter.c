@@ -104,21 +104,21 @@ static void apply_ack(struct reporter *reporter, struct attempt *attempt, const 
 	char name[48];
 
 	switch (ack->status) {
-	case REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED:
+	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED:
 		break;
-	case REEVE__V1__RESULT_STATUS__RESULT_LOST:
+	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST:
 		count_late(reporter, attempt);
 		log_info(attempt_name(attempt, name), "its result came too late: %s", ack->note);
 		break;
-	case REEVE__V1__RESULT_STATUS__RESULT_REFUSED:
+	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_REFUSED:
 		count_late(reporter, attempt);
 		log_warn(attempt_name(attempt, name), "its result was refused: %s", ack->note);
 		break;
-	case REEVE__V1__RESULT_STATUS__RESULT_LATER:
+	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER:
 		log_debug(attempt_name(attempt, name), "its result is not processed yet: %s", ack->note);
 		delay(reporter, attempt);
 		return;
-	case REEVE__V1__RESULT_STATUS__RESULT_UNSPECIFIED:
+	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_UNSPECIFIED:
 	default:
 		log_warn(attempt_name(attempt, name), "no status of its result, reporting it again");
 		retry(reporter, &attempt, 1);
@@ -206,13 +206,13 @@ static struct report *next_report(struct reporter *reporter)
 	return report;
 }
 
-static void mark_again(ProtobufCMessage *request, void *arg)
+static void mark_resend(ProtobufCMessage *request, void *arg)
 {
 	Reeve__V1__FetchRequest *fetch = ((Reeve__V1__ReportRequest *)request)->fetch;
 
 	(void)arg;
 	if (fetch)
-		fetch->again = true;
+		fetch->resend = true;
 }
 
 void reporter_step(struct reporter *reporter)
@@ -227,7 +227,7 @@ void reporter_step(struct reporter *reporter)
 			return;
 		rpc_client_start(reporter->shared->rpc, &reeve__v1__worker_service__descriptor, "Report",
 		    &report->request.base,
-		    &(struct rpc_call_options){.timeout_ms = report->answer_ms, .before_resend = mark_again},
+		    &(struct rpc_call_options){.timeout_ms = report->answer_ms, .before_resend = mark_resend},
 		    report_done, report);
 	}
 }

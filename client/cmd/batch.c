@@ -239,8 +239,8 @@ static void print_batch(const struct reeve_batch *batch, int64_t now_us)
 	line("made by", batch->implicit ? "its queue" : "");
 	snprintf(text, sizeof text, "%s (%s)", batch->state, batch->phase);
 	line("state", strcmp(batch->state, batch->phase) == 0 ? batch->state : text);
-	snprintf(text, sizeof text, "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed",
-	    batch->submitted, batch->pending, batch->success, batch->failed);
+	snprintf(text, sizeof text, "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " succeeded, %" PRId64 " failed",
+	    batch->submitted, batch->pending, batch->succeeded, batch->failed);
 	line("tasks", text);
 	line("waits", first_waiting(batch, now_us, text, sizeof text));
 	special_line("entry", batch->entry_id, batch->entry_status);
@@ -358,7 +358,7 @@ static void list_row(struct table *table, const struct reeve_batch *batch, int64
 	table_text(table, batch->phase);
 	table_number(table, batch->submitted);
 	table_number(table, batch->pending);
-	table_number(table, batch->success);
+	table_number(table, batch->succeeded);
 	table_number(table, batch->failed);
 	table_text(table, batch->started_us ? duration_format(batch->duration_ms, text, sizeof text) : "");
 	table_text(table, remaining(batch, text, sizeof text));

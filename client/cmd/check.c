@@ -62,7 +62,7 @@ static const struct condition {
         "callbacks were given up within the last hour", NULL},
     {"unserved", "unserved", REEVE_CHECK_UNSERVED, false, offsetof(struct check_options, unserved),
         "waiting task lacks a worker that takes it", "waiting tasks lack a worker that takes them", &from_the_first},
-    {"held", "held", REEVE_CHECK_HELD, false, offsetof(struct check_options, held),
+    {"halted", "halted", REEVE_CHECK_HALTED, false, offsetof(struct check_options, held),
         "task waits in a queue that gives none", "tasks wait in queues that give none", &unbounded},
 };
 
@@ -105,7 +105,7 @@ static const struct option_spec check_specs[] = {
         .argument = "[WARN,]CRIT",
         .help = "more tasks than this wait in running queues and no worker accepts them; without conditions "
                 "\"0,\" is checked"},
-    {.name = "held",
+    {.name = "halted",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, held),
         .argument = "[WARN,]CRIT",
@@ -366,13 +366,13 @@ static void write_example(
 		putchar('\n');
 		return;
 	}
-	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED || kind == REEVE_CHECK_UNSERVED || kind == REEVE_CHECK_HELD)
+	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED || kind == REEVE_CHECK_UNSERVED || kind == REEVE_CHECK_HALTED)
 		printf("%" PRId64 " of ", example->count);
 	else
 		printf("task %" PRId64 " of ", example->task_id);
 	fputs("queue ", stdout);
 	write_text(example->queue);
-	if (kind == REEVE_CHECK_HELD) {
+	if (kind == REEVE_CHECK_HALTED) {
 		printf(", which is %s\n", example->name);
 		return;
 	}
@@ -409,7 +409,7 @@ static void write_plugin(struct reeve_client *client, const struct outcome *outc
 		const struct reeve_check_measure *measure = &outcome->check->measures[i];
 
 		printf("%s %s: %s\n", state_names[asked->state], asked->condition->option, asked->text);
-		for (size_t j = 0; j < measure->n_examples && (asked->state != STATE_OK || measure->kind == REEVE_CHECK_HELD); j++)
+		for (size_t j = 0; j < measure->n_examples && (asked->state != STATE_OK || measure->kind == REEVE_CHECK_HALTED); j++)
 			write_example(client, measure, &measure->examples[j]);
 	}
 }

@@ -44,8 +44,8 @@ static void print_names(const struct reeve_names *names, const char *word)
 	}
 	table_print(table);
 	table_destroy(table);
-	if (names->told > names->count)
-		printf("… and %zu more\n", names->told - names->count);
+	if (names->notified > names->count)
+		printf("… and %zu more\n", names->notified - names->count);
 }
 
 static int run_control(const struct shared_options *shared, const struct control *control)

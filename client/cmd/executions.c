@@ -38,7 +38,7 @@ static void add_row(struct table *table, const struct reeve_execution_count *cou
 		table_text(table, text);
 	}
 	table_number(table, count->count);
-	table_number(table, count->completed);
+	table_number(table, count->succeeded);
 	add_span(table, count->total_ms);
 	add_span(table, count->average_ms);
 	add_span(table, count->fastest_ms);

@@ -343,7 +343,7 @@ int command_report(int argc, char **argv)
 	report.error = options.failed ? options.failed : options.fatal;
 	report.error_code = options.error_code;
 	report.remark = options.remark;
-	report.stack = options.stack;
+	report.stack_trace = options.stack;
 	report.stage = options.stage;
 	report.retry_in_ms = options.retry_in_ms;
 	if (report.result && strcmp(report.result, "-") == 0) {

@@ -224,7 +224,7 @@ static void print_controlled(
 	terminal_write_clean(stdout, queue);
 	if (control->action == REEVE_QUEUE_PURGE)
 		printf(": purged, %" PRId64 " task%s cancelled\n", controlled->tasks, controlled->tasks == 1 ? "" : "s");
-	else if (control->action == REEVE_QUEUE_RESUME && strcmp(controlled->state, "pending") == 0)
+	else if (control->action == REEVE_QUEUE_RESUME && strcmp(controlled->state, "not_started") == 0)
 		printf(": resumed; it waits to be started\n");
 	else
 		printf(": %s\n", stopping ? "being stopped" : control->done);

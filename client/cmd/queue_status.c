@@ -37,8 +37,8 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 
 	fprintf(out, "batch %" PRId64 " ", b->id);
 	terminal_write_clean(out, b->name);
-	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed; %s", b->state,
-	    b->submitted, b->pending, b->success, b->failed, span(b->duration_ms, took, sizeof took));
+	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " succeeded, %" PRId64 " failed; %s", b->state,
+	    b->submitted, b->pending, b->succeeded, b->failed, span(b->duration_ms, took, sizeof took));
 	if (b->pending > 0 && b->remaining_ms < 0)
 		fputs(", remaining time unknown", out);
 	else if (b->pending > 0)
@@ -49,7 +49,7 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t now_us)
 {
 	static const struct column columns[] = {{"ID", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
-	    {"MODE", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"OK", COLUMN_NUMBER},
+	    {"MODE", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"SUCCEEDED", COLUMN_NUMBER},
 	    {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {0}};
 	struct table *table = table_create(columns);
 	char age[32];

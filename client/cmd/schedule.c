@@ -87,7 +87,7 @@ static const struct option_table run_table = {
     .program = "reeve schedule run",
     .usage = "NAME [--json]",
     .summary = "Runs a schedule now, in addition to its scheduled runs, even if it is paused, whatever its "
-               "--overlap, and prints the task's id. The task has its own key.",
+               "--concurrency-policy, and prints the task's id. The task has its own key.",
     .epilogue = "Example: reeve wait $(reeve schedule run nightly)",
     .specs = no_specs,
 };

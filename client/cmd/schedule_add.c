@@ -13,7 +13,7 @@
 
 struct schedule_options {
 	struct task_options task;
-	const char *cron, *zone, *missed, *overlap, *queue_action;
+	const char *cron, *zone, *catch_up, *concurrency_policy, *queue_action;
 	int64_t every_ms, start_us;
 	bool manual;
 };
@@ -45,19 +45,19 @@ static const struct option_spec specs[] = {
         .help =
             "time from which the interval counts, and the first run if it is in the future; if not set, now"},
     {.name = "manual", .type = OPTION_FLAG, FIELD(manual), .help = "run only by `reeve schedule run`"},
-    {.name = "missed",
+    {.name = "catch-up",
         .type = OPTION_TEXT,
-        FIELD(missed),
+        FIELD(catch_up),
         .argument = "skip|one|all:N",
         .help =
             "which missed runs to make up for, when no manager was there: none, the latest, or the latest N (1 to "
             "1000); if not set, one"},
-    {.name = "overlap",
+    {.name = "concurrency-policy",
         .type = OPTION_TEXT,
-        FIELD(overlap),
-        .argument = "skip|queue|allow",
+        FIELD(concurrency_policy),
+        .argument = "allow|forbid|queue",
         .help =
-            "if the task of the previous run has not ended: no run, one after it, or one at the same time; if not "
+            "if the task of the previous run has not ended: one at the same time, no run, or one after it; if not "
             "set, queue"},
     {.name = "queue-action",
         .type = OPTION_TEXT,
@@ -80,7 +80,7 @@ static const struct option_table add_table = {
     .epilogue =
         "Examples:\n"
         "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report\n"
-        "  reeve schedule add poll --every 30s fetch --overlap skip\n"
+        "  reeve schedule add poll --every 30s fetch --concurrency-policy forbid\n"
         "  reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue night\n"
         "  reeve schedule add cleanup --manual tidy",
     .specs = specs,
@@ -93,7 +93,7 @@ static const struct option_table edit_table = {
                "on. A paused schedule stays paused.",
     .epilogue = "Examples:\n"
                 "  reeve schedule edit nightly --cron '30 0 * * *'\n"
-                "  reeve schedule edit nightly --priority 0 --missed all:7\n"
+                "  reeve schedule edit nightly --priority 0 --catch-up all:7\n"
                 "  reeve schedule edit nightly report '{\"days\":2}'",
     .specs = specs,
 };
@@ -118,7 +118,7 @@ static bool wrong(struct reeve_error *error, const char *help)
  * times
  */
 
-static bool take_missed(struct definition *d, const char *text, struct reeve_error *error)
+static bool take_catch_up(struct definition *d, const char *text, struct reeve_error *error)
 {
 	char *end;
 	long most;
@@ -127,18 +127,18 @@ static bool take_missed(struct definition *d, const char *text, struct reeve_err
 		return true;
 	d->fields |= REEVE_SCHEDULE_MISSED;
 	if (strcmp(text, "skip") == 0) {
-		d->spec.missed = REEVE_MISSED_SKIP;
+		d->spec.catch_up = REEVE_CATCH_UP_SKIP;
 	} else if (strcmp(text, "one") == 0) {
-		d->spec.missed = REEVE_MISSED_ONE;
+		d->spec.catch_up = REEVE_CATCH_UP_ONE;
 	} else {
 		errno = 0;
 		most =
 		    strncmp(text, "all:", 4) == 0 && text[4] >= '0' && text[4] <= '9' ? strtol(text + 4, &end, 10) : 0;
 		if (most < 1 || most > 1000 || errno || *end)
 			return error_set(error, STATUS(INVALID_ARGUMENT),
-			    "--missed: \"%.60s\" is invalid; it takes skip, one or all:N, N from 1 to 1000", text);
-		d->spec.missed = REEVE_MISSED_ALL;
-		d->spec.missed_most = (uint32_t)most;
+			    "--catch-up: \"%.60s\" is invalid; it takes skip, one or all:N, N from 1 to 1000", text);
+		d->spec.catch_up = REEVE_CATCH_UP_ALL;
+		d->spec.max_catch_up = (uint32_t)most;
 	}
 	return true;
 }
@@ -152,16 +152,16 @@ static int word_number(const char *const *words, const char *text)
 	return 0;
 }
 
-static bool take_overlap(struct definition *d, const char *text, struct reeve_error *error)
+static bool take_concurrency_policy(struct definition *d, const char *text, struct reeve_error *error)
 {
-	static const char *const words[] = {"skip", "queue", "allow", NULL};
+	static const char *const words[] = {"allow", "forbid", "queue", NULL};
 
 	if (!text)
 		return true;
 	d->fields |= REEVE_SCHEDULE_OVERLAP;
-	d->spec.overlap = (enum reeve_run_overlap)word_number(words, text);
-	return d->spec.overlap || error_set(error, STATUS(INVALID_ARGUMENT),
-	                              "--overlap: \"%.60s\" is invalid; it takes skip, queue or allow", text);
+	d->spec.concurrency_policy = (enum reeve_concurrency_policy)word_number(words, text);
+	return d->spec.concurrency_policy || error_set(error, STATUS(INVALID_ARGUMENT),
+	                              "--concurrency-policy: \"%.60s\" is invalid; it takes allow, forbid or queue", text);
 }
 
 static bool take_when(struct definition *d, const struct schedule_options *o, struct reeve_error *error)
@@ -193,7 +193,7 @@ static bool take_when(struct definition *d, const struct schedule_options *o, st
 	d->spec.every_ms = o->every_ms;
 	d->spec.start_us = o->start_us != NOT_GIVEN ? o->start_us : 0;
 	d->spec.manual = o->manual;
-	return take_missed(d, o->missed, error) && take_overlap(d, o->overlap, error);
+	return take_catch_up(d, o->catch_up, error) && take_concurrency_policy(d, o->concurrency_policy, error);
 }
 
 /*

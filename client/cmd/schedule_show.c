@@ -77,14 +77,14 @@ static const char *what(const struct reeve_schedule_spec *spec, char *out, size_
 	return out;
 }
 
-static const char *missed(const struct reeve_schedule_spec *spec, char *out, size_t size)
+static const char *catch_up(const struct reeve_schedule_spec *spec, char *out, size_t size)
 {
 	static const char *const names[] = {"", "skip", "one"};
 
-	if (spec->missed == REEVE_MISSED_ALL)
-		snprintf(out, size, "all:%" PRIu32, spec->missed_most);
+	if (spec->catch_up == REEVE_CATCH_UP_ALL)
+		snprintf(out, size, "all:%" PRIu32, spec->max_catch_up);
 	else
-		snprintf(out, size, "%s", spec->missed <= REEVE_MISSED_ONE ? names[spec->missed] : "?");
+		snprintf(out, size, "%s", spec->catch_up <= REEVE_CATCH_UP_ONE ? names[spec->catch_up] : "?");
 	return out;
 }
 
@@ -122,7 +122,7 @@ static void print_last(const struct reeve_schedule *schedule)
 	if (schedule->last_task_id)
 		snprintf(task, sizeof task, ", task %" PRId64, schedule->last_task_id);
 	snprintf(text, sizeof text, "%s, %s%s%s", terminal_time(schedule->last_us, at, sizeof at),
-	    schedule->last_outcome, task, schedule->last_planned_us ? "" : ", manual");
+	    schedule->last_outcome, task, schedule->last_scheduled_us ? "" : ", manual");
 	line("last", text);
 }
 
@@ -140,7 +140,7 @@ static void print_state(const struct reeve_schedule *schedule)
 
 void schedule_print(const struct reeve_schedule *schedule, bool json)
 {
-	static const char *const overlaps[] = {"", "skip", "queue", "allow"};
+	static const char *const overlaps[] = {"", "allow", "forbid", "queue"};
 	const struct reeve_schedule_spec *spec = &schedule->spec;
 	char text[512];
 
@@ -156,8 +156,8 @@ void schedule_print(const struct reeve_schedule *schedule, bool json)
 		print_task(spec->task);
 	else
 		line("does", what(spec, text, sizeof text));
-	line("missed", missed(spec, text, sizeof text));
-	line("overlap", spec->overlap <= REEVE_OVERLAP_ALLOW ? overlaps[spec->overlap] : "?");
+	line("catch-up", catch_up(spec, text, sizeof text));
+	line("overlap", spec->concurrency_policy <= REEVE_CONCURRENCY_QUEUE ? overlaps[spec->concurrency_policy] : "?");
 	print_state(schedule);
 	time_line("next", schedule->next_us);
 	print_last(schedule);
@@ -165,8 +165,8 @@ void schedule_print(const struct reeve_schedule *schedule, bool json)
 	time_line("added", schedule->created_us);
 	if (schedule->updated_us != schedule->created_us)
 		time_line("changed", schedule->updated_us);
-	for (size_t i = 0; i < schedule->n_planned; i++)
-		time_line(i ? "" : "planned", schedule->planned_us[i]);
+	for (size_t i = 0; i < schedule->n_scheduled; i++)
+		time_line(i ? "" : "scheduled", schedule->scheduled_us[i]);
 }
 
 /*
@@ -359,7 +359,7 @@ static void runs_row(struct table *table, const struct reeve_schedule_run *run)
 	char text[40];
 
 	table_number(table, run->id);
-	table_text(table, run->planned_us ? terminal_time(run->planned_us, text, sizeof text) : "manual");
+	table_text(table, run->scheduled_us ? terminal_time(run->scheduled_us, text, sizeof text) : "manual");
 	table_text(table, terminal_time(run->at_us, text, sizeof text));
 	table_text(table, run->outcome);
 	snprintf(text, sizeof text, "%" PRId64, run->task_id);

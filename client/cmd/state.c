@@ -125,7 +125,7 @@ static const struct option_table workers_table = {
 
 static const struct column worker_columns[] = {{"ID", COLUMN_NUMBER}, {"NAME", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
     {"MODE", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"SLOTS", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER},
-    {"OK", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {"HEARD", COLUMN_NUMBER}, {"QUEUES", COLUMN_TEXT}, {"TYPES", COLUMN_TEXT}, {"VERSION", COLUMN_WORD}, {0}};
+    {"SUCCEEDED", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {"HEARD", COLUMN_NUMBER}, {"QUEUES", COLUMN_TEXT}, {"TYPES", COLUMN_TEXT}, {"VERSION", COLUMN_WORD}, {0}};
 
 /* Returns "a,b,c", or "all". The caller must free() it. */
 static char *join(const char *const *names, size_t count)

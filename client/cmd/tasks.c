@@ -125,8 +125,8 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	if (task->recoverable)
 		show_line("recoverable", task->recoverable == REEVE_RECOVERABLE ? "yes" : "no: it is not tried again");
 	show_text(of_earlier_attempt(task) ? "earlier error" : "error", task->last_error);
-	if (strcmp(task->stack, task->last_error) != 0) /* otherwise it is a short stderr, which is also the error */
-		show_text(of_earlier_attempt(task) ? "earlier stack" : "stack", task->stack);
+	if (strcmp(task->stack_trace, task->last_error) != 0) /* otherwise it is a short stderr, which is also the error */
+		show_text(of_earlier_attempt(task) ? "earlier stack" : "stack", task->stack_trace);
 	show_text("details", task->details);
 	show_text("result", task->result);
 }

@@ -41,10 +41,10 @@ const char *waiting_text(const struct reeve_task *task, int64_t now_us, char out
 	case REEVE_WAITS_QUEUE_PAUSED:
 		snprintf(out, WAITING_TEXT, "its queue is paused");
 		break;
-	case REEVE_WAITS_QUEUE_HELD:
+	case REEVE_WAITS_QUEUE_NOT_STARTED:
 		snprintf(out, WAITING_TEXT, "its queue has not been started");
 		break;
-	case REEVE_WAITS_ADMISSION:
+	case REEVE_WAITS_INBOX:
 		snprintf(out, WAITING_TEXT, "no manager has admitted it yet");
 		break;
 	case REEVE_WAITS_BATCH_ENTRY:

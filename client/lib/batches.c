@@ -16,11 +16,11 @@ void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *messa
 	    .name = message->name,
 	    .queue = message->queue,
 	    .implicit = message->implicit,
-	    .state = message->state,
-	    .phase = message->phase,
+	    .state = enum_word(&reeve__v1__batch_state__descriptor, message->state),
+	    .phase = enum_word(&reeve__v1__batch_phase__descriptor, message->phase),
 	    .submitted = message->submitted,
 	    .pending = message->pending,
-	    .success = message->success,
+	    .succeeded = message->succeeded,
 	    .failed = message->failed,
 	    .created_us = message->created_us,
 	    .started_us = message->started_us,
@@ -30,8 +30,8 @@ void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *messa
 	    .remaining_ms = message->remaining_ms,
 	    .entry_id = message->entry_id,
 	    .exit_id = message->exit_id,
-	    .entry_status = message->entry_status,
-	    .exit_status = message->exit_status,
+	    .entry_status = enum_word(&reeve__v1__task_status__descriptor, message->entry_status),
+	    .exit_status = enum_word(&reeve__v1__task_status__descriptor, message->exit_status),
 	    .source = message->source,
 	    .callbacks_waiting = message->callbacks_waiting,
 	    .callbacks_given_up = message->callbacks_given_up,
@@ -183,7 +183,7 @@ struct reeve_batch_report *reeve_batch_report(struct reeve_client *client, int64
 		task_from_message(&result->report.tasks[i], response->tasks[i]);
 		leave_out(&response->tasks[i]->details);
 		leave_out(&response->tasks[i]->result);
-		leave_out(&response->tasks[i]->stack);
+		leave_out(&response->tasks[i]->stack_trace);
 	}
 	return &result->report;
 }

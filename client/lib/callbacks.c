@@ -15,9 +15,9 @@ static void callback_from_message(struct reeve_callback *callback, const Reeve__
 	    .id = message->id,
 	    .batch_id = message->batch_id,
 	    .task_id = message->task_id,
-	    .event = message->event,
+	    .event = enum_word(&reeve__v1__callback_event__descriptor, message->event),
 	    .url = message->url,
-	    .state = message->state,
+	    .state = enum_word(&reeve__v1__callback_state__descriptor, message->state),
 	    .attempts = message->attempts,
 	    .last_status = message->last_status,
 	    .last_error = message->last_error,
@@ -36,8 +36,15 @@ struct reeve_callbacks *reeve_callbacks(
 	struct callbacks_result *result;
 
 	request.batch_id = filter->batch_id;
-	if (filter->state)
-		request.state = filter->state;
+	if (filter->state) {
+		int state;
+
+		if (!json_enum_number(&reeve__v1__callback_state__descriptor, filter->state, &state) || !state) {
+			fail(failure, STATUS(INVALID_ARGUMENT), "state is \"%s\"; it must be waiting, delivered or given_up", filter->state);
+			return NULL;
+		}
+		request.state = (Reeve__V1__CallbackState)state;
+	}
 	request.limit = filter->limit;
 	request.before_id = filter->before_id;
 	response = (Reeve__V1__CallbacksResponse *)client_call(

@@ -29,7 +29,7 @@ struct reeve_names *reeve_control_workers(struct reeve_client *client, const cha
 	result->names = (struct reeve_names){
 	    .count = response->n_names,
 	    .names = (const char *const *)response->names,
-	    .told = response->told,
+	    .notified = response->notified,
 	    .wire = response,
 	};
 	return &result->names;

@@ -125,7 +125,7 @@ static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const 
 	request.n_exclude_ids = fetch->n_exclude;
 	request.exclude_ids = (int64_t *)fetch->exclude;
 	/* The call may be sent to several managers: each first checks the journal for assignments of this Fetch. */
-	request.again = true;
+	request.resend = true;
 	for (;;) {
 		int64_t sent_ms = clock_monotonic_ms();
 		int64_t left_ms = end_ms > sent_ms ? end_ms - sent_ms : 0;
@@ -206,8 +206,8 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 		result.error_code = report->error_code;
 	if (report->remark)
 		result.remark = report->remark;
-	if (report->stack)
-		result.stack = report->stack;
+	if (report->stack_trace)
+		result.stack_trace = report->stack_trace;
 	result.retry_in_ms = report->retry_in_ms;
 	if (report->stage)
 		result.stage = report->stage;
@@ -215,7 +215,7 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 	request.results = results;
 	response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
 	for (int tries = 1; tries < REPORT_TRIES && response && response->n_acks == 1 &&
-	    response->acks[0]->status == REEVE__V1__RESULT_STATUS__RESULT_LATER; tries++) {
+	    response->acks[0]->status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER; tries++) {
 		reeve__v1__report_response__free_unpacked(response, NULL);
 		usleep(REPORT_REST_US);
 		response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
@@ -224,13 +224,13 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 		return false;
 	if (response->n_acks == 1) {
 		status = response->acks[0]->status;
-		good = status == REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
-		if (status == REEVE__V1__RESULT_STATUS__RESULT_LOST)
+		good = status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
+		if (status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST)
 			fail(failure, STATUS(FAILED_PRECONDITION),
 			    "task %" PRId64 " is not held by token %" PRId64
 			    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
 			    report->id, report->token);
-		else if (status == REEVE__V1__RESULT_STATUS__RESULT_LATER)
+		else if (status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER)
 			fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", report->id, response->acks[0]->note);
 		else if (!good)
 			fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", report->id, response->acks[0]->note);

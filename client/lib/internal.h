@@ -5,6 +5,7 @@
 #ifndef REEVE_CLIENT_INTERNAL_H
 #define REEVE_CLIENT_INTERNAL_H
 
+#include "common/json_names.h"
 #include "common/rpc/client.h"
 
 #include <pthread.h>
@@ -51,6 +52,9 @@ struct pending_call {
 	struct rpc_answer answer;
 	struct pending_call *prev, *next;
 };
+
+/* Returns the name of an enum's value: a string that stays valid; "" if it is unspecified. */
+const char *enum_word(const ProtobufCEnumDescriptor *descriptor, int value);
 
 /* The interval at which waiting functions check for a manager. */
 enum { POLL_MS = 100 };

@@ -121,7 +121,7 @@ struct reeve_queue_description *reeve_queue_describe(
 	    .queue = response->queue,
 	    .is_set = response->is_set,
 	    .has_secret = response->has_secret,
-	    .state = response->state,
+	    .state = enum_word(&reeve__v1__queue_state__descriptor, response->state),
 	    .created_us = response->created_us,
 	    .updated_us = response->updated_us,
 	    .wire = response,
@@ -162,7 +162,7 @@ struct reeve_queue_status *reeve_queue_status(
 	result->response = response;
 	result->status = (struct reeve_queue_status){
 	    .queue = response->queue,
-	    .state = response->state,
+	    .state = enum_word(&reeve__v1__queue_state__descriptor, response->state),
 	    .since_us = response->since_us,
 	    .waiting = response->waiting,
 	    .running = response->running,
@@ -206,7 +206,7 @@ bool reeve_queue_control(struct reeve_client *client, const char *queue, enum re
 		return false;
 	if (controlled) {
 		*controlled = (struct reeve_queue_controlled){.tasks = response->tasks};
-		snprintf(controlled->state, sizeof controlled->state, "%s", response->state);
+		snprintf(controlled->state, sizeof controlled->state, "%s", enum_word(&reeve__v1__queue_state__descriptor, response->state));
 	}
 	reeve__v1__control_queue_response__free_unpacked(response, NULL);
 	return true;

@@ -22,7 +22,7 @@ static void set(const char **field, const char *text)
 
 /* The fields' names, in the order of their bits. */
 static const char *const field_names[] = {"cron", "every_ms", "manual", "zone", "start_us", "queue_action",
-    "action_queue", "missed", "overlap", "task.queue", "task.type", "task.details", "task.priority", "task.delay_ms",
+    "action_queue", "catch_up", "concurrency_policy", "task.queue", "task.type", "task.details", "task.priority", "task.delay_ms",
     "task.key", "task.key_ttl_ms", "task.max_attempts", "task.timeout_ms", "task.retry", "task.source",
     "task.batch_id", "task.pipeline"};
 
@@ -40,9 +40,9 @@ static void schedule_to_message(Reeve__V1__Schedule *message, const struct reeve
 	message->manual = spec->manual;
 	message->queue_action = (Reeve__V1__QueueAction)spec->queue_action;
 	set(&message->action_queue, spec->action_queue);
-	message->missed = (Reeve__V1__MissedRuns)spec->missed;
-	message->missed_most = spec->missed_most;
-	message->overlap = (Reeve__V1__RunOverlap)spec->overlap;
+	message->catch_up = (Reeve__V1__CatchUpPolicy)spec->catch_up;
+	message->max_catch_up = spec->max_catch_up;
+	message->concurrency_policy = (Reeve__V1__ConcurrencyPolicy)spec->concurrency_policy;
 	message->task = (Reeve__V1__TaskSpec *)spec->task;
 }
 
@@ -85,23 +85,23 @@ static void schedule_from_message(struct reeve_schedule *schedule, const Reeve__
 	            .manual = message->manual,
 	            .queue_action = (enum reeve_queue_action)message->queue_action,
 	            .action_queue = message->action_queue,
-	            .missed = (enum reeve_missed_runs)message->missed,
-	            .missed_most = message->missed_most,
-	            .overlap = (enum reeve_run_overlap)message->overlap,
+	            .catch_up = (enum reeve_catch_up_policy)message->catch_up,
+	            .max_catch_up = message->max_catch_up,
+	            .concurrency_policy = (enum reeve_concurrency_policy)message->concurrency_policy,
 	            .task = message->task,
 	        },
 	    .paused = message->paused,
 	    .next_us = message->next_us,
-	    .last_planned_us = message->last_planned_us,
+	    .last_scheduled_us = message->last_scheduled_us,
 	    .last_us = message->last_us,
-	    .last_outcome = message->last_outcome,
+	    .last_outcome = enum_word(&reeve__v1__run_outcome__descriptor, message->last_outcome),
 	    .last_task_id = message->last_task_id,
 	    .waits_for = message->waits_for,
 	    .source = message->source,
 	    .created_us = message->created_us,
 	    .updated_us = message->updated_us,
-	    .n_planned = message->n_planned_us,
-	    .planned_us = message->planned_us,
+	    .n_scheduled = message->n_scheduled_us,
+	    .scheduled_us = message->scheduled_us,
 	    .wire = message,
 	};
 }
@@ -263,9 +263,9 @@ static struct reeve_schedule_runs *take_runs(
 
 		result->runs.runs[i] = (struct reeve_schedule_run){
 		    .id = message->id,
-		    .planned_us = message->planned_us,
+		    .scheduled_us = message->scheduled_us,
 		    .at_us = message->at_us,
-		    .outcome = message->outcome,
+		    .outcome = enum_word(&reeve__v1__run_outcome__descriptor, message->outcome),
 		    .task_id = message->task_id,
 		    .task_status = (enum reeve_task_status)message->task_status,
 		    .actor = message->actor,

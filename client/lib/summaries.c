@@ -158,7 +158,7 @@ static void add_execution_count(void *count, void *more_count)
 	Reeve__V1__ExecutionCount *to = count, *more = more_count;
 
 	to->count += more->count;
-	to->completed += more->completed;
+	to->succeeded += more->succeeded;
 	to->total_us += more->total_us;
 	to->total_ms = (to->total_us + 500) / 1000;
 	to->average_ms = (to->total_us + 500 * to->count) / (1000 * to->count);
@@ -181,7 +181,7 @@ static void join_executions(struct reeve_executions *executions, Reeve__V1__Exec
 		    .queue = all[i]->queue,
 		    .type = all[i]->type,
 		    .count = all[i]->count,
-		    .completed = all[i]->completed,
+		    .succeeded = all[i]->succeeded,
 		    .total_ms = all[i]->total_ms,
 		    .average_ms = all[i]->average_ms,
 		    .fastest_ms = all[i]->fastest_ms,

@@ -82,7 +82,7 @@ void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 	    .cancel_requested = message->cancel_requested,
 	    .batch_id = message->batch_id,
 	    .remark = message->remark,
-	    .stack = message->stack,
+	    .stack_trace = message->stack_trace,
 	    .version = message->version,
 	    .pipeline = message->pipeline,
 	    .stage = message->stage,
@@ -203,7 +203,7 @@ struct reeve_tasks *reeve_list(
 		task_from_message(&result->tasks.tasks[i], response->tasks[i]);
 		leave_out(&response->tasks[i]->details);
 		leave_out(&response->tasks[i]->result);
-		leave_out(&response->tasks[i]->stack);
+		leave_out(&response->tasks[i]->stack_trace);
 	}
 	return &result->tasks;
 }

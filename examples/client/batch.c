@@ -42,7 +42,7 @@ static void print_report(const struct reeve_batch_report *report)
 {
 	const struct reeve_batch *batch = &report->batch;
 
-	printf("batch %" PRId64 ": %" PRId64 " completed, %" PRId64 " failed in %" PRId64 " ms\n", batch->id, batch->success,
+	printf("batch %" PRId64 ": %" PRId64 " completed, %" PRId64 " failed in %" PRId64 " ms\n", batch->id, batch->succeeded,
 	    batch->failed, batch->duration_ms);
 	for (size_t i = 0; i < report->count; i++) {
 		const struct reeve_task *task = &report->tasks[i];

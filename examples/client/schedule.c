@@ -41,8 +41,8 @@ static bool add(struct reeve_client *client, const char *type, const char *detai
 	    .cron = "1 0 * * *",
 	    .zone = "Europe/Berlin",
 	    .task = &task,
-	    .missed = REEVE_MISSED_ALL,
-	    .missed_most = 7};
+	    .catch_up = REEVE_CATCH_UP_ALL,
+	    .max_catch_up = 7};
 	struct reeve_schedule *schedule = reeve_schedule_add(client, &spec, NULL, failure);
 
 	if (!schedule)

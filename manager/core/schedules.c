@@ -19,20 +19,20 @@ static void log_run(struct schedules *s, const struct store_fired_task *t)
 	const char *colon = *t->note ? ": " : "";
 	long long late_ms = t->late_us / 1000;
 	if (!strcmp(t->outcome, "later")) {
-		if (remarks_new(&s->base->remarks, REMARK_RUN_WAITS, t->schedule, t->planned_us, base_now(s->base)))
-			log_warn(NULL, "schedule \"%s\": the run of %s waits: %s", t->name, t->planned, t->note);
+		if (remarks_new(&s->base->remarks, REMARK_RUN_WAITS, t->schedule, t->scheduled_us, base_now(s->base)))
+			log_warn(NULL, "schedule \"%s\": the run of %s waits: %s", t->name, t->scheduled, t->note);
 		return;
 	}
 	s->base->counters.firings++;
 	if (t->task)
-		log_info(NULL, "schedule \"%s\": the run of %s, %lld ms later, %s task %lld%s%s", t->name, t->planned,
+		log_info(NULL, "schedule \"%s\": the run of %s, %lld ms later, %s task %lld%s%s", t->name, t->scheduled,
 		    late_ms, !strcmp(t->outcome, "existing") ? "found" : "submitted", (long long)t->task, colon,
 		    t->note);
 	else if (!strcmp(t->outcome, "acted"))
-		log_info(NULL, "schedule \"%s\": the run of %s, %lld ms later%s%s", t->name, t->planned, late_ms,
+		log_info(NULL, "schedule \"%s\": the run of %s, %lld ms later%s%s", t->name, t->scheduled, late_ms,
 		    colon, t->note);
 	else
-		log_warn(NULL, "schedule \"%s\": the run of %s was %s%s%s", t->name, t->planned, t->outcome, colon,
+		log_warn(NULL, "schedule \"%s\": the run of %s was %s%s%s", t->name, t->scheduled, t->outcome, colon,
 		    t->note);
 }
 

@@ -96,7 +96,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail(c->call, STATUS(NOT_FOUND), "no worker is alive");
 	} else {
 		Reeve__V1__ControlWorkersResponse response = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
-		response.told = (uint32_t)c->op.count;
+		response.notified = (uint32_t)c->op.count;
 		response.n_names = c->op.count < NAMED_MAX ? (size_t)c->op.count : NAMED_MAX;
 		response.names = mem_calloc(response.n_names, sizeof *response.names);
 		for (size_t i = 0; i < response.n_names; i++)

@@ -175,18 +175,11 @@ static const struct read_method report = {
 
 /* --- Callbacks --------------------------------------------------------------------------------------------------- */
 
-static bool check_callbacks(const ProtobufCMessage *request, struct reeve_error *error)
-{
-	const char *state = ((const Reeve__V1__CallbacksRequest *)request)->state;
-	return !*state || !strcmp(state, "waiting") || !strcmp(state, "delivered") || !strcmp(state, "given_up") ||
-	       error_set(error, STATUS(INVALID_ARGUMENT), "state is \"%s\"; it must be waiting, delivered or given_up", state);
-}
-
 static const struct read_method callbacks = {
     SQL_CALLBACKS_LIST,
-    .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT},
+    .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX},
+        {"state", RULE_NUMBER, .max = REEVE__V1__CALLBACK_STATE__CALLBACK_STATE_GIVEN_UP}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT},
         {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}},
-    .check = check_callbacks,
 };
 
 const struct rpc_entry batch_methods[] = {

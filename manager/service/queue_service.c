@@ -1,4 +1,5 @@
 /* QueueService: settings, control and status of queues. */
+#include "common/json_names.h"
 #include "manager/core/queue_ends.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
@@ -243,6 +244,13 @@ static void settings_fill(settings *to, Reeve__V1__RetryPolicy *retry, const str
 	to->keep_cancelled_ms = s->keep_cancelled_days * DAY_MS;
 }
 
+static Reeve__V1__QueueState state_of(const char *name)
+{
+	int state = REEVE__V1__QUEUE_STATE__QUEUE_STATE_UNSPECIFIED;
+	json_enum_number(&reeve__v1__queue_state__descriptor, name, &state);
+	return (Reeve__V1__QueueState)state;
+}
+
 /* --- Set and Describe --------------------------------------------------------------------------------------------- */
 
 struct set_call {
@@ -333,7 +341,7 @@ static void on_described(struct store_op *op, const struct reeve_error *error)
 		response.settings = &s;
 		response.is_set = row->is_set;
 		response.has_secret = row->has_secret;
-		response.state = (char *)row->state;
+		response.state = state_of(row->state);
 		response.created_us = row->created_us;
 		response.updated_us = row->updated_us;
 		rpc_call_reply(c->call, &response.base);
@@ -389,7 +397,7 @@ static void on_status_read(struct store_op *op, const struct reeve_error *error)
 	Reeve__V1__QueueStatusResponse *response = (Reeve__V1__QueueStatusResponse *)r->response;
 	Reeve__V1__ListWorkersRequest request = REEVE__V1__LIST_WORKERS_REQUEST__INIT;
 	struct reeve_error unknown;
-	if (!error && !*response->state) {
+	if (!error && !response->state) {
 		unknown_queue(response->queue, &unknown);
 		error = &unknown;
 	}
@@ -446,7 +454,7 @@ static void control_end(void *arg, int64_t tasks, const struct reeve_error *erro
 		rpc_call_fail_error(c->call, error);
 	} else {
 		Reeve__V1__ControlQueueResponse response = REEVE__V1__CONTROL_QUEUE_RESPONSE__INIT;
-		response.state = (char *)(strcmp(c->op.state, "held") ? c->op.state : "pending");
+		response.state = state_of(c->op.state);
 		response.tasks = tasks;
 		rpc_call_reply(c->call, &response.base);
 	}

@@ -4,6 +4,7 @@
  */
 #include "manager/service/schedule_message.h"
 
+#include "common/json_names.h"
 #include "manager/service/check.h"
 #include "manager/service/check_task.h"
 #include "manager/service/schedule_task.h"
@@ -17,7 +18,7 @@
 #define EVERY_MAX_MS (3650 * DAY_MS)
 #define START_MAX_US INT64_C(253402300799000000)
 
-enum { FIELDS_MAX = 100, MISSED_MAX = 1000, CRON_MAX_BYTES = 255 };
+enum { FIELDS_MAX = 100, CATCH_UP_MAX = 1000, CRON_MAX_BYTES = 255 };
 
 typedef Reeve__V1__Schedule schedule;
 
@@ -27,22 +28,22 @@ static const char *const actions[] = {
     [REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_PAUSE] = "pause",
     [REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_RESUME] = "resume",
 };
-static const char *const missed_names[] = {
-    [REEVE__V1__MISSED_RUNS__MISSED_RUNS_UNSPECIFIED] = "one",
-    [REEVE__V1__MISSED_RUNS__MISSED_RUNS_SKIP] = "skip",
-    [REEVE__V1__MISSED_RUNS__MISSED_RUNS_ONE] = "one",
-    [REEVE__V1__MISSED_RUNS__MISSED_RUNS_ALL] = "all",
+static const char *const catch_up_names[] = {
+    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_UNSPECIFIED] = "one",
+    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_SKIP] = "skip",
+    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ONE] = "one",
+    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL] = "all",
 };
-static const char *const overlap_names[] = {
-    [REEVE__V1__RUN_OVERLAP__RUN_OVERLAP_UNSPECIFIED] = "queue",
-    [REEVE__V1__RUN_OVERLAP__RUN_OVERLAP_SKIP] = "skip",
-    [REEVE__V1__RUN_OVERLAP__RUN_OVERLAP_QUEUE] = "queue",
-    [REEVE__V1__RUN_OVERLAP__RUN_OVERLAP_ALLOW] = "allow",
+static const char *const concurrency_names[] = {
+    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_UNSPECIFIED] = "queue",
+    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_FORBID] = "forbid",
+    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_QUEUE] = "queue",
+    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_ALLOW] = "allow",
 };
 
 enum { ACTIONS = sizeof actions / sizeof *actions };
-enum { MISSED = sizeof missed_names / sizeof *missed_names };
-enum { OVERLAPS = sizeof overlap_names / sizeof *overlap_names };
+enum { CATCH_UPS = sizeof catch_up_names / sizeof *catch_up_names };
+enum { CONCURRENCIES = sizeof concurrency_names / sizeof *concurrency_names };
 
 /* --- fields ------------------------------------------------------------------------------------------------------- */
 
@@ -112,24 +113,24 @@ static bool put_action_queue(json_t *change, const schedule *s, struct reeve_err
 	return true;
 }
 
-static bool put_missed(json_t *change, const schedule *s, struct reeve_error *error)
+static bool put_catch_up(json_t *change, const schedule *s, struct reeve_error *error)
 {
-	bool all = s->missed == REEVE__V1__MISSED_RUNS__MISSED_RUNS_ALL;
-	if (!check_range("schedule.missed", s->missed, 0, MISSED - 1, error) ||
-	    (all && !check_range("schedule.missed_most", s->missed_most, 1, MISSED_MAX, error)))
+	bool all = s->catch_up == REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL;
+	if (!check_range("schedule.catch_up", s->catch_up, 0, CATCH_UPS - 1, error) ||
+	    (all && !check_range("schedule.max_catch_up", s->max_catch_up, 1, CATCH_UP_MAX, error)))
 		return false;
-	if (!all && s->missed_most)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.missed_most is for missed ALL");
-	put(change, "missed", json_string(missed_names[s->missed]));
-	put(change, "missed_most", json_integer(all ? s->missed_most : 1));
+	if (!all && s->max_catch_up)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.max_catch_up is for catch_up ALL");
+	put(change, "catch_up", json_string(catch_up_names[s->catch_up]));
+	put(change, "max_catch_up", json_integer(all ? s->max_catch_up : 1));
 	return true;
 }
 
-static bool put_overlap(json_t *change, const schedule *s, struct reeve_error *error)
+static bool put_concurrency_policy(json_t *change, const schedule *s, struct reeve_error *error)
 {
-	if (!check_range("schedule.overlap", s->overlap, 0, OVERLAPS - 1, error))
+	if (!check_range("schedule.concurrency_policy", s->concurrency_policy, 0, CONCURRENCIES - 1, error))
 		return false;
-	put(change, "overlap", json_string(overlap_names[s->overlap]));
+	put(change, "concurrency_policy", json_string(concurrency_names[s->concurrency_policy]));
 	return true;
 }
 
@@ -144,9 +145,9 @@ static const struct {
     {"start_us", put_start},
     {"queue_action", put_action},
     {"action_queue", put_action_queue},
-    {"missed", put_missed},
-    {"missed_most", put_missed},
-    {"overlap", put_overlap},
+    {"catch_up", put_catch_up},
+    {"max_catch_up", put_catch_up},
+    {"concurrency_policy", put_concurrency_policy},
 };
 
 enum { PUTS = sizeof puts_by_field / sizeof *puts_by_field };
@@ -207,8 +208,8 @@ char *schedule_addition(const schedule *s, int64_t max_details_bytes, struct ree
 	bool acts = !s->task;
 	bool good = (!*s->cron || put_cron(change, s, error)) && (!s->every_ms || put_every(change, s, error)) &&
 	            (!s->manual || put_manual(change, s, error)) && put_zone(change, s, error) &&
-	            (!s->start_us || put_start(change, s, error)) && put_missed(change, s, error) &&
-	            put_overlap(change, s, error) &&
+	            (!s->start_us || put_start(change, s, error)) && put_catch_up(change, s, error) &&
+	            put_concurrency_policy(change, s, error) &&
 	            (!acts || (put_action(change, s, error) && put_action_queue(change, s, error)));
 	if (good && s->task) {
 		json_t *task = json_object();
@@ -305,6 +306,14 @@ static int number_of(const char *const *names, int count, const char *name)
 	return 0;
 }
 
+static Reeve__V1__RunOutcome outcome_of(const char *name)
+{
+	int outcome = REEVE__V1__RUN_OUTCOME__RUN_OUTCOME_UNSPECIFIED;
+	if (name)
+		json_enum_number(&reeve__v1__run_outcome__descriptor, name, &outcome);
+	return (Reeve__V1__RunOutcome)outcome;
+}
+
 schedule *schedule_message(const struct store_schedule *from)
 {
 	schedule *s = mem_malloc(sizeof *s);
@@ -318,23 +327,23 @@ schedule *schedule_message(const struct store_schedule *from)
 	s->task = from->spec ? schedule_task_from(from->spec) : NULL;
 	s->queue_action = number_of(actions, ACTIONS, from->queue_action);
 	s->action_queue = copy(from->action_queue);
-	s->missed = number_of(missed_names, MISSED, from->missed);
-	s->missed_most = s->missed == REEVE__V1__MISSED_RUNS__MISSED_RUNS_ALL ? (uint32_t)from->missed_most : 0;
-	s->overlap = number_of(overlap_names, OVERLAPS, from->overlap);
+	s->catch_up = number_of(catch_up_names, CATCH_UPS, from->catch_up);
+	s->max_catch_up = s->catch_up == REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL ? (uint32_t)from->max_catch_up : 0;
+	s->concurrency_policy = number_of(concurrency_names, CONCURRENCIES, from->concurrency_policy);
 	s->paused = from->paused;
 	s->next_us = from->next_us;
-	s->last_planned_us = from->last_planned_us;
+	s->last_scheduled_us = from->last_scheduled_us;
 	s->last_us = from->last_us;
-	s->last_outcome = copy(from->last_outcome);
+	s->last_outcome = outcome_of(from->last_outcome);
 	s->last_task_id = from->last_task_id;
 	s->waits_for = from->waits_for;
 	s->source = copy(from->source);
 	s->created_us = from->created_us;
 	s->updated_us = from->updated_us;
-	s->n_planned_us = (size_t)from->planned_count;
-	s->planned_us = mem_malloc(sizeof *s->planned_us * (s->n_planned_us + 1));
-	for (size_t i = 0; i < s->n_planned_us; i++)
-		s->planned_us[i] = from->planned_us[i];
+	s->n_scheduled_us = (size_t)from->scheduled_count;
+	s->scheduled_us = mem_malloc(sizeof *s->scheduled_us * (s->n_scheduled_us + 1));
+	for (size_t i = 0; i < s->n_scheduled_us; i++)
+		s->scheduled_us[i] = from->scheduled_us[i];
 	return s;
 }
 
@@ -344,9 +353,9 @@ Reeve__V1__ScheduleRun *schedule_run_message(const struct store_schedule_run *fr
 	Reeve__V1__ScheduleRun *r = mem_malloc(sizeof *r);
 	reeve__v1__schedule_run__init(r);
 	r->id = from->id;
-	r->planned_us = from->planned_us;
+	r->scheduled_us = from->scheduled_us;
 	r->at_us = from->at_us;
-	r->outcome = copy(from->outcome);
+	r->outcome = outcome_of(from->outcome);
 	r->task_id = from->task_id;
 	r->task_status = number_of(statuses, sizeof statuses / sizeof *statuses, from->task_status);
 	r->actor = copy(from->actor);

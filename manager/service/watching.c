@@ -20,7 +20,7 @@ static bool check_questions(const Reeve__V1__CheckRequest *r, struct reeve_error
 	for (size_t i = 0; i < r->n_questions; i++) {
 		const Reeve__V1__CheckQuestion *q = r->questions[i];
 		if (!check_range("questions.kind", q->kind, REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD,
-		        REEVE__V1__CHECK_KIND__CHECK_KIND_HELD, error))
+		        REEVE__V1__CHECK_KIND__CHECK_KIND_HALTED, error))
 			return false;
 		if (asked & 1U << q->kind)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "questions.kind: %d is asked for twice", q->kind);

@@ -23,7 +23,7 @@ enum {
 	RESULTS_MAX = 10000,
 	SLOTS_MAX = 10000,
 	EXCLUDE_MAX = 1000,
-	HELD_MAX = 200000, /* attempts held at once: waiting, running, or with an unacknowledged result */
+	IN_FLIGHT_MAX = 200000, /* attempts held at once: waiting, running, or with an unacknowledged result */
 	WAITING_MAX = 10000,
 	REMARK_MAX = 4096,
 	STACK_MAX = 65536,
@@ -147,7 +147,7 @@ static struct fetch_request fetch_from(const struct rpc_call *call, const Reeve_
 	    .exclude_count = (int)r->n_exclude_ids,
 	    .exclude = r->exclude_ids,
 	    .wait_ms = r->wait_ms,
-	    .again = r->again,
+	    .again = r->resend,
 	    .max_bytes = r->max_bytes,
 	    .idle_ms = r->idle_since_start_ms,
 	    .origin = rpc_call_origin(call),
@@ -160,17 +160,17 @@ static Reeve__V1__WorkerCommandKind command_kind(const char *name)
 		const char *name;
 		Reeve__V1__WorkerCommandKind kind;
 	} all[] = {
-	    {"cancel", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CANCEL},
-	    {"drain", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_DRAIN},
-	    {"pause", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_PAUSE},
-	    {"resume", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_RESUME},
-	    {"concurrency", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CONCURRENCY},
-	    {"stop", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_STOP},
+	    {"cancel", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CANCEL},
+	    {"drain", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_DRAIN},
+	    {"pause", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_PAUSE},
+	    {"resume", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_RESUME},
+	    {"concurrency", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CONCURRENCY},
+	    {"stop", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_STOP},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (!strcmp(all[i].name, name))
 			return all[i].kind;
-	return REEVE__V1__WORKER_COMMAND_KIND__COMMAND_UNSPECIFIED;
+	return REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_UNSPECIFIED;
 }
 
 static void command_fill(Reeve__V1__WorkerCommand *out, const struct store_worker_command *command)
@@ -313,10 +313,10 @@ static void report_answer(struct report_call *c)
 			reeve__v1__result_ack__init(ack);
 			ack->task_id = r->id;
 			ack->token = r->token;
-			ack->status = r->ack == STORE_LATE ? REEVE__V1__RESULT_STATUS__RESULT_LOST
-			    : r->ack == STORE_LATER    ? REEVE__V1__RESULT_STATUS__RESULT_LATER
-			    : c->too_long[i]           ? REEVE__V1__RESULT_STATUS__RESULT_REFUSED
-			                               : REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
+			ack->status = r->ack == STORE_LATE ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST
+			    : r->ack == STORE_LATER    ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER
+			    : c->too_long[i]           ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_REFUSED
+			                               : REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
 			if (r->ack == STORE_LATER)
 				ack->note = (char *)"another transaction has locked the task, or its batch; report it again";
 			else if (r->ack == STORE_LATE)
@@ -452,7 +452,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		} else {
 			r->error = given->error;
 			r->error_code = given->error_code;
-			r->stack = clipped(given->stack, STACK_MAX);
+			r->stack = clipped(given->stack_trace, STACK_MAX);
 			r->retry_in_ms = given->retry_in_ms < 0 ? 0 : given->retry_in_ms;
 			if (r->retry_in_ms > 365 * DAY_MS)
 				r->retry_in_ms = 365 * DAY_MS;
@@ -533,31 +533,31 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 }
 
 /* The names in the tables. */
-enum { WORKER_STATES = 3 };
-static const char *const worker_states[WORKER_STATES] = {
-    [REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING] = "running",
-    [REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED] = "paused",
-    [REEVE__V1__WORKER_STATE__WORKER_STATE_DRAINING] = "draining",
+static const char *const worker_modes[] = {
+    [REEVE__V1__WORKER_MODE__WORKER_MODE_UNSPECIFIED] = "running",
+    [REEVE__V1__WORKER_MODE__WORKER_MODE_RUNNING] = "running",
+    [REEVE__V1__WORKER_MODE__WORKER_MODE_PAUSED] = "paused",
+    [REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING] = "draining",
 };
 
 static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_error *error)
 {
 	if (!check_range("incarnation", r->incarnation, 1, INT64_MAX, error) ||
-	    !check_range("state", r->state, 0, WORKER_STATES - 1, error) ||
+	    !check_range("mode", r->mode, 0, REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING, error) ||
 	    !check_range("concurrency", r->concurrency, 0, CONCURRENCY_MAX, error) ||
 	    !check_range("succeeded", r->succeeded, 0, INT64_MAX, error) ||
-	    !check_range("failed_attempts", r->failed_attempts, 0, INT64_MAX, error) ||
+	    !check_range("failed", r->failed, 0, INT64_MAX, error) ||
 	    !check_range("seq", r->seq, 1, INT64_MAX, error) ||
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
-	    !check_range("held", (int64_t)r->n_held, 0, HELD_MAX, error) ||
-	    !check_range("remarks", (int64_t)r->n_remarks, 0, HELD_MAX, error) ||
+	    !check_range("in_flight", (int64_t)r->n_in_flight, 0, IN_FLIGHT_MAX, error) ||
+	    !check_range("remarks", (int64_t)r->n_remarks, 0, IN_FLIGHT_MAX, error) ||
 	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MAX, error) ||
 	    !check_names("types", r->types, r->n_types, error) ||
 	    !check_names_together(NULL, 0, r->types, r->n_types, error))
 		return false;
-	for (size_t i = 0; i < r->n_held; i++)
-		if (r->held[i]->task_id < 1 || r->held[i]->token < 1)
-			return error_set(error, STATUS(INVALID_ARGUMENT), "held[%zu] is not an attempt", i);
+	for (size_t i = 0; i < r->n_in_flight; i++)
+		if (r->in_flight[i]->task_id < 1 || r->in_flight[i]->token < 1)
+			return error_set(error, STATUS(INVALID_ARGUMENT), "in_flight[%zu] is not an attempt", i);
 	for (size_t i = 0; i < r->n_remarks; i++)
 		if (r->remarks[i]->task_id < 1 || r->remarks[i]->token < 1)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "remarks[%zu] is of no attempt", i);
@@ -627,24 +627,24 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .op.origin = rpc_call_origin(call),
 	    .incarnation = request->incarnation,
 	    .seq = request->seq,
-	    .state = worker_states[request->state],
+	    .mode = worker_modes[request->mode],
 	    .concurrency = (int32_t)request->concurrency,
 	    .succeeded = request->succeeded,
-	    .failed = request->failed_attempts,
+	    .failed = request->failed,
 	    .type_count = (int)request->n_types,
 	    .types = request->types,
 	};
-	int64_t *ids = mem_malloc(sizeof *ids * 2 * (request->n_held + 1)), *tokens = ids + request->n_held;
-	for (size_t i = 0; i < request->n_held; i++) {
-		ids[i] = request->held[i]->task_id;
-		tokens[i] = request->held[i]->token;
+	int64_t *ids = mem_malloc(sizeof *ids * 2 * (request->n_in_flight + 1)), *tokens = ids + request->n_in_flight;
+	for (size_t i = 0; i < request->n_in_flight; i++) {
+		ids[i] = request->in_flight[i]->task_id;
+		tokens[i] = request->in_flight[i]->token;
 	}
 	const struct store_holding holding = {
 	    .incarnation = request->incarnation,
 	    .highest_fetch = request->highest_fetch_id,
 	    .waiting_count = (int)request->n_waiting_fetch_ids,
 	    .waiting = request->waiting_fetch_ids,
-	    .held_count = (int)request->n_held,
+	    .held_count = (int)request->n_in_flight,
 	    .held_ids = ids,
 	    .held_tokens = tokens,
 	};

@@ -68,7 +68,7 @@ static void on_stepped(void *arg, const struct conn_result *result)
 	op->name = row_text(rows, 0, 1);
 	op->queue = row_text(rows, 0, 2);
 	op->submitted = row_int8(rows, 0, 3);
-	op->success = row_int8(rows, 0, 4);
+	op->succeeded = row_int8(rows, 0, 4);
 	op->failed = row_int8(rows, 0, 5);
 	role_done(role);
 }
@@ -110,7 +110,7 @@ static void on_marked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_CANCEL_WAITING, on_failed);
 }
 
-static void on_held(void *arg, const struct conn_result *result)
+static void on_blocked(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
@@ -137,7 +137,7 @@ static void on_begun(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	params_int8(&role->params, the_move(role)->due.id);
 	params_int8(&role->params, the_move(role)->limit);
-	role_run(role, SQL_BATCH_HELD, on_held);
+	role_run(role, SQL_BATCH_BLOCKED, on_blocked);
 }
 
 static void move_start(struct role *role)

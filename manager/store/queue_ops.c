@@ -6,7 +6,7 @@
 
 static const char *const states[] = {
     [STORE_QUEUE_RUNNING] = "running",
-    [STORE_QUEUE_HELD] = "held",
+    [STORE_QUEUE_NOT_STARTED] = "not_started",
     [STORE_QUEUE_PAUSED] = "paused",
     [STORE_QUEUE_STOPPING] = "stopping",
     [STORE_QUEUE_STOPPED] = "stopped",

@@ -107,7 +107,7 @@ static enum sql_id add_check(struct params *p, const struct store_read *op)
 	add_longer(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES));
 	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_CALLBACKS) != NULL);
 	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_UNSERVED) != NULL);
-	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_HELD) != NULL);
+	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_HALTED) != NULL);
 	return SQL_CHECK;
 }
 

@@ -1,6 +1,7 @@
 /* Everything that the messages refer to is on the heap, so that protobuf-c can free it. */
 #include "manager/store/read_rows.h"
 
+#include "common/json_names.h"
 #include "manager/store/bind.h"
 #include "manager/store/row.h"
 #include "manager/store/store.h"
@@ -22,26 +23,15 @@ void take_matching(const PGresult *rows, void *response)
 		out->next_after_id = out->tasks[out->n_tasks - 1]->id;
 }
 
-static const struct {
-	Reeve__V1__CheckKind kind;
-	const char *what; /* its name in check.sql */
-} check_kinds[] = {
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD, "dead"},
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_FAILED, "failed"},
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_OLDEST_QUEUED, "oldest"},
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_RUNNING, "running"},
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES, "late"},
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_CALLBACKS, "callbacks"},
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_UNSERVED, "unserved"},
-    {REEVE__V1__CHECK_KIND__CHECK_KIND_HELD, "held"},
-};
-
-static Reeve__V1__CheckMeasure *measure_of(const Reeve__V1__CheckResponse *response, const char *what)
+/* Returns the measure of a kind by its name, or NULL. */
+static Reeve__V1__CheckMeasure *measure_of(const Reeve__V1__CheckResponse *response, const char *name)
 {
-	for (size_t i = 0; i < sizeof check_kinds / sizeof *check_kinds; i++)
-		for (size_t j = 0; j < response->n_measures && !strcmp(check_kinds[i].what, what); j++)
-			if (response->measures[j]->kind == check_kinds[i].kind)
-				return response->measures[j];
+	int kind;
+	if (!json_enum_number(&reeve__v1__check_kind__descriptor, name, &kind))
+		return NULL;
+	for (size_t i = 0; i < response->n_measures; i++)
+		if (response->measures[i]->kind == (Reeve__V1__CheckKind)kind)
+			return response->measures[i];
 	return NULL;
 }
 

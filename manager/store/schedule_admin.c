@@ -10,7 +10,7 @@ static const char *text_or_null(const PGresult *rows, int row, int column)
 
 /* --- definitions -------------------------------------------------------------------------------------------------- */
 
-enum { PLANNED_COLUMN = 21 };
+enum { SCHEDULED_COLUMN = 21 };
 
 /* Reads the columns of schedule_list. */
 static struct store_schedule schedule_row(const PGresult *r, int row)
@@ -25,12 +25,12 @@ static struct store_schedule schedule_row(const PGresult *r, int row)
 	s.spec = text_or_null(r, row, c++);
 	s.queue_action = text_or_null(r, row, c++);
 	s.action_queue = text_or_null(r, row, c++);
-	s.missed = row_text(r, row, c++);
-	s.missed_most = row_int4(r, row, c++);
-	s.overlap = row_text(r, row, c++);
+	s.catch_up = row_text(r, row, c++);
+	s.max_catch_up = row_int4(r, row, c++);
+	s.concurrency_policy = row_text(r, row, c++);
 	s.paused = row_bool(r, row, c++);
 	s.next_us = row_time(r, row, c++);
-	s.last_planned_us = row_time(r, row, c++);
+	s.last_scheduled_us = row_time(r, row, c++);
 	s.last_us = row_time(r, row, c++);
 	s.last_outcome = text_or_null(r, row, c++);
 	s.last_task_id = row_int8(r, row, c++);
@@ -42,12 +42,12 @@ static struct store_schedule schedule_row(const PGresult *r, int row)
 }
 
 /* Returns the number of scheduled times in all rows. */
-static size_t planned_in(const PGresult *rows)
+static size_t scheduled_in(const PGresult *rows)
 {
 	const char *data;
 	size_t count = 0;
 	for (int row = 0; row < PQntuples(rows); row++)
-		count += (size_t)row_array(rows, row, PLANNED_COLUMN, &data);
+		count += (size_t)row_array(rows, row, SCHEDULED_COLUMN, &data);
 	return count;
 }
 
@@ -60,18 +60,18 @@ static void on_read(void *arg, const struct conn_result *result)
 	struct store_schedules *op = BATCH_OP(role, struct store_schedules, 0);
 	op->count = PQntuples(rows);
 	free(role->state);
-	role->state = mem_calloc(1, sizeof *op->schedules * (size_t)(op->count + 1) + sizeof(int64_t) * planned_in(rows));
+	role->state = mem_calloc(1, sizeof *op->schedules * (size_t)(op->count + 1) + sizeof(int64_t) * scheduled_in(rows));
 	op->schedules = role->state;
-	op->more = op->count && op->call == STORE_SCHEDULE_LIST && row_bool(rows, 0, PLANNED_COLUMN + 1);
-	int64_t *planned = (int64_t *)(op->schedules + op->count + 1);
+	op->more = op->count && op->call == STORE_SCHEDULE_LIST && row_bool(rows, 0, SCHEDULED_COLUMN + 1);
+	int64_t *scheduled = (int64_t *)(op->schedules + op->count + 1);
 	for (int row = 0; row < op->count; row++) {
 		const char *data = NULL;
 		struct store_schedule *s = &op->schedules[row];
 		*s = schedule_row(rows, row);
-		s->planned_us = planned;
-		s->planned_count = row_array(rows, row, PLANNED_COLUMN, &data);
-		for (int i = 0; i < s->planned_count; i++)
-			*planned++ = pgtime_to_us(row_array_int8(&data));
+		s->scheduled_us = scheduled;
+		s->scheduled_count = row_array(rows, row, SCHEDULED_COLUMN, &data);
+		for (int i = 0; i < s->scheduled_count; i++)
+			*scheduled++ = pgtime_to_us(row_array_int8(&data));
 	}
 	role_done(role);
 }
@@ -145,7 +145,7 @@ static void on_runs(void *arg, const struct conn_result *result)
 		int c = 0;
 		struct store_schedule_run *run = &op->runs[row];
 		run->id = row_int8(r, row, c++);
-		run->planned_us = row_time(r, row, c++);
+		run->scheduled_us = row_time(r, row, c++);
 		run->at_us = row_time(r, row, c++);
 		run->outcome = row_text(r, row, c++);
 		run->task_id = row_int8(r, row, c++);

@@ -15,8 +15,8 @@ static void on_fired(void *arg, const struct conn_result *result)
 		op->firings[row] = (struct store_fired_task){
 		    .schedule = row_int8(rows, row, 0),
 		    .name = row_text(rows, row, 1),
-		    .planned_us = row_time(rows, row, 2),
-		    .planned = row_text(rows, row, 7),
+		    .scheduled_us = row_time(rows, row, 2),
+		    .scheduled = row_text(rows, row, 7),
 		    .outcome = row_text(rows, row, 3),
 		    .task = row_int8(rows, row, 4),
 		    .note = row_text(rows, row, 5),

@@ -112,7 +112,7 @@ void store_submit(struct store *store, struct store_submit *op);
 
 enum store_queue_state {
 	STORE_QUEUE_RUNNING,
-	STORE_QUEUE_HELD,     /* not started */
+	STORE_QUEUE_NOT_STARTED,     /* not started */
 	STORE_QUEUE_PAUSED,
 	STORE_QUEUE_STOPPING, /* its tasks are being ended */
 	STORE_QUEUE_STOPPED,
@@ -174,7 +174,7 @@ struct store_queue_control {
 	const uint8_t *request_id;
 	const char *queue, *action, *actor;
 	/* results */
-	char state[12];              /* "running", "held", "paused", "stopping", "stopped" */
+	char state[12];              /* "running", "not_started", "paused", "stopping", "stopped" */
 	int64_t newest;              /* the newest task's id when the call first arrived */
 };
 void store_queue_control(struct store *store, struct store_queue_control *op);
@@ -243,7 +243,7 @@ struct store_batch_move {
 	/* results */
 	const char *steps;               /* the steps made, "closed ended"; STORE_BATCH_STEP sets this and the next five */
 	const char *name, *queue;
-	int64_t submitted, success, failed;
+	int64_t submitted, succeeded, failed;
 	int tasks;                       /* unblocked or ended */
 	int64_t *ended;                  /* the ended ones, or NULL */
 };
@@ -270,8 +270,8 @@ void store_ingest(struct store *store, struct store_ingest *op);
 struct store_fired_task {
 	int64_t schedule;
 	const char *name;
-	int64_t planned_us;
-	const char *planned;         /* the same as a string */
+	int64_t scheduled_us;
+	const char *scheduled;       /* the same as a string */
 	const char *outcome;         /* as in schedule_runs, or "later": it was prevented, and will be tried again */
 	int64_t task;                /* or 0 */
 	const char *note;
@@ -323,16 +323,16 @@ struct store_schedule {
 	int64_t every_ms, start_us;                  /* every_ms 0: none */
 	const char *spec;                            /* the task, as JSON; see the function submit_task */
 	const char *queue_action, *action_queue;
-	const char *missed, *overlap;                /* as in the columns of these names */
-	int32_t missed_most;
+	const char *catch_up, *concurrency_policy;              /* as in the columns of these names */
+	int32_t max_catch_up;
 	bool paused;
-	int64_t next_us, last_planned_us, last_us;   /* 0: never */
+	int64_t next_us, last_scheduled_us, last_us;   /* 0: never */
 	const char *last_outcome;
 	int64_t last_task_id, waits_for;             /* 0: none */
 	const char *source;
 	int64_t created_us, updated_us;
-	const int64_t *planned_us;                   /* of a GET: the next scheduled times */
-	int planned_count;
+	const int64_t *scheduled_us;                   /* of a GET: the next scheduled times */
+	int scheduled_count;
 };
 
 enum store_schedule_call {
@@ -362,7 +362,7 @@ struct store_schedules {
 void store_schedules(struct store *store, struct store_schedules *op);
 
 struct store_schedule_run {
-	int64_t id, planned_us, at_us;               /* planned_us 0: a manual run */
+	int64_t id, scheduled_us, at_us;               /* scheduled_us 0: a manual run */
 	const char *outcome, *actor, *note;
 	int64_t task_id;                             /* 0: none */
 	const char *task_status;                     /* "" if the task does not exist any more */
@@ -850,7 +850,7 @@ struct store_heartbeat {
 	struct store_op op;
 	int64_t incarnation, seq;
 	size_t carries;                  /* bytes that stay in memory until it is done */
-	const char *state;               /* running, paused, draining: a constant string */
+	const char *mode;                /* running, paused, draining: a constant string */
 	int32_t concurrency;             /* 0: unchanged */
 	int64_t succeeded, failed;       /* attempts */
 	int type_count;                  /* the types it runs now; 0: unchanged */

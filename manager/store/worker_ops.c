@@ -537,7 +537,7 @@ static void heartbeat_start(struct role *role)
 	params_array_end(p);
 	params_array_begin(p, PARAMS_TEXT);
 	for (int i = 0; i < role->count; i++)
-		params_add_text(p, heartbeat(role, i)->state);
+		params_add_text(p, heartbeat(role, i)->mode);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_INT4);
 	for (int i = 0; i < role->count; i++)

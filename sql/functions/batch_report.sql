@@ -20,11 +20,11 @@ create or replace function batch_report(of_batch bigint, of_event text) returns 
     where n <= 10000 and bytes <= 1048576)
   select json_strip_nulls(json_build_object('event', of_event,
     'batch', json_build_object('id', b.id, 'name', b.name, 'queue', b.queue, 'implicit', b.implicit, 'state', b.state,
-      'phase', b.phase, 'submitted', b.submitted, 'pending', b.pending, 'success', b.success, 'failed', b.failed,
+      'phase', b.phase, 'submitted', b.submitted, 'pending', b.pending, 'succeeded', b.succeeded, 'failed', b.failed,
       'created', time_text(b.created), 'started', time_text(b.started_at), 'closed', time_text(b.closed_at),
       'ended', time_text(b.ended_at), 'duration_ms', b.duration_ms, 'remaining_ms', b.remaining_ms,
-      'entry_id', coalesce(b.entry_id, 0), 'entry_status', coalesce(b.entry_status, ''),
-      'exit_id', coalesce(b.exit_id, 0), 'exit_status', coalesce(b.exit_status, ''), 'source', b.source,
+      'entry_id', coalesce(b.entry_id, 0), 'entry_status', coalesce(b.entry_status, 'unspecified'),
+      'exit_id', coalesce(b.exit_id, 0), 'exit_status', coalesce(b.exit_status, 'unspecified'), 'source', b.source,
       'callbacks_waiting', b.callbacks_waiting, 'callbacks_given_up', b.callbacks_given_up),
     'tasks', case when of_event = 'batch_end' then (select coalesce(json_agg(line order by id), '[]') from fitting) end,
     'truncated', case when (select count(*) from lines) > (select count(*) from fitting) then true end))::text

@@ -2,7 +2,7 @@
 -- queue's row, then the batch's row, so that each step happens once, however many sessions try. Returns the steps
 -- taken.
 create or replace function batch_step(of_batch bigint) returns table (steps text, name text, queue text, submitted bigint,
-  success bigint, failed bigint)
+  succeeded bigint, failed bigint)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -33,7 +33,7 @@ begin
     update batches set phase = 'releasing' where id = of_batch returning * into b;
     made := made || 'releasing'::text;
   end if;
-  if b.phase = 'releasing' and not exists (select from tasks where batch_id = of_batch and held_run_at is not null) then
+  if b.phase = 'releasing' and not exists (select from tasks where batch_id = of_batch and blocked_run_at is not null) then
     update batches set phase = 'running' where id = of_batch returning * into b;
     made := made || 'running'::text;
   end if;
@@ -55,5 +55,5 @@ begin
     end if;
     made := made || 'ended'::text;
   end if;
-  return query select array_to_string(made, ' '), b.name, b.queue, b.submitted, b.success, b.failed;
+  return query select array_to_string(made, ' '), b.name, b.queue, b.submitted, b.succeeded, b.failed;
 end $$;

@@ -5,7 +5,7 @@
 --   page: which of these parts, how far the counting had come when the first page was read, where to continue, the span
 --   of a step, and since when (in us); the first page uses `since_at`
 create or replace function executions_page(of_queue text, of_type text, by_type boolean, since_at timestamptz, page text)
-returns table (hour timestamptz, queue text, type text, count bigint, completed bigint, total_us numeric, fastest_us bigint,
+returns table (hour timestamptz, queue text, type text, count bigint, succeeded bigint, total_us numeric, fastest_us bigint,
   slowest_us bigint, last timestamptz, next_page text)
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -39,7 +39,7 @@ begin
       upto := case part when 'new' then date_trunc('hour', until_at, 'UTC') else from_at end;
       return query
       select case when not by_type then x.hour end, case when by_type then x.queue end, case when by_type then x.type end,
-        sum(x.count)::bigint, sum(x.completed)::bigint, sum(x.total_us), min(x.fastest_us), max(x.slowest_us), max(x.last), null::text
+        sum(x.count)::bigint, sum(x.succeeded)::bigint, sum(x.total_us), min(x.fastest_us), max(x.slowest_us), max(x.last), null::text
       from executions x
       where x.hour = upto and x.hour >= whole and (of_queue is null or x.queue = of_queue) and (of_type is null or x.type = of_type)
       group by 1, 2, 3;
@@ -64,7 +64,7 @@ begin
       for n in
         select case when not by_type then date_trunc('hour', e.ended, 'UTC') end as hour, case when by_type then e.queue end as queue,
           case when by_type then e.type end as type, count(*) filter (where e.wanted) as count,
-          count(*) filter (where e.wanted and e.well) as completed, sum(e.us) filter (where e.wanted) as total_us,
+          count(*) filter (where e.wanted and e.well) as succeeded, sum(e.us) filter (where e.wanted) as total_us,
           min(e.us) filter (where e.wanted) as fastest_us, max(e.us) filter (where e.wanted) as slowest_us,
           max(e.ended) filter (where e.wanted) as last, count(*) as looked
         from (
@@ -78,7 +78,7 @@ begin
           queue := n.queue;
           type := n.type;
           count := n.count;
-          completed := n.completed;
+          succeeded := n.succeeded;
           total_us := n.total_us;
           fastest_us := n.fastest_us;
           slowest_us := n.slowest_us;

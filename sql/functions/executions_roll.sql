@@ -38,12 +38,12 @@ begin
   end if;
   while r.until < r.settled and clock_timestamp() < now() + interval '100 ms' loop
     upto := least(date_bin(slice, r.until, 'epoch') + slice, r.settled);
-    insert into executions as x (hour, queue, type, count, completed, total_us, fastest_us, slowest_us, last)
+    insert into executions as x (hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last)
     select date_trunc('hour', r.until, 'UTC'), queue, type, count(*), count(*) filter (where well), sum(us)::bigint, min(us),
       max(us), max(ended)
     from executions_raw(r.until, upto, (r.until at time zone 'UTC')::date, true)
     group by queue, type
-    on conflict (hour, queue, type) do update set count = x.count + excluded.count, completed = x.completed + excluded.completed,
+    on conflict (hour, queue, type) do update set count = x.count + excluded.count, succeeded = x.succeeded + excluded.succeeded,
       total_us = x.total_us + excluded.total_us, fastest_us = least(x.fastest_us, excluded.fastest_us),
       slowest_us = greatest(x.slowest_us, excluded.slowest_us), last = greatest(x.last, excluded.last);
     r.until := upto;

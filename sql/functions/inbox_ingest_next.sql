@@ -16,7 +16,7 @@ declare
 begin
   admitted := 0;
   select x.task_id, x.batch_id, t.id, t.queue, t.type into a
-  from inbox x left join tasks t on t.id = x.task_id and t.held_run_at is not null and t.batch_id is null
+  from inbox x left join tasks t on t.id = x.task_id and t.blocked_run_at is not null and t.batch_id is null
   where x.task_id > beyond and not exists (select from queues s where s.name = t.queue and s.state = 'stopping')
   order by x.task_id limit 1 for update of x skip locked;
   walked := a.task_id;
@@ -33,7 +33,7 @@ begin
       and t.queue = a.queue and t.type = a.type and x.batch_id is not distinct from a.batch_id
     order by x.task_id for update of x skip locked);
   ids := array(
-    select id from tasks where id = any(ids) and status = 'queued' and held_run_at is not null and batch_id is null
+    select id from tasks where id = any(ids) and status = 'queued' and blocked_run_at is not null and batch_id is null
     order by id for no key update);
   perform pipeline_routes(p, a.queue) from (
     select distinct pipeline_id as p from tasks where id = any(ids) and pipeline_id is not null order by 1) p;
@@ -43,7 +43,7 @@ begin
   if q.state in ('stopping', 'stopped') and a.batch_id is null then
     late := array(select id from tasks where id = any(ids) and id <= q.stopped_id and last_updated <= q.stopped_at);
     perform tasks_counted(late, -1);
-    update tasks set route_id = way, run_at = held_run_at, held_run_at = null where id = any(late);
+    update tasks set route_id = way, run_at = blocked_run_at, blocked_run_at = null where id = any(late);
     perform tasks_counted(late, 1);
     delete from inbox where task_id = any(late);
     ids := array(select i from unnest(ids) i where i <> all(late));
@@ -68,8 +68,8 @@ begin
   end;
   perform tasks_counted(ids, -1);
     update tasks set route_id = way, batch_id = b.batch_id,
-    run_at = case when b.held then 'infinity' else greatest(held_run_at, clock_timestamp()) end,
-    held_run_at = case when b.held then held_run_at end,
+    run_at = case when b.blocked then 'infinity' else greatest(blocked_run_at, clock_timestamp()) end,
+    blocked_run_at = case when b.blocked then blocked_run_at end,
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
   where id = any(ids);
     perform tasks_counted(ids, 1);
@@ -81,7 +81,7 @@ begin
       perform batches_begin(array[b.batch_id]);
     end if;
   end if;
-  if not b.held then
+  if not b.blocked then
     perform pg_notify('reeve_notify', format('0 %s %s %s', way, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))
     from tasks where id = any(ids) group by priority;
   end if;

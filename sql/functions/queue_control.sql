@@ -27,7 +27,7 @@ begin
     raise exception using errcode = 'RV409', message = format('queue "%s" is being stopped; try again', of_queue);
   elsif becomes = 'stopped' and action in ('pause', 'resume') then
     raise exception using errcode = 'RV409', message = format('queue "%s" is stopped; start it, or submit a task', of_queue);
-  elsif becomes = 'held' and action = 'resume' then
+  elsif becomes = 'not_started' and action = 'resume' then
     raise exception using errcode = 'RV409', message = format('queue "%s" is not paused: it waits to be started', of_queue);
   end if;
   case action
@@ -36,7 +36,7 @@ begin
   when 'pause' then
     becomes := 'paused';
   when 'resume' then
-    becomes := case when becomes = 'paused' and q.is_held then 'held' else 'running' end;
+    becomes := case when becomes = 'paused' and q.not_started then 'not_started' else 'running' end;
   when 'stop' then
     becomes := case when becomes = 'stopped' then 'stopped' else 'stopping' end;
   when 'purge' then
@@ -60,7 +60,7 @@ begin
   end case;
   if becomes <> coalesce(q.state, 'running') then
     update queues set state = becomes, state_since = clock_timestamp(), updated = clock_timestamp(),
-      is_held = becomes = 'paused' and state = 'held',
+      not_started = becomes = 'paused' and state = 'not_started',
       stopped_at = case when becomes = 'stopping' then clock_timestamp() else stopped_at end,
       stopped_by = case when becomes = 'stopping' then by else stopped_by end,
       stopped_id = case when becomes = 'stopping' then call.newest else stopped_id end

@@ -24,7 +24,7 @@ begin
       end if;
     elsif exists (select from tasks t
       where t.route_id = any(ways) and t.lane is null and t.source !~ '^callback of batch [0-9]+$') then
-      update queues set state = case when autostart then 'running' else 'held' end, state_since = clock_timestamp(),
+      update queues set state = case when autostart then 'running' else 'not_started' end, state_since = clock_timestamp(),
         updated = clock_timestamp()
       where name = q.name and state = 'stopped';
       if found then

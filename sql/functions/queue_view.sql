@@ -16,14 +16,14 @@ create or replace function queue_view(wanted text) returns table (state text, si
       (select max(id) from batches where queue = wanted))),
    one as (
     select l.*, q.state as halt, q.state_since, b.id as batch_id, b.started_at, b.ended_at, b.phase <> 'ended' as in_batch,
-      coalesce(b.phase <> 'ended' and b.success + b.failed > 0, false) as some_ended
+      coalesce(b.phase <> 'ended' and b.succeeded + b.failed > 0, false) as some_ended
     from live l left join q on true left join batch b on true)
   select shown.state,
     case when halt <> 'running' then state_since when shown.state = 'finished' then ended_at
       when in_batch then started_at end, waiting, running, one.batch_id
   from one cross join lateral (select case
     when halt in ('paused', 'stopping', 'stopped') then halt
-    when halt = 'held' then 'pending'
+    when halt = 'not_started' then halt
     when running > 0 or begun or some_ended and waiting > 0 then 'running'
     when waiting > 0 then 'pending'
     when exists (select from ways) then 'finished'

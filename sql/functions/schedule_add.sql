@@ -15,21 +15,21 @@ begin
   end if;
   s.name := of_name;
   s.zone := 'UTC';
-  s.missed := 'one';
-  s.missed_most := 1;
-  s.overlap := 'queue';
+  s.catch_up := 'one';
+  s.max_catch_up := 1;
+  s.concurrency_policy := 'queue';
   s.start_at := clock_timestamp();
   s := schedule_changed(s, change);
   s.created := clock_timestamp();
   if not change ? 'start_us' then
     s.start_at := s.created; -- so that it first fires an interval later, however long the checks took
   end if;
-  s.next_at := schedule_planned(s, s.created);
-  insert into schedules (id, name, cron, zone, every_ms, start_at, spec, queue_action, action_queue, missed, missed_most, overlap,
+  s.next_at := schedule_next_checked(s, s.created);
+  insert into schedules (id, name, cron, zone, every_ms, start_at, spec, queue_action, action_queue, catch_up, max_catch_up, concurrency_policy,
     next_at, source, created, updated)
   overriding system value
-  values (s.id, of_name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.missed, s.missed_most,
-    s.overlap, s.next_at, by, s.created, s.created)
+  values (s.id, of_name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.catch_up, s.max_catch_up,
+    s.concurrency_policy, s.next_at, by, s.created, s.created)
   on conflict (name) do nothing returning * into s;
   if not found then
     raise exception using errcode = 'RV440', message = format('there is a schedule "%s" already; edit it, or remove it first', of_name);

@@ -1,5 +1,5 @@
 -- Returns a schedule with the changes in `change`, which has any of "cron", "every_ms", "manual" (each replaces the
--- other two), "zone", "start_us", "missed", "missed_most", "overlap", "queue_action" and "action_queue", and in "task"
+-- other two), "zone", "start_us", "catch_up", "max_catch_up", "concurrency_policy", "queue_action" and "action_queue", and in "task"
 -- the members of spec (null removes one). Raises an error if the result is invalid.
 create or replace function schedule_changed(s schedules, change jsonb) returns schedules language plpgsql as $$
 declare
@@ -22,9 +22,9 @@ begin
       raise exception using errcode = 'RV400', message = 'schedule.start_us lies more than 3650 days ahead';
     end if;
   end if;
-  s.missed := coalesce(change ->> 'missed', s.missed);
-  s.missed_most := coalesce((change ->> 'missed_most')::int, s.missed_most);
-  s.overlap := coalesce(change ->> 'overlap', s.overlap);
+  s.catch_up := coalesce(change ->> 'catch_up', s.catch_up);
+  s.max_catch_up := coalesce((change ->> 'max_catch_up')::int, s.max_catch_up);
+  s.concurrency_policy := coalesce(change ->> 'concurrency_policy', s.concurrency_policy);
   if change ->> 'zone' <> s.zone then
     select z.proper, z.problem into s.zone, problem from zone_find(change ->> 'zone') z;
     if problem is not null then

@@ -15,7 +15,7 @@ begin
     perform schedule_event(s, 'schedule_removed', by);
   elsif s.paused <> (action = 'pause') then
     update schedules set paused = action = 'pause', retry_at = null,
-      next_at = case when action = 'pause' then next_at else schedule_planned(s, clock_timestamp()) end, updated = clock_timestamp(), last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+      next_at = case when action = 'pause' then next_at else schedule_next_checked(s, clock_timestamp()) end, updated = clock_timestamp(), last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
     where id = s.id returning * into s;
     perform schedule_event(s, 'schedule_' || action || 'd', by);
   end if;

@@ -14,11 +14,11 @@ begin
     is distinct from
     (old.cron, old.every_ms, case when s.cron is not null then old.zone end, case when s.every_ms is not null then old.start_at end)
   then
-    s.next_at := schedule_planned(s, clock_timestamp());
+    s.next_at := schedule_next_checked(s, clock_timestamp());
   end if;
   update schedules set cron = s.cron, zone = s.zone, every_ms = s.every_ms, start_at = s.start_at, spec = s.spec,
-    queue_action = s.queue_action, action_queue = s.action_queue, missed = s.missed, missed_most = s.missed_most,
-    overlap = s.overlap, next_at = s.next_at, retry_at = null, updated = clock_timestamp(),
+    queue_action = s.queue_action, action_queue = s.action_queue, catch_up = s.catch_up, max_catch_up = s.max_catch_up,
+    concurrency_policy = s.concurrency_policy, next_at = s.next_at, retry_at = null, updated = clock_timestamp(),
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
   where id = s.id returning * into s;
   perform schedule_event(s, 'schedule_edited', by, (select string_agg(what, ', ' order by what) from (

@@ -1,22 +1,22 @@
 -- Executes one firing of a schedule, whose row is locked. The outcome is "later" if something temporary prevents it,
 -- and null if it was executed before.
-create or replace function schedule_fire_once(s schedules, planned timestamptz, out outcome text, out task_id bigint, out note text)
+create or replace function schedule_fire_once(s schedules, scheduled timestamptz, out outcome text, out task_id bigint, out note text)
 language plpgsql as $$
 declare
   run bigint;
 begin
-  if s.overlap = 'skip' and exists (select from tasks t where t.id = s.last_task_id) then
+  if s.concurrency_policy = 'forbid' and exists (select from tasks t where t.id = s.last_task_id) then
     outcome := 'overlapped';
     note := format('task %s of an earlier run had not ended', s.last_task_id);
   end if;
-  insert into schedule_runs (schedule_id, planned_at, outcome, note)
-  values (s.id, planned, coalesce(outcome, 'refused'), coalesce(note, ''))
+  insert into schedule_runs (schedule_id, scheduled_at, outcome, note)
+  values (s.id, scheduled, coalesce(outcome, 'refused'), coalesce(note, ''))
   on conflict do nothing returning id into run;
   if run is null then
     outcome := null;
   elsif outcome is null then
     begin
-      select a.outcome, a.task_id, a.note into outcome, task_id, note from schedule_act(s, schedule_key(s, planned)) a;
+      select a.outcome, a.task_id, a.note into outcome, task_id, note from schedule_act(s, schedule_key(s, scheduled)) a;
     exception when others then -- its changes are rolled back
       outcome := case
         when schedule_passes(sqlstate) then 'later'

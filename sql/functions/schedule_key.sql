@@ -1,5 +1,5 @@
 -- Returns the key of the task of a firing; null: none.
-create or replace function schedule_key(s schedules, planned timestamptz) returns text language plpgsql stable as $$
+create or replace function schedule_key(s schedules, scheduled timestamptz) returns text language plpgsql stable as $$
 declare
   template text := s.spec ->> 'key';
   plan cron_plan;
@@ -10,7 +10,7 @@ begin
       else '{name}:{time}' end;
   end if;
   -- The name last: a placeholder in it is not replaced.
-  template := replace(template, '{date}', to_char(planned at time zone s.zone, 'YYYY-MM-DD'));
-  template := replace(template, '{time}', schedule_time_text(planned));
+  template := replace(template, '{date}', to_char(scheduled at time zone s.zone, 'YYYY-MM-DD'));
+  template := replace(template, '{time}', schedule_time_text(scheduled));
   return nullif(replace(template, '{name}', s.name), '');
 end $$;

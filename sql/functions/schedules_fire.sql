@@ -2,7 +2,7 @@
 -- and how late it was, then a row without a name: when the next one is due (null: never). The lock timeout is short
 -- (100 ms), so that a deadlock with sessions that lock in another order ends soon.
 create or replace function schedules_fire(most int)
-returns table (schedule_id bigint, schedule text, planned timestamptz, outcome text, task_id bigint, note text, late_us bigint)
+returns table (schedule_id bigint, schedule text, scheduled timestamptz, outcome text, task_id bigint, note text, late_us bigint)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -13,7 +13,7 @@ declare
 begin
   perform set_config('lock_timeout', '100', true);
   for due in
-    select s as seen, (select t.created from tasks t where t.id = s.last_task_id and s.overlap = 'queue') as waits_since
+    select s as seen, (select t.created from tasks t where t.id = s.last_task_id and s.concurrency_policy = 'queue') as waits_since
     from schedules s
     where not s.paused and s.next_at is not null and greatest(s.next_at, s.retry_at) <= now
     order by greatest(s.next_at, s.retry_at), s.id
@@ -30,16 +30,16 @@ begin
     taken := taken + 1;
     begin
       return query
-        select (due.seen).id, (due.seen).name, t.planned, t.outcome, t.task_id, t.note,
-          (extract(epoch from clock_timestamp() - t.planned) * 1000000)::bigint
+        select (due.seen).id, (due.seen).name, t.scheduled, t.outcome, t.task_id, t.note,
+          (extract(epoch from clock_timestamp() - t.scheduled) * 1000000)::bigint
         from schedule_fire(due.seen, clock_timestamp()) t;
     exception when others then -- for example, the database no longer has its zone
       schedule_id := (due.seen).id;
       schedule := (due.seen).name;
-      planned := (due.seen).next_at;
+      scheduled := (due.seen).next_at;
       outcome := 'later';
       note := sqlerrm;
-      late_us := (extract(epoch from now - planned) * 1000000)::bigint;
+      late_us := (extract(epoch from now - scheduled) * 1000000)::bigint;
       update schedules
       set retry_at = clock_timestamp() + case when schedule_passes(sqlstate) then interval '1s' else interval '1 minute' end
       where id = any(array(select id from schedules
@@ -52,11 +52,11 @@ begin
   end if;
   schedule_id := 0;
   schedule := '';
-  planned := least(look, (select greatest(next_at, retry_at) from schedules
+  scheduled := least(look, (select greatest(next_at, retry_at) from schedules
     where not paused and next_at is not null and greatest(next_at, retry_at) > now order by 1 limit 1));
   outcome := '';
   task_id := null;
   note := '';
-  late_us := coalesce((extract(epoch from clock_timestamp() - planned) * 1000000)::bigint, 0);
+  late_us := coalesce((extract(epoch from clock_timestamp() - scheduled) * 1000000)::bigint, 0);
   return next;
 end $$;

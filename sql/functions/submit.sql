@@ -163,7 +163,7 @@ begin
   t.type := of_type;
   t.details := submit.details;
   t.run_at := case when waits then 'infinity' else due end;
-  t.held_run_at := case when waits then due end;
+  t.blocked_run_at := case when waits then due end;
   t.max_attempts := coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts);
   t.timeout_ms := timeout_ms;
   t.retry_base_ms := rests.base_ms;

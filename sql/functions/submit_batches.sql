@@ -6,7 +6,7 @@
 -- batches do not wait for each other. If a copy of the call was committed while this one waited for locks, that copy
 -- counts, whatever has become of queue and batch since.
 create or replace function submit_batches(request uuid, in_queues text[], in_batches bigint[], versioned text[])
-returns table (n bigint, batch_id bigint, held boolean, begins boolean)
+returns table (n bigint, batch_id bigint, blocked boolean, begins boolean)
 language plpgsql as $$
 declare
   q queues;
@@ -28,7 +28,7 @@ begin
       raise exception using errcode = 'RV503', message = format('queue "%s" is being stopped; try again', q.name);
     end if;
     if q.state = 'stopped' then
-      q.state := case when q.autostart then 'running' else 'held' end;
+      q.state := case when q.autostart then 'running' else 'not_started' end;
       update queues set state = q.state, state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
       perform pg_notify('reeve_notify', 'queues');
     end if;
@@ -41,10 +41,10 @@ begin
         values (q.name, q.name, true, q.callback_url, q.callback_secret, q.callback_tasks, q.callback_type, q.entry_type,
           q.exit_type)
         returning * into b;
-        update queues set batch_id = b.id, is_held = is_held or not autostart and state = 'paused'
+        update queues set batch_id = b.id, not_started = not_started or not autostart and state = 'paused'
         where name = q.name; -- not a setting: no notification
         if not q.autostart and q.state = 'running' then
-          update queues set state = 'held', state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
+          update queues set state = 'not_started', state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
           perform pg_notify('reeve_notify', 'queues');
         end if;
       end if;

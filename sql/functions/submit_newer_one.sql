@@ -10,7 +10,7 @@ declare
   n tasks;
   h task_history;
   b batches;
-  held boolean;
+  blocked boolean;
   newer bigint := (spec ->> 'version')::bigint;
   moment timestamptz := clock_timestamp();
   due timestamptz := greatest(to_timestamp((spec ->> 'run_at_us')::float8 / 1000000), moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
@@ -31,7 +31,7 @@ begin
   if not found then
     delete from task_history where task_id = k.task_id returning * into h;
   end if;
-  update batches x set pending = x.pending + 1, success = x.success - (h.status = 'completed')::int,
+  update batches x set pending = x.pending + 1, succeeded = x.succeeded - (h.status = 'completed')::int,
     failed = x.failed - (h.status <> 'completed')::int
   where x.id = h.batch_id and x.phase not in ('exit', 'ended') and h.task_id is distinct from x.entry_id
   returning * into b;
@@ -42,7 +42,7 @@ begin
     update batches x set submitted = x.submitted + 1, pending = x.pending + 1
     where x.id = (spec ->> 'batch_id')::bigint returning * into b;
   end if;
-  held := b.entry_type is not null and b.phase in ('new', 'entry');
+  blocked := b.entry_type is not null and b.phase in ('new', 'entry');
   if t.status = 'executing' then
     update tasks set restart = spec, cancel_requested_at = null, stop_code = null, batch_id = b.id where id = t.id;
     insert into task_events (task_id, version, event, actor, note)
@@ -52,15 +52,15 @@ begin
   end if;
   n := task_of_spec(spec);
   n.route_id := spec ->> 'route_id';
-  n.run_at := case when held then 'infinity' else due end;
-  n.held_run_at := case when held then due end;
+  n.run_at := case when blocked then 'infinity' else due end;
+  n.blocked_run_at := case when blocked then due end;
   n.batch_id := b.id;
   if t.id is null then
     if h.token is not null then
       insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-        error_code, run_at, last_updated, result, remark, stack, stage, queue, type, details)
+        error_code, run_at, last_updated, result, remark, stack_trace, stage, queue, type, details)
       values (h.task_id, h.token, h.attempt, h.worker_id, h.assignment_id, h.status, h.status, h.by_report, h.last_error,
-        h.error_code, null, h.last_updated, h.result, h.remark, h.stack, h.stage, h.queue, h.type,
+        h.error_code, null, h.last_updated, h.result, h.remark, h.stack_trace, h.stage, h.queue, h.type,
         case when h.pipeline_id is not null then h.details end);
     elsif h.task_id is not null then
       insert into task_events (task_id, version, event) values (h.task_id, h.last_updated, h.status);
@@ -79,10 +79,10 @@ begin
   else
     perform tasks_counted(array[t.id], -1);
     update tasks u set route_id = n.route_id, type = n.type, details = n.details, priority = n.priority, status = 'queued',
-      attempt = 0, returns = 0, run_at = n.run_at, held_run_at = n.held_run_at, batch_id = n.batch_id,
+      attempt = 0, returns = 0, run_at = n.run_at, blocked_run_at = n.blocked_run_at, batch_id = n.batch_id,
       max_attempts = n.max_attempts, timeout_ms = n.timeout_ms, retry_base_ms = n.retry_base_ms,
       retry_max_ms = n.retry_max_ms, retry_policy = n.retry_policy, source = n.source, version = n.version, last_error = null,
-      error_code = null, stack = null, retrying = null, restart = null, cancel_requested_at = null, stop_code = null,
+      error_code = null, stack_trace = null, retrying = null, restart = null, cancel_requested_at = null, stop_code = null,
       pipeline_id = n.pipeline_id, stage = n.stage, step = n.step,
       last_updated = greatest(clock_timestamp(), u.last_updated + interval '1us')
     where u.id = t.id returning * into t;

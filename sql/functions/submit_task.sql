@@ -65,8 +65,8 @@ begin
     t := task_of_spec(spec);
     t.id := id;
     t.route_id := way;
-    t.run_at := case when b.held then 'infinity' else due end;
-    t.held_run_at := case when b.held then due end;
+    t.run_at := case when b.blocked then 'infinity' else due end;
+    t.blocked_run_at := case when b.blocked then due end;
     t.batch_id := b.batch_id;
     t.created := moment;
     perform task_insert(t);

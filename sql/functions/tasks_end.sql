@@ -7,12 +7,12 @@ begin
   with gone as (
     delete from tasks t using unnest(ends) e where t.id = any(array[e.id])
     returning t.*, (statement_timestamp() at time zone 'UTC')::date + 1 + keep_days(t.queue, e.status, days) as keep_until,
-      e.status as becomes, e.ended, e.by_report, e.result, e.error, e.error_code as code, e.remark as said, e.stack as trace, e.recoverable,
+      e.status as becomes, e.ended, e.by_report, e.result, e.error, e.error_code as code, e.remark as said, e.stack_trace as trace, e.recoverable,
       case when t.status = 'executing' then t.last_updated end as token),
    history as (
     insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
       max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
-      key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
+      key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack_trace,
       version, pipeline_id, stage, step, recoverable)
     select keep_until, id, route_id, priority, queue, type, details, becomes, run_at, attempt,
       max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, case when token is not null then assignment_id end, token,

@@ -30,9 +30,9 @@ begin
       case when r.reason in (10, 11) then w.busy else 0 end] order by u.place)
     from unnest(ids) with ordinality u(id, place)
     left join lateral (
-      select t.queue, t.type, t.status, t.run_at, t.held_run_at, t.batch_id,
+      select t.queue, t.type, t.status, t.run_at, t.blocked_run_at, t.batch_id,
         (select q.state from queues q where q.name = t.queue) as queue_state,
-        case when t.held_run_at is not null then (select b.entry_id from batches b where b.id = t.batch_id) end as entry_id
+        case when t.blocked_run_at is not null then (select b.entry_id from batches b where b.id = t.batch_id) end as entry_id
       from tasks t where t.id = u.id and t.status in ('queued', 'failed') offset 0) t on true
     left join (select * from workers_for(due_queues, due_types, true) where due_queues is not null) w
       on w.queue = t.queue and w.type = t.type
@@ -40,9 +40,9 @@ begin
       when t.status is null then 0
       when t.queue_state in ('stopping', 'stopped') then 1
       when t.queue_state = 'paused' then 2
-      when t.queue_state = 'held' then 3
-      when t.held_run_at is not null and t.batch_id is null then 4 -- in the inbox
-      when t.held_run_at is not null then 5
+      when t.queue_state = 'not_started' then 3
+      when t.blocked_run_at is not null and t.batch_id is null then 4 -- in the inbox
+      when t.blocked_run_at is not null then 5
       when t.run_at > now_at and t.status = 'failed' then 6
       when t.run_at > now_at then 7
       when w.workers is null then 8

@@ -1,12 +1,12 @@
 -- Releases tasks that were blocked until their batch had begun, some at a time, and notifies the managers. The batch's
 -- row is not locked: its phase advances only when there are none left. $1 the batch, $2 the maximum number.
-with held as materialized (
-  select id, held_run_at from tasks where batch_id = $1 and held_run_at is not null
+with blocked as materialized (
+  select id, blocked_run_at from tasks where batch_id = $1 and blocked_run_at is not null
   order by id limit $2 for no key update),
  released as (
-  update tasks t set run_at = greatest(h.held_run_at, clock_timestamp()), held_run_at = null,
+  update tasks t set run_at = greatest(h.blocked_run_at, clock_timestamp()), blocked_run_at = null,
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
-  from held h where t.id = any(array[h.id])
+  from blocked h where t.id = any(array[h.id])
   returning t.route_id, t.priority, t.run_at, t.last_updated),
  counted as (
   insert into count_changes (route_id, due, live)

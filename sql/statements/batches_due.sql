@@ -5,12 +5,12 @@
 -- to leave out those whose rows another session has locked.
 select due.id, due.what
 from (
-  select b.id, case when not h.held then 'step' when b.entry_status <> 'completed' then 'fail' else 'release' end as what
+  select b.id, case when not h.blocked then 'step' when b.entry_status <> 'completed' then 'fail' else 'release' end as what
   from batches b left join queues q on q.name = b.queue
   cross join lateral (select case when b.phase in ('releasing', 'running') then coalesce(
-    (select true from tasks t where t.batch_id = b.id and t.held_run_at is not null limit 1), false) else false end as held
+    (select true from tasks t where t.batch_id = b.id and t.blocked_run_at is not null limit 1), false) else false end as blocked
     offset 0) h
-  where b.phase <> 'ended' and b.id > $2::bigint and (h.held or case b.phase
+  where b.phase <> 'ended' and b.id > $2::bigint and (h.blocked or case b.phase
     when 'new' then b.submitted > 0 or b.closed_at is not null or b.implicit
     when 'entry' then b.entry_status is not null
     when 'running' then b.pending = 0 and (b.closed_at is not null or b.implicit)

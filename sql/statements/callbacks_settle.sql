@@ -12,7 +12,7 @@ with settled as (
 update callbacks c set attempts = greatest(c.attempts, s.attempts),
   state = case when s.delivered then 'delivered' when s.over then 'given_up' else 'waiting' end,
   next_at = case when s.delivered or s.over then c.next_at else clock_timestamp() + interval '1ms' * s.rest_ms end,
-  planned_at = clock_timestamp(),
+  next_set_at = clock_timestamp(),
   ended_at = case when s.delivered or s.over then clock_timestamp() end,
   last_status = s.status, last_error = coalesce(s.error, c.last_error)
 from settled s where c.id = s.id

@@ -14,7 +14,7 @@ with recursive sites as (
   cross join lateral (
     select c.next_at from callbacks c
     where c.state = 'waiting' and c.site = s.site and c.next_at <= greatest(statement_timestamp(), $6::timestamptz)
-      and (c.next_at <= statement_timestamp() or c.planned_at > statement_timestamp())
+      and (c.next_at <= statement_timestamp() or c.next_set_at > statement_timestamp())
     order by c.next_at limit 1) d
   where coalesce(busy.n, 0) < $2::int
   order by d.next_at),
@@ -23,10 +23,10 @@ with recursive sites as (
   cross join lateral (
     select c.id from callbacks c
     where c.state = 'waiting' and c.site = d.site and c.next_at <= greatest(statement_timestamp(), $6::timestamptz)
-      and (c.next_at <= statement_timestamp() or c.planned_at > statement_timestamp())
+      and (c.next_at <= statement_timestamp() or c.next_set_at > statement_timestamp())
     order by c.next_at limit d.room for no key update skip locked) c
   limit $1::int)
 update callbacks c set takes = c.takes + 1, next_at = clock_timestamp() + interval '1ms' * $3::bigint,
-  planned_at = clock_timestamp()
+  next_set_at = clock_timestamp()
 from taken t where c.id = t.id
 returning c.id, c.batch_id, c.task_id, c.event, c.url, c.site, c.secret, c.payload, c.attempts + 1, c.takes

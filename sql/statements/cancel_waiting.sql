@@ -9,7 +9,7 @@ with locked as materialized (
  gone as materialized (
   select tasks_end(array(
     select (id, becomes, ended, false, null, case when becomes = 'dead' then $3 else last_error end,
-      coalesce(stop_code, error_code), remark, stack, null)::task_end
+      coalesce(stop_code, error_code), remark, stack_trace, null)::task_end
     from locked), $2::int)
   where exists (select from locked))
 select id, batch_id is not null as batched, route_id, becomes from locked left join gone on true

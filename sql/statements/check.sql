@@ -56,7 +56,7 @@ with recursive ways as materialized (
   where $6::bigint is not null and a.closed_at is null
     and a.at < statement_timestamp() - interval '1ms' * $6 + interval '1 minute'),
  overdue as (
-  select s.id, s.name, s.next_at, s.overlap, s.last_task_id, coalesce(s.spec ->> 'type', '') as type,
+  select s.id, s.name, s.next_at, s.concurrency_policy, s.last_task_id, coalesce(s.spec ->> 'type', '') as type,
     case when s.spec is null then s.action_queue else coalesce(s.spec ->> 'queue', 'default') end as queue
   from schedules s
   where $7::bigint is not null and not s.paused and s.next_at < statement_timestamp()
@@ -95,7 +95,7 @@ union all
 (select 'failed', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(f.id), f.queue, f.type, f.error_code, 0
  from failed f group by f.queue, f.type, f.error_code order by count(*) desc, 6 limit 10)
 union all
-select 'oldest', 1, a.ms, 1, a.ms, o.id, w.queue, w.type, '', 0
+select 'oldest_queued', 1, a.ms, 1, a.ms, o.id, w.queue, w.type, '', 0
 from oldest o join ways w on w.id = o.route_id
 cross join lateral (select (extract(epoch from statement_timestamp() - o.run_at) * 1000)::bigint as ms) a
 union all
@@ -105,10 +105,10 @@ select 'running', r.total, (extract(epoch from statement_timestamp() - r.last_up
   coalesce(w.name, ''), 0
 from running r left join workers w on w.id = r.worker_id where r.place <= 10
 union all
-select 'late', 0, (extract(epoch from statement_timestamp() - min(o.next_at)) * 1000)::bigint, 0, 0, 0, '', '', '', 0 from overdue o having count(*) > 0
+select 'schedules', 0, (extract(epoch from statement_timestamp() - min(o.next_at)) * 1000)::bigint, 0, 0, 0, '', '', '', 0 from overdue o having count(*) > 0
 union all
-select 'late', l.total, (extract(epoch from statement_timestamp() - l.next_at) * 1000)::bigint, 1, (extract(epoch from statement_timestamp() - l.next_at) * 1000)::bigint, 0, l.queue, l.type, l.name,
-  case when l.overlap = 'queue' then coalesce((select t.id from tasks t where t.id = l.last_task_id), 0) else 0 end
+select 'schedules', l.total, (extract(epoch from statement_timestamp() - l.next_at) * 1000)::bigint, 1, (extract(epoch from statement_timestamp() - l.next_at) * 1000)::bigint, 0, l.queue, l.type, l.name,
+  case when l.concurrency_policy = 'queue' then coalesce((select t.id from tasks t where t.id = l.last_task_id), 0) else 0 end
 from late l where l.place <= 10
 union all
 (select 'callbacks', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(c.id), b.queue, '', c.site, 0
@@ -120,7 +120,7 @@ union all
 (select 'unserved', (sum(u.tasks) over ())::bigint, 0, u.tasks, 0, 0, u.queue, u.type, '', 0
  from unserved($1, $2) u where $9::boolean order by u.tasks desc, u.queue, u.type limit 10)
 union all
-(select 'held', (sum(sum(l.queued + l.failed)) over ())::bigint, 0, sum(l.queued + l.failed)::bigint, 0, 0, q.name, '', q.state, 0
+(select 'halted', (sum(sum(l.queued + l.failed)) over ())::bigint, 0, sum(l.queued + l.failed)::bigint, 0, 0, q.name, '', q.state, 0
  from live_totals($1) l join routes r on r.id = l.route_id join queues q on q.name = r.queue and q.state <> 'running'
  where $10::boolean and l.queued + l.failed > 0 and ($2::text is null or r.type = $2)
  group by q.name, q.state order by 4 desc, q.name limit 10)

@@ -13,4 +13,4 @@ from ahead a
 where m.id = a.id and a.at < clock_timestamp() - interval '10 minutes'
   and (a.xid < pg_snapshot_xmin(pg_current_snapshot()) or a.xid >= pg_snapshot_xmax(pg_current_snapshot())) -- or another cluster's
   and not exists (select from tasks where last_updated > clock_timestamp() + interval '1 s' and a.id is not null offset 0)
-  and not exists (select from callbacks where state = 'waiting' and planned_at > clock_timestamp() + interval '1 s' and a.id is not null offset 0)
+  and not exists (select from callbacks where state = 'waiting' and next_set_at > clock_timestamp() + interval '1 s' and a.id is not null offset 0)

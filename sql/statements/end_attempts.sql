@@ -78,14 +78,14 @@ with locked as materialized (
       when d.outcome = 'returned' then t.returns else 0 end,
     last_error = case when d.renewed then null when d.becomes = 'failed' then d.error else t.last_error end,
     error_code = case when d.renewed then null when d.becomes = 'failed' then d.code else t.error_code end,
-    stack = case when d.renewed then null when d.becomes = 'failed' then d.trace else t.stack end,
+    stack_trace = case when d.renewed then null when d.becomes = 'failed' then d.trace else t.stack_trace end,
     remark = coalesce(d.said, t.remark), restart = null, cancel_requested_at = null, stop_code = null,
     retrying = case when d.becomes = 'failed' then true end
   from timed d where d.becomes in ('failed', 'queued') and not d.renewed and not d.advances and t.id = any(array[d.id])),
  renewed as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
-    last_error = null, error_code = null, stack = null, remark = coalesce(d.said, t.remark), cancel_requested_at = null,
+    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), cancel_requested_at = null,
     stop_code = null, restart = null, retrying = null, route_id = d.new_route, priority = d.new_priority,
     type = d.restart ->> 'type', details = d.restart ->> 'details', version = (d.restart ->> 'version')::bigint,
     max_attempts = (d.restart ->> 'max_attempts')::int, timeout_ms = (d.restart ->> 'timeout_ms')::bigint,
@@ -97,7 +97,7 @@ with locked as materialized (
  advanced as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
-    last_error = null, error_code = null, stack = null, remark = coalesce(d.said, t.remark), restart = null, retrying = null,
+    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), restart = null, retrying = null,
     route_id = d.new_route, priority = d.new_priority, type = d.next ->> 'type', details = coalesce(d.result, ''),
     max_attempts = (d.next ->> 'max_attempts')::int, timeout_ms = (d.next ->> 'timeout_ms')::bigint,
     retry_base_ms = (d.next ->> 'retry_base_ms')::bigint, retry_max_ms = (d.next ->> 'retry_max_ms')::bigint,
@@ -113,7 +113,7 @@ with locked as materialized (
   where t.becomes in ('failed', 'queued') group by 1, 2 having sum(v.live) <> 0 or sum(v.retrying) <> 0),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated, result, remark, stack, stage, queue, type, details)
+    error_code, run_at, last_updated, result, remark, stack_trace, stage, queue, type, details)
   select id, last_updated, attempt, worker_id, assignment_id, outcome, becomes, $6::boolean, error, code, due, ended, result,
     said, trace, stage, queue, type, case when advances then details end
   from timed where becomes in ('failed', 'queued')),
@@ -135,7 +135,7 @@ with locked as materialized (
  gone as materialized (
   select tasks_end(array(
     select (id, becomes, ended, $6::boolean, case when outcome = 'completed' then result end, ends_error, ends_code,
-      coalesce(said, remark), case when becomes = 'completed' then stack else trace end,
+      coalesce(said, remark), case when becomes = 'completed' then stack_trace else trace end,
       case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end)::task_end
     from timed where becomes in ('dead', 'cancelled', 'completed')), $7::int)
   where exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))

@@ -4,7 +4,7 @@
 with waits as materialized (select tasks_waiting($1::bigint[]) as told)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   t.details, t.result, t.last_error, t.error_code, w.name as worker, t.last_updated, t.created, t.first_started,
-  t.started, t.finished, t.expiry, t.cancel_requested, t.remark, t.stack,
+  t.started, t.finished, t.expiry, t.cancel_requested, t.remark, t.stack_trace,
   t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,
   r.error_count, r.recoverable, r.processing_ms,
   (select told from waits)[n.place][1] as reason, (select told from waits)[n.place][2] as waits_for,

@@ -25,7 +25,7 @@ with stretch as materialized (
       when 'cancel' then cancel_requested_at is null
       when 'discard' then stop_code is null
       when 'retry' then cancel_requested_at is null and restart is distinct from '{}'
-        and (status <> 'queued' or held_run_at is null and run_at > clock_timestamp())
+        and (status <> 'queued' or blocked_run_at is null and run_at > clock_timestamp())
       else true end
   order by id limit $14::int for no key update),
  ended as materialized (

@@ -13,15 +13,15 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
  versioned as materialized (
   select g.*, greatest(clock_timestamp(), g.last_updated + interval '1us') as moment,
     coalesce((select x.entry_type is not null and x.phase in ('new', 'entry') and g.task_id is distinct from x.entry_id
-      from theirs x where x.id = g.batch_id), false) as held
+      from theirs x where x.id = g.batch_id), false) as blocked
   from gone g),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, last_updated, retry_policy, remark, stack, version, held_run_at, pipeline_id, stage, step) overriding system value
-  select task_id, case when route_id = 0 then route_of(queue, type) else route_id end, priority, queue, type, details, 'queued', case when held then 'infinity' else moment end, 0, max_attempts, timeout_ms,
+    created, last_updated, retry_policy, remark, stack_trace, version, blocked_run_at, pipeline_id, stage, step) overriding system value
+  select task_id, case when route_id = 0 then route_of(queue, type) else route_id end, priority, queue, type, details, 'queued', case when blocked then 'infinity' else moment end, 0, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, moment, retry_policy, remark, stack, version, case when held then moment end,
+    created, moment, retry_policy, remark, stack_trace, version, case when blocked then moment end,
     pipeline_id, stage, step
   from versioned order by task_id
   returning id, last_updated, run_at, route_id, priority),
@@ -30,9 +30,9 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   select route_id, delayed_to(run_at, last_updated), count(*) from made group by 1, 2),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated, result, remark, stack, stage, queue, type)
+    error_code, run_at, last_updated, result, remark, stack_trace, stage, queue, type)
   select task_id, token, attempt, worker_id, assignment_id, status, status, by_report, last_error, error_code, null,
-    last_updated, result, remark, stack, stage, queue, type
+    last_updated, result, remark, stack_trace, stage, queue, type
   from versioned where token is not null),
  told as (
   insert into task_events (task_id, version, event, actor)
@@ -48,8 +48,8 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   update pipelines set unused_since = null, unused_xid = null
   where id = any(array(select pipeline_id from versioned)) and unused_since is not null),
  batches_again as (
-  update batches b set pending = b.pending + n.n, success = b.success - n.success, failed = b.failed - n.n + n.success
-  from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as success from versioned v
+  update batches b set pending = b.pending + n.n, succeeded = b.succeeded - n.succeeded, failed = b.failed - n.n + n.succeeded
+  from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as succeeded from versioned v
     join theirs x on x.id = v.batch_id where v.task_id is distinct from x.entry_id and v.task_id is distinct from x.exit_id
     group by 1 order by 1) n
   where b.id = n.batch_id and b.phase not in ('exit', 'ended'))

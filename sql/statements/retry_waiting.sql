@@ -6,7 +6,7 @@ with locked as materialized (
   update tasks t set run_at = greatest(clock_timestamp(), t.last_updated + interval '1us'),
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
   from locked l
-  where l.status in ('queued', 'failed') and l.cancel_requested_at is null and t.held_run_at is null and t.id = any(array[l.id])
+  where l.status in ('queued', 'failed') and l.cancel_requested_at is null and t.blocked_run_at is null and t.id = any(array[l.id])
   returning t.id, t.last_updated, t.run_at, t.route_id, t.priority),
  counted as (
   insert into count_changes (route_id, due, live)

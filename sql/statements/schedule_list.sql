@@ -7,8 +7,8 @@ with found as materialized (select * from schedules_shown where name > $1::text 
       sum(1000 + octet_length((spec - 'details')::text)) over w as bytes
     from found window w as (order by name)) x
   where place = 1 or place <= $2 and coalesce(bytes, 0) <= $3::bigint)
-select name, cron, zone, every_ms, start_at, plain, queue_action, action_queue, missed, missed_most, overlap,
-  paused, next_at, last_planned, last_at, last_outcome, last_task_id, waits_for, source, created, updated, null::timestamptz[],
+select name, cron, zone, every_ms, start_at, plain, queue_action, action_queue, catch_up, max_catch_up, concurrency_policy,
+  paused, next_at, last_scheduled, last_at, last_outcome, last_task_id, waits_for, source, created, updated, null::timestamptz[],
   (select count(*) from fitting) < (select count(*) from found) as more
 from fitting
 order by name

@@ -11,7 +11,7 @@ with given as materialized (
       $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[], $17::text[],
       $18::bigint[], $19::bigint[], $20::boolean[], $21::bigint[], $22::text[]) with ordinality
     u(request, route_id, queue, type, details, priority, run_at, delay_ms, key, keep_ms, max_attempts, timeout_ms,
-      retry_base_ms, retry_max_ms, source, retry_policy, version, batch_id, held, pipeline_id,
+      retry_base_ms, retry_max_ms, source, retry_policy, version, batch_id, blocked, pipeline_id,
       stage, n)),
  moment as materialized (select clock_timestamp() as at),
  accepted as (
@@ -30,12 +30,12 @@ with given as materialized (
   returning task_id),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms,
-    retry_max_ms, key, source, created, last_updated, retry_policy, version, batch_id, held_run_at,
+    retry_max_ms, key, source, created, last_updated, retry_policy, version, batch_id, blocked_run_at,
     pipeline_id, stage, step) overriding system value
   select f.id, f.route_id, f.priority, f.queue, f.type, f.details,
-    case when f.held then 'infinity' else greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.max_attempts,
+    case when f.blocked then 'infinity' else greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.max_attempts,
     f.timeout_ms, f.retry_base_ms, f.retry_max_ms, f.key, f.source, f.at, f.at, f.retry_policy::jsonb, f.version, f.batch_id,
-    case when f.held then greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.pipeline_id, f.stage,
+    case when f.blocked then greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.pipeline_id, f.stage,
     case when f.pipeline_id is not null then 1 end
   from fresh f left join taken k on k.task_id = f.id
   where f.key is null or k.task_id is not null

@@ -8,9 +8,9 @@ with locked as materialized (
   from tasks where id = any($1::bigint[]) order by id for no key update),
  changed as (
   update tasks t set priority = coalesce($2::int, t.priority),
-    run_at = case when $3::timestamptz is null or t.held_run_at is not null then t.run_at
+    run_at = case when $3::timestamptz is null or t.blocked_run_at is not null then t.run_at
       else greatest($3, clock_timestamp()) end,
-    held_run_at = case when t.held_run_at is not null then coalesce($3, t.held_run_at) end,
+    blocked_run_at = case when t.blocked_run_at is not null then coalesce($3, t.blocked_run_at) end,
     max_attempts = coalesce($4::int, t.max_attempts),
     last_updated = case when l.status = 'executing' then t.last_updated
       else greatest(clock_timestamp(), t.last_updated + interval '1us') end

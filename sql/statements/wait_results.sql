@@ -4,7 +4,7 @@
 select h.task_id, h.queue, h.type, h.status, h.priority, h.run_at, h.attempt, h.max_attempts, h.timeout_ms, h.key,
   h.source, null::text as details, h.result, left(h.last_error, 1000), h.error_code, w.name as worker, h.last_updated,
   h.created, h.first_started, h.started, h.last_updated as finished, null::timestamptz as expiry, false,
-  h.remark, left(h.stack, 1000), h.batch_id, h.version as key_version, p.name as pipeline, h.stage, h.step,
+  h.remark, left(h.stack_trace, 1000), h.batch_id, h.version as key_version, p.name as pipeline, h.stage, h.step,
   r.error_count, r.recoverable, r.processing_ms
 from (
   select ranked.*, row_number() over (order by task_id) as place,

@@ -18,7 +18,7 @@ create table callbacks (
   last_error text,
   created timestamptz not null default clock_timestamp(),
   ended_at timestamptz,
-  planned_at timestamptz default clock_timestamp(), -- when next_at was set. If the database's clock was set back
+  next_set_at timestamptz default clock_timestamp(), -- when next_at was set. If the database's clock was set back
                                            -- since, a callback does not wait for the old time. Null counts as the past
   takes int not null default 0             -- how often a manager took it to send it
 ) with (fillfactor = 50);

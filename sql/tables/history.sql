@@ -31,7 +31,7 @@ create table task_history (
   last_updated timestamptz not null,       -- when it ended
   retry_policy jsonb,
   remark text,
-  stack text,
+  stack_trace text,
   version bigint,
   pipeline_id bigint,
   stage text,

@@ -1,9 +1,9 @@
 -- Queues with settings or a state. A queue without a row has the defaults of these columns.
 create table queues (
   name text primary key,
-  state text not null default 'running' check (state in ('running', 'held', 'paused', 'stopping', 'stopped')),
+  state text not null default 'running' check (state in ('running', 'not_started', 'paused', 'stopping', 'stopped')),
   state_since timestamptz not null default clock_timestamp(),
-  is_held boolean not null default false,  -- of a paused queue: after a resume it must still be started
+  not_started boolean not null default false, -- of a paused queue: after a resume it must still be started
   stopped_at timestamptz,                  -- when and by whom it was last stopped, and the newest task's id at that
   stopped_by text,                         -- time: tasks up to that id end dead
   stopped_id bigint,

@@ -10,9 +10,9 @@ create table schedules (
   spec jsonb,                              -- the task (see submit_task); "key" may contain {name}, {date} and {time}
   queue_action text check (queue_action in ('start', 'stop', 'pause', 'resume')), -- or an action
   action_queue text,                       -- on this queue
-  missed text not null default 'one' check (missed in ('skip', 'one', 'all')),
-  missed_most int not null default 1,      -- how many of the missed times, the latest ones, get a catch-up run
-  overlap text not null default 'queue' check (overlap in ('skip', 'queue', 'allow')),
+  catch_up text not null default 'one' check (catch_up in ('skip', 'one', 'all')),
+  max_catch_up int not null default 1,     -- how many of the missed times, the latest ones, get a catch-up run
+  concurrency_policy text not null default 'queue' check (concurrency_policy in ('allow', 'forbid', 'queue')),
   paused boolean not null default false,
   next_at timestamptz,                     -- the scheduled time of the next firing; null: none (manual runs only, or it
                                            -- never fires again)
@@ -34,13 +34,13 @@ create index schedules_due on schedules (greatest(next_at, retry_at)) where not 
 create table schedule_runs (
   id bigint generated always as identity primary key,
   schedule_id bigint not null,
-  planned_at timestamptz,
+  scheduled_at timestamptz,
   at timestamptz not null default clock_timestamp(),
   outcome text not null,                   -- submitted, existing (its key's task), acted (on a queue), missed, overlapped, refused
   task_id bigint,
   actor text not null default '',          -- the actor of a manual run
   note text not null default '',
-  unique (schedule_id, planned_at));
+  unique (schedule_id, scheduled_at));
 create index schedule_runs_at on schedule_runs (at);
 create index schedule_runs_listed on schedule_runs (schedule_id, id);
 

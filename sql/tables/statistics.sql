@@ -4,7 +4,7 @@ create table executions (
   queue text not null,
   type text not null,
   count bigint not null,
-  completed bigint not null,
+  succeeded bigint not null,
   total_us bigint not null,
   fastest_us bigint not null,
   slowest_us bigint not null,

@@ -13,7 +13,7 @@ create table tasks (
   type text not null,
   details text not null default '',
   status text not null default 'queued' check (status in ('queued', 'executing', 'failed')),
-  run_at timestamptz not null,             -- when it is due; infinity: see held_run_at
+  run_at timestamptz not null,             -- when it is due; infinity: see blocked_run_at
   attempt smallint not null default 0,
   max_attempts smallint not null default 5,
   timeout_ms bigint not null default 60000,
@@ -40,12 +40,12 @@ create table tasks (
   -- "delays_ms": [n, …], "jitter_percent": n}.
   retry_policy jsonb,
   remark text,
-  stack text,
+  stack_trace text,
   version bigint,
   restart jsonb,                           -- what the task becomes when its attempt has ended: a newer version was
                                            -- submitted ({"details": …}), or it is started over ({})
   stop_code text,                          -- a requested cancel ends the task dead, with this code
-  held_run_at timestamptz,                 -- it waits until its batch begins or it is ingested; it is due then or at
+  blocked_run_at timestamptz,              -- it waits until its batch begins or it is ingested; it is due then or at
                                            -- this time, whichever is later
   -- A task of a pipeline is one task from the first stage to the last. Its type, details, attempts, timeout and retry
   -- delays are those of its current stage.
@@ -58,19 +58,19 @@ create table tasks (
 -- (id + 0) keeps the primary key the only index on id, so that no plan scans this one to find a row by its id.
 create index tasks_ready on tasks (route_id, priority desc, run_at, (id + 0)) where lane is null;
 create index tasks_batch on tasks (batch_id, id) where batch_id is not null;
-create index tasks_held on tasks (batch_id, id) where held_run_at is not null;
+create index tasks_blocked on tasks (batch_id, id) where blocked_run_at is not null;
 -- Tasks with an ended attempt. These include all that wait for a retry, but not the many that wait for their first
 -- attempt.
 create index tasks_tried on tasks (route_id) where started is not null;
 create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
 
 -- How a task ends (see tasks_end): its status (completed, dead or cancelled), the time, whether its worker's report
--- ended it, its result, error, error code, remark and stack, and of a dead task whether its last error allowed a retry.
+-- ended it, its result, error, error code, remark and stack trace, and of a dead task whether its last error allowed a retry.
 create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
-  error_code text, remark text, stack text, recoverable boolean);
+  error_code text, remark text, stack_trace text, recoverable boolean);
 
 -- The inbox: tasks that were submitted by SQL and that a manager must ingest: add to their batch, and give a route
--- (theirs is 0 if it did not exist). Until then their run_at is infinity, their held_run_at the due time, and their
+-- (theirs is 0 if it did not exist). Until then their run_at is infinity, their blocked_run_at the due time, and their
 -- batch_id null. A task that was ended or run again before it was ingested has no such row in tasks any more, and is
 -- left alone.
 create table inbox (
@@ -94,7 +94,7 @@ create table task_attempts (
   last_updated timestamptz not null,       -- the task's version afterwards
   result text,
   remark text,
-  stack text,
+  stack_trace text,
   -- Of a pipeline's task: its stage. If the attempt completed the stage, also its input; `result` is the input of the
   -- next stage.
   stage text,

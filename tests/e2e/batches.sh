@@ -15,7 +15,7 @@ batch() { # ID FIELD…: those fields of the batch in one line
 }
 
 totals() { # ID: state, submitted, pending, passed, failed
-	batch "$1" state submitted pending success failed
+	batch "$1" state submitted pending succeeded failed
 }
 
 wait_batch() { # SECONDS ID: until it has ended
@@ -36,12 +36,12 @@ told() { # [EVENT]
 
 # Expects the counters of all batches, or of batch ID, to agree with their tasks.
 expect_consistent() { # [ID]
-	expect_eq '' "$(sql "select b.id, b.submitted, b.pending, b.success, b.failed, t.*
+	expect_eq '' "$(sql "select b.id, b.submitted, b.pending, b.succeeded, b.failed, t.*
 		from batches b cross join lateral (
 			select count(*) as n, count(*) filter (where a.status in ('queued', 'executing', 'failed')) as live,
 				count(*) filter (where a.status = 'completed') as good, count(*) filter (where a.status in ('dead', 'cancelled')) as bad
 			from all_tasks a where a.batch_id = b.id and a.id is distinct from b.entry_id and a.id is distinct from b.exit_id) t
-		where (b.submitted, b.pending, b.success, b.failed) is distinct from (t.n, t.live, t.good, t.bad)
+		where (b.submitted, b.pending, b.succeeded, b.failed) is distinct from (t.n, t.live, t.good, t.bad)
 			and b.id = coalesce(nullif('${1:-}', '')::bigint, b.id)")"
 }
 
@@ -68,11 +68,11 @@ story_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match 'waiting \[#* *\] [0-9]+/[0-9]+' "$OUTPUT"
 	release
 	expect_fail 1 reeve batch wait "$id" --timeout 20s
-	expect_match 'tasks +3 submitted, 0 pending, 2 completed, 1 failed' "$OUTPUT"
+	expect_match 'tasks +3 submitted, 0 pending, 2 succeeded, 1 failed' "$OUTPUT"
 	expect_consistent "$id"
 	reeve batch report "$id" --json >"$DIR/report"
 	expect_eq "ended ended nightly q false 3 0 2 1 0" "$(jq -r '.batch | [.state, .phase, .name, .queue, .implicit, .submitted, .pending,
-		.success, .failed, .remaining_ms] | join(" ")' "$DIR/report")"
+		.succeeded, .failed, .remaining_ms] | join(" ")' "$DIR/report")"
 	expect_eq true "$(jq '.batch | .created < .started and .started < .closed and .closed < .ended and .duration_ms > 0' "$DIR/report")"
 	expect_eq "$a completed 1 worker $b dead 1 worker $c completed 1 worker" "$(jq -r '[.tasks[] |
 		[.id, .status, .attempt, .worker] | join(" ")] | join(" ")' "$DIR/report")"
@@ -119,7 +119,7 @@ story_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	expect_eq late "$(sed -n 22p "$DIR/log.txt")"
 	expect_eq "completed completed" "$(batch "$id" entry_status exit_status)"
 	expect_eq "batch_entry $id both q" "$(jq -r '[.event, .batch_id, .batch, .queue] | join(" ")' "$DIR/prepared")"
-	expect_eq "batch_exit $id 21 21 0" "$(jq -r '[.event, .batch_id, .submitted, .success, .failed] | join(" ")' "$DIR/finished")"
+	expect_eq "batch_exit $id 21 21 0" "$(jq -r '[.event, .batch_id, .submitted, .succeeded, .failed] | join(" ")' "$DIR/finished")"
 	# Entry and exit tasks have the batch's id, but are not counted in it.
 	expect_eq "$id prepare $id finish" "$(sql "select batch_id, type from all_tasks where type <> 'sh' order by id" | tr '|' ' ' | xargs)"
 	expect_eq 21 "$(reeve batch report "$id" --json | jq '.tasks | length')"
@@ -252,7 +252,7 @@ story_tasks_tell_of_begin_of_each_task_and_of_the_end() {
 	expect_eq "$a completed worker" "$(jq -r "select(.id == $a) | [.id, .status, .worker] | join(\" \")" "$DIR/ends")"
 	expect_eq "$b dead exit:65 bad" "$(jq -r "select(.id == $b) | [.id, .status, .error_code, .last_error] | join(\" \")" "$DIR/ends")"
 	expect_eq "$c cancelled" "$(jq -r "select(.id == $c) | [.id, .status] | join(\" \")" "$DIR/ends")"
-	expect_eq "ended 3 1 2 $a,$b,$c" "$(told batch_end | jq -r '[.batch.state, .batch.submitted, .batch.success, .batch.failed,
+	expect_eq "ended 3 1 2 $a,$b,$c" "$(told batch_end | jq -r '[.batch.state, .batch.submitted, .batch.succeeded, .batch.failed,
 		([.tasks[].id] | map(tostring) | join(","))] | join(" ")')"
 	# The HTTP callbacks have the same events and payloads.
 	expect_eq "batch_begin task_end task_end task_end batch_end" "$(sql "select event from callbacks order by id" | xargs)"
@@ -388,7 +388,7 @@ story_cancelled_tasks_have_failed_also_while_they_are_held() {
 	reeve retry "$a" "$b" >/dev/null || true
 	reeve update "$b" --delay 0s >/dev/null
 	expect_eq 'open 3 3 0 0' "$(totals "$id")"
-	expect_eq 3 "$(sql "select count(*) from tasks where run_at = 'infinity' and held_run_at is not null")"
+	expect_eq 3 "$(sql "select count(*) from tasks where run_at = 'infinity' and blocked_run_at is not null")"
 	reeve cancel "$b" >/dev/null
 	touch "$DIR/go"
 	reeve wait "$a" >/dev/null

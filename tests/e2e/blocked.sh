@@ -296,8 +296,8 @@ story_a_locked_batch_holds_up_no_other_result() {
 	stop_calls plain beside
 	expect_as_before plain "$before" "$from" "$until"
 	expect_as_before beside "$before_beside" "$from" "$until"
-	wait_until 10 '[ "$(sql "select success from batches where id = $a")" = 2 ]'
-	expect_eq "$(grep -c wait "$DIR/log/beside.log")" "$(sql "select success from batches where id = $b")"
+	wait_until 10 '[ "$(sql "select succeeded from batches where id = $a")" = 2 ]'
+	expect_eq "$(grep -c wait "$DIR/log/beside.log")" "$(sql "select succeeded from batches where id = $b")"
 }
 
 # Simulates a manager that froze while it submitted into a batch: a submit into another batch of the queue does not

@@ -52,7 +52,7 @@ story_every_outcome() {
 	take --queue outcomes
 	reeve report "$id" "$token" --failed 'no paper' --error-code paper --stack 'at the desk' --remark 'came back'
 	expect_eq 'failed 1 paper no paper at the desk came back' "$(field "$id" status) $(field "$id" attempt) \
-$(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack) $(field "$id" remark)"
+$(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack_trace) $(field "$id" remark)"
 	take --queue outcomes --wait 20s
 	expect_eq "$submitted" "$id"
 	reeve report "$id" "$token" --failed 'no ink' --retry-in 1h

@@ -424,7 +424,7 @@ story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 	jq -r '.body | fromjson | select(.event == "batch_begin")' "$DIR/receiver.calls" >"$DIR/begin"
 	expect_eq "$id nightly reports false" "$(jq -r '"\(.batch.id) \(.batch.name) \(.batch.queue) \(has("tasks"))"' "$DIR/begin")"
 	jq -r '.body | fromjson | select(.event == "batch_end")' "$DIR/receiver.calls" >"$DIR/end"
-	expect_eq 'ended 2 0 1 1 null' "$(jq -r '.batch | "\(.state) \(.submitted) \(.pending) \(.success) \(.failed)"' "$DIR/end") $(jq .truncated "$DIR/end")"
+	expect_eq 'ended 2 0 1 1 null' "$(jq -r '.batch | "\(.state) \(.submitted) \(.pending) \(.succeeded) \(.failed)"' "$DIR/end") $(jq .truncated "$DIR/end")"
 	expect_eq "$good completed 1 worker, $bad dead 1 worker exit:65 no such customer" \
 		"$(jq -r '.tasks | map("\(.id) \(.status) \(.attempt) \(.worker)" + if .error_code != "" then " \(.error_code) \(.last_error)" else "" end) | join(", ")' "$DIR/end")"
 	# The batch and its tasks are the same as those that the command prints.

@@ -31,21 +31,21 @@ schedule() { # NAME 'COLUMN, …' 'VALUE, …': one that no manager looks at bef
 
 story_without_conditions_it_says_whether_manager_and_database_answer() {
 	checked 0
-	expect_match '^REEVE OK - manager .* and its database answer, 2 conditions are kept\|unserved=0;0;;0 held=0;;;0
+	expect_match '^REEVE OK - manager .* and its database answer, 2 conditions are kept\|unserved=0;0;;0 halted=0;;;0
 OK unserved: no waiting task lacks a worker that takes it
-OK held: no task waits in a queue that gives none$' "$OUTPUT"
-	expect_eq 'OK 0 unserved held' "$(reeve check --json | jq -r '[.state, .code, .conditions[].name] | join(" ")')"
+OK halted: no task waits in a queue that gives none$' "$OUTPUT"
+	expect_eq 'OK 0 unserved halted' "$(reeve check --json | jq -r '[.state, .code, .conditions[].name] | join(" ")')"
 }
 
 story_without_conditions_tasks_that_no_worker_takes_are_a_warning() {
 	local a b
 	a=$(reeve submit lonely --queue alone)
 	checked 1
-	expect_match '^REEVE WARNING - 1 waiting task lacks a worker that takes it, more than 0\|unserved=1;0;;0 held=0;;;0
+	expect_match '^REEVE WARNING - 1 waiting task lacks a worker that takes it, more than 0\|unserved=1;0;;0 halted=0;;;0
 WARNING unserved: [^
 ]*
   1 of queue alone, type lonely
-OK held: no task waits in a queue that gives none$' "$OUTPUT"
+OK halted: no task waits in a queue that gives none$' "$OUTPUT"
 	# Workers of other types or queues, workers that have gone, and pull clients do not count.
 	start_worker worker --queue alone
 	start_worker elsewhere --queue elsewhere
@@ -66,11 +66,11 @@ OK held: no task waits in a queue that gives none$' "$OUTPUT"
 	reeve queue pause alone >/dev/null
 	checked 0 --unserved 1
 	checked 1 # of the other queue; those of a paused one are told, whatever their bounds
-	expect_match 'OK held: 1 task waits in a queue that gives none
+	expect_match 'OK halted: 1 task waits in a queue that gives none
   1 of queue alone, which is paused$' "$OUTPUT"
-	checked 2 --held 0 --queue alone --type lonely
-	expect_match 'CRITICAL held: 1 task waits in a queue that gives none, more than 0' "$OUTPUT"
-	checked 0 --held 0 --type sh
+	checked 2 --halted 0 --queue alone --type lonely
+	expect_match 'CRITICAL halted: 1 task waits in a queue that gives none, more than 0' "$OUTPUT"
+	checked 0 --halted 0 --type sh
 	reeve queue resume alone >/dev/null
 	checked 2 --unserved 1
 	# The result is OK again when no task lacks a worker.
@@ -190,14 +190,14 @@ story_schedules_that_are_late() {
 	# No manager may fire the schedules while they are checked.
 	signal manager STOP
 	schedule hourly 'every_ms, spec, next_at' "3600000, '{\"type\": \"sh\", \"queue\": \"reports\"}', now() - interval '20 minutes'"
-	schedule waiting 'every_ms, spec, next_at, overlap, last_task_id' \
+	schedule waiting 'every_ms, spec, next_at, concurrency_policy, last_task_id' \
 		"60000, '{\"type\": \"sh\"}', now() - interval '10 minutes', 'queue', $id"
 	schedule idle 'every_ms, spec, next_at, paused' "60000, '{\"type\": \"sh\"}', now() - interval '1 day', true"
 	schedule future 'every_ms, spec, next_at' "60000, '{\"type\": \"sh\"}', now() + interval '1 day'"
 	schedule opening 'cron, queue_action, action_queue, next_at' "'0 2 * * *', 'start', 'night', now() - interval '15 minutes'"
 	measure 5m >"$DIR/late"
 	# In minutes, because some time may pass between the two statements.
-	expect_eq 'hourly 20 opening 15 waiting 10' "$(awk -F'|' '$1 == "late" && $4 > 0 { printf "%s%s %d", s, $9, $5 / 60000; s = " " }' "$DIR/late")"
+	expect_eq 'hourly 20 opening 15 waiting 10' "$(awk -F'|' '$1 == "schedules" && $4 > 0 { printf "%s%s %d", s, $9, $5 / 60000; s = " " }' "$DIR/late")"
 	expect_eq "$id" "$(awk -F'|' '$9 == "waiting" { print $10 }' "$DIR/late")"
 	sql 'update schedules set paused = true'
 	signal manager CONT
@@ -217,7 +217,7 @@ story_a_schedule_that_waits_for_its_former_run_is_late_and_says_why() {
 	start_worker worker --concurrency 4
 	id=$(reeve submit sh "$HOLD" --queue former --timeout 1h)
 	wait_began "$id"
-	schedule behind 'every_ms, spec, next_at, overlap, last_task_id' \
+	schedule behind 'every_ms, spec, next_at, concurrency_policy, last_task_id' \
 		"3600000, '{\"type\": \"sh\", \"queue\": \"former\"}', now() - interval '10 minutes', 'queue', $id"
 	checked 2 --schedule-late 1m,5m --queue former
 	expect_match '^REEVE CRITICAL - the latest schedule is overdue by 10m.*, longer than 5m\|schedule_latest=60[0-9]' "$FIRST"

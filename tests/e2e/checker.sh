@@ -442,7 +442,7 @@ story_the_audits_view_leaves_something_out() {
 
 some_batch() { # one with all that there is: entry, exit, callbacks both ways
 	some 'id name entry exit' "select id, name, entry_id, exit_id from batches
-		where entry_id is not null and callback_url is not null and success > 0 order by id"
+		where entry_id is not null and callback_url is not null and succeeded > 0 order by id"
 }
 
 story_a_batch_is_lost() {
@@ -464,7 +464,7 @@ story_a_batch_is_opened_twice() {
 story_a_batch_counts_wrongly() {
 	copy
 	some_batch
-	change "update batches set success = success - 1, failed = failed + 1 where id = $id"
+	change "update batches set succeeded = succeeded - 1, failed = failed + 1 where id = $id"
 	check
 	expect_found 'I6 batch-counts' "batch $id "
 }

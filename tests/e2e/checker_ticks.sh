@@ -200,16 +200,16 @@ story_the_audit_does_not_tell_of_a_step() {
 
 # Picks a firing of SCHEDULE that submitted a task, neither the first nor the last.
 some_tick() { # SCHEDULE
-	some 'run id planned schedule' "select r.id, task_id, (extract(epoch from planned_at) * 1000000)::bigint, schedule_id
+	some 'run id planned schedule' "select r.id, task_id, (extract(epoch from scheduled_at) * 1000000)::bigint, schedule_id
 		from schedule_runs r join schedules s on s.id = schedule_id
-		where s.name = '$1' and outcome = 'submitted' and planned_at is not null order by r.id offset 3"
+		where s.name = '$1' and outcome = 'submitted' and scheduled_at is not null order by r.id offset 3"
 }
 
 story_a_planned_time_comes_twice() {
 	copy
 	some_tick rapid
-	change "alter table schedule_runs drop constraint schedule_runs_schedule_id_planned_at_key;
-		insert into schedule_runs (schedule_id, planned_at, outcome, note) select schedule_id, planned_at, 'overlapped', '' from schedule_runs
+	change "alter table schedule_runs drop constraint schedule_runs_schedule_id_scheduled_at_key;
+		insert into schedule_runs (schedule_id, scheduled_at, outcome, note) select schedule_id, scheduled_at, 'overlapped', '' from schedule_runs
 			where id = $run"
 	check
 	expect_found 'I1 tick-twice' "schedule rapid has two runs, $run and [0-9]+, for " and others
@@ -238,9 +238,9 @@ story_a_schedule_goes_on_late_after_a_resume() {
 	some 'schedule name at' "select e.schedule_id, e.schedule, (extract(epoch from e.at) * 1000000)::bigint from schedule_events e
 		join schedules s on s.id = e.schedule_id
 		where event = 'schedule_resumed' and every_ms is not null and (select count(*) from schedule_runs r
-			where r.schedule_id = e.schedule_id and r.planned_at > e.at) > 1 order by e.id"
+			where r.schedule_id = e.schedule_id and r.scheduled_at > e.at) > 1 order by e.id"
 	change "delete from schedule_runs where id = (select id from schedule_runs where schedule_id = $schedule
-		and planned_at > to_timestamp($at / 1000000.0) order by planned_at limit 1)"
+		and scheduled_at > to_timestamp($at / 1000000.0) order by scheduled_at limit 1)"
 	check
 	expect_found 'I1 tick-lost' "schedule $name was planned anew at .*the first tick after that is" and others
 }
@@ -248,9 +248,9 @@ story_a_schedule_goes_on_late_after_a_resume() {
 # Rescheduling after an edit takes some time; a scheduled time may lie within it.
 story_a_tick_in_the_moment_of_an_edit_is_no_violation() {
 	copy
-	some 'event planned made' "select e.id, (extract(epoch from r.planned_at) * 1000000)::bigint, (extract(epoch from r.at) * 1000000)::bigint
-		from schedule_events e, lateral (select * from schedule_runs r where r.schedule_id = e.schedule_id and r.planned_at > e.at
-			order by r.planned_at limit 1) r
+	some 'event planned made' "select e.id, (extract(epoch from r.scheduled_at) * 1000000)::bigint, (extract(epoch from r.at) * 1000000)::bigint
+		from schedule_events e, lateral (select * from schedule_runs r where r.schedule_id = e.schedule_id and r.scheduled_at > e.at
+			order by r.scheduled_at limit 1) r
 		where e.event = 'schedule_edited' and e.note = 'every_ms' order by e.id"
 	change "update schedule_events set at = to_timestamp(($planned + $made) / 2000000.0) where id = $event"
 	check
@@ -260,16 +260,16 @@ story_a_tick_in_the_moment_of_an_edit_is_no_violation() {
 story_a_tick_is_not_at_its_time() {
 	copy
 	some_tick rapid
-	change "update schedule_runs set planned_at = planned_at + interval '1 ms' where id = $run"
+	change "update schedule_runs set scheduled_at = scheduled_at + interval '1 ms' where id = $run"
 	check
 	expect_found 'I3 tick-off' "schedule rapid has run $run planned for .*comes every 200 ms" and others
 	copy
 	some_tick rapid
-	change "update schedule_runs set at = planned_at - interval '1 ms' where id = $run"
+	change "update schedule_runs set at = scheduled_at - interval '1 ms' where id = $run"
 	check
 	expect_found 'I6 tick-order' 'schedule rapid: the tick of .* was made at'
 	copy
-	change "update schedule_runs set planned_at = now() where id = (select min(id) from schedule_runs where planned_at is null)"
+	change "update schedule_runs set scheduled_at = now() where id = (select min(id) from schedule_runs where scheduled_at is null)"
 	check
 	expect_found 'I(3 tick-off|6 tick-order)' 'schedule ' and others
 }
@@ -318,7 +318,7 @@ story_two_runs_overlap() {
 	expect_found 'I2 tick-overlap' "schedule queued, whose runs do not overlap: task $id .*ended at"
 	copy
 	some 'id' "select task_id from schedule_runs r join schedules s on s.id = schedule_id where s.name = 'skipped' and task_id is not null
-		and planned_at is not null order by r.id desc"
+		and scheduled_at is not null order by r.id desc"
 	change "update task_history set created = (select min(created) from task_history where source = 'schedule skipped') where task_id = $id"
 	check
 	expect_found 'I2 tick-overlap' "schedule skipped, whose runs do not overlap: task $id" and others
@@ -344,7 +344,7 @@ story_a_schedule_is_lost() {
 	check
 	expect_found 'I1 tick-lost' 'schedule minutely was acknowledged; no table has it' and others
 	copy
-	some 'run id' 'select id, task_id from schedule_runs where planned_at is null'
+	some 'run id' 'select id, task_id from schedule_runs where scheduled_at is null'
 	change "delete from schedule_runs where id = $run"
 	check
 	expect_found 'I1 tick-lost' "run $run of schedule .* by hand, was acknowledged; no table has it" and others

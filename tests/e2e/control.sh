@@ -38,7 +38,7 @@ story_one_worker_is_scaled_while_its_tasks_run() {
 	wait_until 20 '[ "$(worker one concurrency)" = 5 ]'
 	expect_eq 1 "$(worker two concurrency)"
 	# With a lower concurrency running tasks continue, and no new ones begin.
-	expect_eq '{"names":["one"],"told":1}' "$(reeve worker scale one 1 --json)"
+	expect_eq '{"names":["one"],"notified":1}' "$(reeve worker scale one 1 --json)"
 	wait_until 20 '[ "$(worker one concurrency)" = 1 ]'
 	alone=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
 	also=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")

@@ -18,7 +18,7 @@ run() { # SCRIPT [OPTION…]: submits it, waits for its end, prints the id
 }
 
 end_of() { # ID: what became of it
-	reeve show "$1" --json | jq -r '[.status, .attempt, .error_code // "", .last_error // "", .remark // "", .stack // ""] | join("|")'
+	reeve show "$1" --json | jq -r '[.status, .attempt, .error_code // "", .last_error // "", .remark // "", .stack_trace // ""] | join("|")'
 }
 
 story_success_and_a_remark() {
@@ -63,13 +63,13 @@ story_no_retry_though_it_has_attempts_left() {
 story_the_error_and_the_end_of_standard_error_are_kept() {
 	id=$(run 'seq 1 2000 >&2; echo "{\"error\": \"no page 7\", \"remark\": \"seen 6\"}" >&3; exit 3' --max-attempts 1)
 	expect_eq 'dead exit:3 no page 7 seen 6' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error) $(field "$id" remark)"
-	expect_eq "$(seq 1 2000)" "$(reeve show "$id" --json | jq -r .stack)"
+	expect_eq "$(seq 1 2000)" "$(reeve show "$id" --json | jq -r .stack_trace)"
 	id=$(run 'echo noise >&2; echo "{\"stack\": \"at main\\nat start\"}" >&3; exit 3' --max-attempts 1)
-	expect_eq $'at main\nat start' "$(reeve show "$id" --json | jq -r .stack)"
+	expect_eq $'at main\nat start' "$(reeve show "$id" --json | jq -r .stack_trace)"
 	expect_eq noise "$(field "$id" last_error)"
 	# Of output that is too long, the end is kept.
 	id=$(run 'head -c 300000 /dev/zero | tr "\0" x >&2; printf "\xff the end" >&2; exit 3' --max-attempts 1)
-	expect_eq '65536 the end' "$(sql "select octet_length(stack) || right(stack, 8) from task_history where task_id = $id")"
+	expect_eq '65536 the end' "$(sql "select octet_length(stack_trace) || right(stack_trace, 8) from task_history where task_id = $id")"
 	expect_eq t "$(sql "select octet_length(last_error) <= 4096 from task_history where task_id = $id")"
 }
 
@@ -97,7 +97,7 @@ story_what_is_no_json_is_no_success() {
 		expect_eq 'dead 1 bad_message' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)" "after $said"
 		expect_match '^descriptor 3: ' "$(field "$id" last_error)"
 		expect_eq "$said" "$(field "$id" last_error | grep -oF -- "$said")" 'what is quoted'
-		expect_eq $'on stderr\nstandard output:\nthe output' "$(reeve show "$id" --json | jq -r .stack)"
+		expect_eq $'on stderr\nstandard output:\nthe output' "$(reeve show "$id" --json | jq -r .stack_trace)"
 	done
 	id=$(run 'head -c 100000 /dev/zero | tr "\0" x >&3; echo the output')
 	expect_match '^dead\|1\|bad_message\|descriptor 3: longer than 64 KiB: xxx' "$(end_of "$id")"
@@ -137,7 +137,7 @@ story_c_functions_say_the_same_by_calls() {
 	id=$(reeve submit book '{}' --max-attempts 9)
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'dead|1|no-room|the details name no room||' "$(end_of "$id" | sed '1s/|[^|]*$/|/;q')"
-	expect_match 'example-remarks-worker' "$(reeve show "$id" --json | jq -r .stack)"
+	expect_match 'example-remarks-worker' "$(reeve show "$id" --json | jq -r .stack_trace)"
 	stop remarks
 	expect_eq 0 "$STATUS"
 }

@@ -242,7 +242,7 @@ story_schedules_go_by_its_clock() {
 	start_worker
 	reeve schedule add often --every 500ms echo tick >/dev/null
 	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'submitted'\")\" -ge 3 ]"
-	expect_eq t "$(sql "select bool_and(planned_at > to_timestamp($(date +%s)) + interval '50 minutes' and at >= planned_at) from schedule_runs")"
+	expect_eq t "$(sql "select bool_and(scheduled_at > to_timestamp($(date +%s)) + interval '50 minutes' and at >= scheduled_at) from schedule_runs")"
 	# Set forward: the times in between are missed, and then the schedule goes on.
 	jump 7200
 	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'missed' and note ~ '^7... were missed'\")\" = 1 ]"
@@ -255,7 +255,7 @@ story_schedules_go_by_its_clock() {
 	id=$(reeve submit echo second --delay 2s)
 	reeve wait "$id" >/dev/null
 	expect_eq "$runs" "$(sql 'select count(*) from schedule_runs')" 'runs'
-	expect_eq 0 "$(sql 'select count(*) - count(distinct planned_at) from schedule_runs')" 'planned times that came twice'
+	expect_eq 0 "$(sql 'select count(*) - count(distinct scheduled_at) from schedule_runs')" 'planned times that came twice'
 }
 
 run_stories

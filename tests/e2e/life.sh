@@ -187,14 +187,14 @@ story_json_has_stable_names() {
 	done=$(reeve submit echo hello --key json --queue json)
 	reeve wait "$done" >/dev/null
 	later=$(reeve submit echo hello --delay 1h --queue json)
-	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack","stage","started","status","step","timeout_ms","token","type","version","worker"]'
+	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack_trace","stage","started","status","step","timeout_ms","token","type","version","worker"]'
 	expect_eq "$every" "$(reeve show "$done" --json | names)"
 	expect_eq "$(jq -c '. - ["finished", "first_started", "started"] + ["waiting"] | sort' <<<"$every")" "$(reeve show "$later" --json | names)"
 	expect_eq '["busy","reason","slots","task_id","workers"]' "$(reeve show "$later" --json | jq .waiting | names)"
 	# A field that an answer does not contain is absent, not empty.
 	expect_eq "$(jq -c '. - ["details"]' <<<"$every")" "$(reeve wait "$done" --json | names)"
 	expect_eq hello "$(reeve wait "$done" --json | jq -r .result)"
-	expect_eq "$(jq -c '. - ["details", "result", "stack"] + ["waiting"] | sort' <<<"$every")" "$(reeve list --queue json --json | names)"
+	expect_eq "$(jq -c '. - ["details", "result", "stack_trace"] + ["waiting"] | sort' <<<"$every")" "$(reeve list --queue json --json | names)"
 	expect_eq '["actor","at","attempt","event","note","task_id","token","worker","worker_id"]' "$(reeve audit "$done" --json | names)"
 	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queue list --queue json --json | names)"
 	expect_eq '["concurrency","failed","heartbeat","holding","host","incarnation","manual","mode","mode_since","name","pid","queues","registered","state","succeeded","types","uptime_ms","version"]' \

@@ -48,7 +48,7 @@ story_an_order_to_very_many_workers_is_answered() {
 	sql "insert into workers (name) select repeat('w', 240) || n from generate_series(1, 40000) n"
 	expect_match 'and 39000 more' "$(reeve worker pause --all | tail -n 1)"
 	expect_eq 40000 "$(sql "select count(*) from worker_commands where kind = 'pause'")"
-	expect_eq '1000 40000' "$(reeve worker resume --all --json | jq -r '"\(.names | length) \(.told)"')"
+	expect_eq '1000 40000' "$(reeve worker resume --all --json | jq -r '"\(.names | length) \(.notified)"')"
 }
 
 story_callbacks_are_found_among_many() {
@@ -99,7 +99,7 @@ story_pipelines_and_schedules_are_listed() {
 			(select jsonb_agg(1000000000 + k) from generate_series(1, case when n % 2 = 0 then 900 else 1 end) k))), true
 		from generate_series(1, 1500) n"
 	expect_eq "$(sql 'select name from schedules order by name')" "$(reeve schedule list --json | jq -r .name)"
-	sql "insert into schedule_runs (schedule_id, planned_at, outcome)
+	sql "insert into schedule_runs (schedule_id, scheduled_at, outcome)
 		select (select id from schedules where name = 's00001'), now() - interval '1 minute' * n, 'missed' from generate_series(1, 950) n"
 	expect_eq "$(sql 'select id from schedule_runs order by id desc limit 900')" "$(reeve schedule runs s00001 --limit 900 --json | jq .id)"
 }
@@ -165,7 +165,7 @@ story_executions_of_many_pages_are_added_up() {
 		expect diff <(sql "select queue, count(*), count(*) filter (where status = 'completed'), min(ms), max(ms)
 				from (select *, round(extract(epoch from last_updated - token) * 1000) as ms from task_history) h
 				where last_updated >= '$at' group by 1 order by 1") \
-			<(reeve stats --by type --since "$at" --json | jq -r '[.queue, .count, .completed, .fastest_ms // 0, .slowest_ms] | map(tostring) | join("|")')
+			<(reeve stats --by type --since "$at" --json | jq -r '[.queue, .count, .succeeded, .fastest_ms // 0, .slowest_ms] | map(tostring) | join("|")')
 		expect diff <(sql "select to_char(date_trunc('hour', last_updated at time zone 'UTC'), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), count(*) from task_history
 				where last_updated >= '$at' and queue = 'q1' group by 1 order by 1") \
 			<(reeve stats --by hour --queue q1 --since "$at" --json | jq -r '"\(.hour)|\(.count)"' | sed 's/\.000000Z/Z/')

@@ -54,7 +54,7 @@ story_a_task_passes_through_the_stages_in_order() {
 	expect_eq 'one -> two,two -> three' "$(event_field "$id" stage note | paste -sd ,)"
 	expect_eq 0 "$(sql "select count(*) from assignments where open > 0")"
 	# The executions of early and late stages are counted by their types.
-	expect_eq 'a 1 1 b 1 1 c 1 1' "$(reeve stats --by type --json | jq -sr '[.[] | .counts[]? // . | [.type, .count, .completed] | join(" ")] | sort | join(" ")')"
+	expect_eq 'a 1 1 b 1 1 c 1 1' "$(reeve stats --by type --json | jq -sr '[.[] | .counts[]? // . | [.type, .count, .succeeded] | join(" ")] | sort | join(" ")')"
 	# A pipeline of one stage is a task like any other.
 	define '{"name": "lone", "stages": [{"name": "all", "type": "b"}]}'
 	expect_eq yb "$(reeve submit --pipeline lone y --wait)"
@@ -292,7 +292,7 @@ story_a_batch_counts_once_and_a_key_stays() {
 	expect_eq "${ids[0]}" "$(reeve submit --pipeline abc other --key k1 2>/dev/null)"
 	reeve batch close "$batch" >/dev/null
 	reeve batch wait "$batch" >/dev/null
-	expect_eq '3 0 3 0' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .success, .failed] | join(" ")')"
+	expect_eq '3 0 3 0' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .succeeded, .failed] | join(" ")')"
 	expect_eq 'abc three' "$(reeve batch report "$batch" --json | jq -r '.tasks[0] | [.pipeline, .stage] | join(" ")')"
 	expect_eq 1 "$(sql "select count(*) from keys where key = 'k1' and expires_at > clock_timestamp() + interval '23 hours'")"
 }

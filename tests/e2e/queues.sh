@@ -75,21 +75,21 @@ story_with_autostart_off_a_batch_waits_for_start() {
 	expect_match 'batches +on' "$(cat "$DIR/out")"
 	a=$(reeve submit echo a --queue held)
 	b=$(at_other submit echo b --queue held)
-	expect_eq 'pending 2 0' "$(status_of held state,waiting,running)"
+	expect_eq 'not_started 2 0' "$(status_of held state,waiting,running)"
 	expect_fail 1 reeve wait "$a" --timeout 1s
 	# After a pause and a resume it still waits for its start.
 	reeve queue pause held >/dev/null
 	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
 	expect_fail 4 reeve queue resume held
 	expect_match 'it waits to be started' "$OUTPUT"
-	expect_eq pending "$(state held)"
+	expect_eq not_started "$(state held)"
 	expect_eq 'held: started' "$(at_other queue start held)"
 	reeve wait "$a" "$b" --timeout 5s >/dev/null
 	wait_state 5 held finished
-	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .success, .failed] | join(" ")')"
+	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .succeeded, .failed] | join(" ")')"
 	# The next batch waits again, and so does one that begins while the queue is paused.
 	c=$(reeve submit echo c --queue held)
-	expect_eq pending "$(state held)"
+	expect_eq not_started "$(state held)"
 	reeve queue start held >/dev/null
 	reeve wait "$c" --timeout 5s >/dev/null
 	wait_state 5 held finished
@@ -127,7 +127,7 @@ story_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	next=$(at_other submit echo x --queue stopping)
 	reeve wait "$next" --timeout 5s >/dev/null
 	wait_state 5 stopping finished
-	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .success] | join(" ")')"
+	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .succeeded] | join(" ")')"
 }
 
 # A manager that does not know of the stop yet creates a task: the task is not lost, and does not stay queued.
@@ -309,8 +309,8 @@ story_status_and_progress_tell_of_batch_and_workers() {
 		jq -r '[.state, .waiting, .running, .finished, .workers[0].name, .workers[0].mode] | join(" ")')"
 	reeve queue status shown >"$DIR/out"
 	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 finished' "$(cat "$DIR/out")"
-	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 completed, 1 failed; .* left' "$(cat "$DIR/out")"
-	expect_match 'WORKER.*OK +FAILED +UP' "$(cat "$DIR/out")"
+	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 succeeded, 1 failed; .* left' "$(cat "$DIR/out")"
+	expect_match 'WORKER.*SUCCEEDED +FAILED +UP' "$(cat "$DIR/out")"
 	reeve queue progress shown --once --verbose >"$DIR/out"
 	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
 	start follower "$REEVE_BIN/reeve" queue progress shown --every 100ms
@@ -319,8 +319,8 @@ story_status_and_progress_tell_of_batch_and_workers() {
 	release
 	wait_until 10 '! alive follower'
 	expect_match 'shown: finished' "$(cat "$DIR/log/follower.log")"
-	expect_match ', ended: 3 submitted, 0 pending, 2 completed, 1 failed' "$(cat "$DIR/log/follower.log")"
-	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.success')"
+	expect_match ', ended: 3 submitted, 0 pending, 2 succeeded, 1 failed' "$(cat "$DIR/log/follower.log")"
+	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.succeeded')"
 }
 
 # A queue has more than its last batch: later tasks, and other open batches.
@@ -406,7 +406,7 @@ story_a_submit_waits_for_the_end_of_a_stop() {
 	ended late 30
 	expect_eq 0 "$STATUS"
 	expect_eq cancelled "$(field "$a" status)"
-	expect_eq '1 0, 0 1' "$(sql "select string_agg(failed || ' ' || success, ', ' order by id) from batches where queue = 'waiting'")"
+	expect_eq '1 0, 0 1' "$(sql "select string_agg(failed || ' ' || succeeded, ', ' order by id) from batches where queue = 'waiting'")"
 }
 
 # Replaces numbers and times, and removes the widths of columns, because these differ between runs.

@@ -36,18 +36,18 @@ resend() { # see tests/tools/resend.c
 story_a_schedule_is_added_shown_and_listed() {
 	reeve schedule add nightly --cron '1 0 * * *' --zone europe/berlin report '{"days":1}' --queue reports >"$DIR/added"
 	for line in 'schedule  nightly' 'when      1 0 \* \* \*' 'zone      Europe/Berlin' 'queue     reports' 'type      report' \
-		'missed    one' 'overlap   queue' 'next      2[0-9-]+ 2[23]:01:00.000Z' 'source    .*@'; do
+		'catch-up  one' 'overlap   queue' 'next      2[0-9-]+ 2[23]:01:00.000Z' 'source    .*@'; do
 		expect_match "$line" "$(cat "$DIR/added")"
 	done
 	# Another manager shows the same.
 	expect_match 'details   \{"days":1\}' "$(at_other schedule show nightly)"
 	expect_eq 'nightly 1 0 * * * Europe/Berlin false one queue false report reports {"days":1}' "$(at_other schedule show nightly --json |
-		jq -r '[.name, .cron, .zone, .manual, .missed, .overlap, .paused, .task.type, .task.queue, .task.details] | join(" ")')"
-	reeve schedule add beat --every 1h --start 2026-01-01T00:30:00Z ping --missed all:3 --overlap allow >/dev/null
-	expect_eq '3600000 2026-01-01T00:30:00.000000Z all 3 allow' "$(of beat '[.every_ms, .start, .missed, .missed_most, .overlap] | join(" ")')"
+		jq -r '[.name, .cron, .zone, .manual, .catch_up, .concurrency_policy, .paused, .task.type, .task.queue, .task.details] | join(" ")')"
+	reeve schedule add beat --every 1h --start 2026-01-01T00:30:00Z ping --catch-up all:3 --concurrency-policy allow >/dev/null
+	expect_eq '3600000 2026-01-01T00:30:00.000000Z all 3 allow' "$(of beat '[.every_ms, .start, .catch_up, .max_catch_up, .concurrency_policy] | join(" ")')"
 	expect_match 'T[0-9]+:30:00.000000Z$' "$(of beat .next)"
-	reeve schedule add 'by hand' --manual ping --missed skip --overlap skip >/dev/null
-	expect_eq 'true skip skip null' "$(of 'by hand' '[.manual, .missed, .overlap, .next] | map(tostring) | join(" ")')"
+	reeve schedule add 'by hand' --manual ping --catch-up skip --concurrency-policy forbid >/dev/null
+	expect_eq 'true skip forbid null' "$(of 'by hand' '[.manual, .catch_up, .concurrency_policy, .next] | map(tostring) | join(" ")')"
 	reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue reports >/dev/null
 	expect_eq 'stop reports null' "$(of close '[.queue_action, .action_queue, .task] | map(tostring) | join(" ")')"
 	# The list is ordered by name, without details.
@@ -74,18 +74,18 @@ story_a_schedule_is_added_shown_and_listed() {
 story_planned_times_are_previewed() {
 	reeve schedule add weekdays --cron '30 9 * * 1-5' --zone Europe/Berlin ping >/dev/null
 	reeve schedule show weekdays --next 10 >"$DIR/shown"
-	expect_eq 10 "$(sed -n '/^planned/,$p' "$DIR/shown" | wc -l)"
+	expect_eq 10 "$(sed -n '/^scheduled/,$p' "$DIR/shown" | wc -l)"
 	expect_eq "$(sql "select string_agg(day::date || ' ' || to_char((day::date + time '9:30') at time zone 'Europe/Berlin' at time zone 'UTC', 'HH24:MI'), ',' order by day)
 		from (select day from generate_series(now()::date - 1, now()::date + 20, '1 day') day(day)
 			where extract(isodow from day) < 6 and (day::date + time '9:30') at time zone 'Europe/Berlin' > now() limit 10) x")" \
-		"$(reeve schedule show weekdays --next 10 --json | jq -r '[.planned[] | .[0:10] + " " + .[11:16]] | join(",")')"
-	expect_eq "$(of weekdays .next)" "$(reeve schedule show weekdays --next 1 --json | jq -r '.planned[0]')"
+		"$(reeve schedule show weekdays --next 10 --json | jq -r '[.scheduled[] | .[0:10] + " " + .[11:16]] | join(",")')"
+	expect_eq "$(of weekdays .next)" "$(reeve schedule show weekdays --next 1 --json | jq -r '.scheduled[0]')"
 	reeve schedule add leap --cron '0 0 29 2 *' ping >/dev/null
-	expect_eq '02-29 02-29 02-29' "$(reeve schedule show leap --next 3 --json | jq -r '[.planned[][5:10]] | join(" ")')"
+	expect_eq '02-29 02-29 02-29' "$(reeve schedule show leap --next 3 --json | jq -r '[.scheduled[][5:10]] | join(" ")')"
 	reeve schedule add beat --every 90s --start 2026-01-01T00:00:00Z ping >/dev/null
-	expect_eq '90 90' "$(reeve schedule show beat --next 3 --json | jq -r '[.planned[][0:19] + "Z" | fromdate] | [.[1] - .[0], .[2] - .[1]] | join(" ")')"
+	expect_eq '90 90' "$(reeve schedule show beat --next 3 --json | jq -r '[.scheduled[][0:19] + "Z" | fromdate] | [.[1] - .[0], .[2] - .[1]] | join(" ")')"
 	reeve schedule add hand --manual ping >/dev/null
-	expect_eq 0 "$(reeve schedule show hand --next 3 --json | jq '.planned | length')"
+	expect_eq 0 "$(reeve schedule show hand --next 3 --json | jq '.scheduled | length')"
 	for name in weekdays leap beat hand; do reeve schedule remove $name >/dev/null; done
 }
 
@@ -150,14 +150,14 @@ story_a_schedule_of_a_pipeline() {
 story_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
 	start_worker
 	# On a busy machine some firings are late, and are caught up.
-	reeve schedule add fast --every 200ms echo hello --missed all:1000 >/dev/null
+	reeve schedule add fast --every 200ms echo hello --catch-up all:1000 >/dev/null
 	wait_until 60 '[ "$(runs fast outcome | grep -c submitted)" -ge 4 ]'
 	reeve schedule pause fast >/dev/null
 	wait_until 60 '[ -z "$(runs fast task_status | grep -v completed)" ]'
 	expect_eq submitted "$(runs fast outcome | sort -u)"
 	# The scheduled times are 200 ms apart, and no run fired earlier than scheduled.
-	expect_eq '' "$(sql "select r.planned_at from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'fast'
-		and (extract(epoch from r.planned_at - s.start_at) * 1000)::bigint % 200 <> 0 or r.at < r.planned_at")"
+	expect_eq '' "$(sql "select r.scheduled_at from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'fast'
+		and (extract(epoch from r.scheduled_at - s.start_at) * 1000)::bigint % 200 <> 0 or r.at < r.scheduled_at")"
 	expect_eq 'hello schedule fast' "$(reeve show "$(runs fast task_id | tail -n 1)" --json | jq -r '[.result, .source] | join(" ")')"
 	last=$(runs fast id task_id outcome | tail -n 1)
 	reeve schedule runs fast >"$DIR/runs"
@@ -171,7 +171,7 @@ story_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
 }
 
 story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
-	reeve schedule add pausing --every 100ms nothing --overlap allow >/dev/null
+	reeve schedule add pausing --every 100ms nothing --concurrency-policy allow >/dev/null
 	wait_until 20 '[ -n "$(runs pausing id)" ]'
 	expect_eq 'pausing: paused' "$(at_other schedule pause pausing)"
 	expect_eq 'pausing: paused' "$(reeve schedule pause pausing)" # what is so already stays so
@@ -189,14 +189,14 @@ story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
 	at_other schedule resume pausing >/dev/null # changes nothing
 	reeve schedule remove pausing >/dev/null
 	# The times during the pause caused no runs, and do not count as missed.
-	expect_eq 0 "$(sql "select count(*) from schedule_runs where planned_at between '$next' and '$resumed'
+	expect_eq 0 "$(sql "select count(*) from schedule_runs where scheduled_at between '$next' and '$resumed'
 		and schedule_id = (select schedule_id from schedule_events where schedule = 'pausing' limit 1)")"
 	expect_eq 'schedule_added schedule_paused schedule_resumed schedule_removed' \
 		"$(at_other audit --json | jq -r 'select(.note == "schedule pausing") | .event' | xargs)"
 }
 
 story_a_run_by_hand_is_beside_what_is_planned() {
-	reeve schedule add hand --cron '0 0 1 1 *' nothing --overlap skip >/dev/null
+	reeve schedule add hand --cron '0 0 1 1 *' nothing --concurrency-policy forbid >/dev/null
 	next=$(of hand .next)
 	a=$(reeve schedule run hand)
 	reeve schedule pause hand >/dev/null
@@ -243,14 +243,14 @@ story_calls_that_come_twice_do_their_work_once() {
 }
 
 story_an_edit_changes_what_is_given() {
-	reeve schedule add edited --cron '0 1 * * *' sh 'exit 0' --priority 3 --retry-limit 1 --missed all:5 --overlap skip --queue q >/dev/null
+	reeve schedule add edited --cron '0 1 * * *' sh 'exit 0' --priority 3 --retry-limit 1 --catch-up all:5 --concurrency-policy forbid --queue q >/dev/null
 	next=$(of edited .next)
 	at_other schedule edit edited --priority 0 --timeout 5m >/dev/null
-	expect_eq "0 300000 2 all 5 skip q sh exit 0 $next" "$(of edited '[.task.priority, .task.timeout_ms, .task.max_attempts, .missed, .missed_most,
-		.overlap, .task.queue, .task.type, .task.details, .next] | join(" ")')"
-	reeve schedule edit edited echo --missed skip --backoff fixed:3s >"$DIR/out"
+	expect_eq "0 300000 2 all 5 forbid q sh exit 0 $next" "$(of edited '[.task.priority, .task.timeout_ms, .task.max_attempts, .catch_up, .max_catch_up,
+		.concurrency_policy, .task.queue, .task.type, .task.details, .next] | join(" ")')"
+	reeve schedule edit edited echo --catch-up skip --backoff fixed:3s >"$DIR/out"
 	expect_match 'type      echo' "$(cat "$DIR/out")"
-	expect_eq "echo exit 0 skip 0 fixed 3000 $next" "$(of edited '[.task.type, .task.details, .missed, .missed_most, .task.retry.kind, .task.retry.base_ms, .next] | join(" ")')"
+	expect_eq "echo exit 0 skip 0 fixed 3000 $next" "$(of edited '[.task.type, .task.details, .catch_up, .max_catch_up, .task.retry.kind, .task.retry.base_ms, .next] | join(" ")')"
 	# The next scheduled time is computed again, and a paused schedule stays paused.
 	reeve schedule pause edited >/dev/null
 	reeve schedule edit edited --cron '0 2 * * *' >/dev/null
@@ -287,7 +287,7 @@ story_an_edit_changes_what_is_given() {
 story_an_edit_while_ticks_run_loses_and_doubles_none() {
 	local i
 	start_worker worker --concurrency 4
-	reeve schedule add busy --every 100ms nothing --overlap allow --missed all:1000 >/dev/null
+	reeve schedule add busy --every 100ms nothing --concurrency-policy allow --catch-up all:1000 >/dev/null
 	for i in $(seq 1 40); do
 		[ $((i % 2)) = 0 ] && url=${URL[manager]} || url=${URL[other]}
 		reeve --manager "$url" schedule edit busy --priority "$i" >/dev/null
@@ -295,10 +295,10 @@ story_an_edit_while_ticks_run_loses_and_doubles_none() {
 	reeve schedule pause busy >/dev/null
 	expect_eq 40 "$(of busy .task.priority)"
 	# There is no gap from the first run to the last.
-	expect_eq '' "$(sql "select r.id, r.planned_at from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy'
-		where not exists (select from schedule_runs b where b.schedule_id = r.schedule_id and b.planned_at = r.planned_at - interval '100ms')
-			and r.planned_at <> s.start_at + interval '100ms'")"
-	expect_eq 't' "$(sql "select count(*) = count(distinct planned_at) and count(*) = count(distinct task_id) and count(*) > 10
+	expect_eq '' "$(sql "select r.id, r.scheduled_at from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy'
+		where not exists (select from schedule_runs b where b.schedule_id = r.schedule_id and b.scheduled_at = r.scheduled_at - interval '100ms')
+			and r.scheduled_at <> s.start_at + interval '100ms'")"
+	expect_eq 't' "$(sql "select count(*) = count(distinct scheduled_at) and count(*) = count(distinct task_id) and count(*) > 10
 		from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy' where outcome = 'submitted'")"
 	expect_eq 0 "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy' where outcome <> 'submitted'")"
 	expect_eq "$(runs busy id | wc -l)" "$(sql "select count(*) from all_tasks where source = 'schedule busy'")"
@@ -319,7 +319,7 @@ story_who_saw_it_before_a_change_makes_no_tick() {
 			end \$\$;
 			select n from told"
 	}
-	reeve schedule add seen --every 3650d nothing --overlap allow >/dev/null
+	reeve schedule add seen --every 3650d nothing --concurrency-policy allow >/dev/null
 	# The changes include some that do not affect the times.
 	for change in "schedule_edit(gen_random_uuid(), 'seen', '{\"task\": {\"priority\": 3}}', '')" \
 		"schedule_control(gen_random_uuid(), 'seen', 'pause', '')" "schedule_control(gen_random_uuid(), 'seen', 'resume', '')"; do
@@ -332,7 +332,7 @@ story_who_saw_it_before_a_change_makes_no_tick() {
 
 story_a_removed_one_leaves_its_runs_and_tasks() {
 	start_worker
-	reeve schedule add gone --every 100ms sh "$HOLD" --overlap queue >/dev/null
+	reeve schedule add gone --every 100ms sh "$HOLD" --concurrency-policy queue >/dev/null
 	wait_until 20 '[ -n "$(runs gone task_id)" ]'
 	task=$(runs gone task_id | head -n 1)
 	wait_began "$task"
@@ -364,7 +364,7 @@ story_a_schedule_starts_and_stops_a_queue() {
 	reeve schedule add shut --every 300ms --start +300ms --queue-action stop --queue window >/dev/null
 	reeve schedule pause shut >/dev/null
 	id=$(reeve submit nothing --queue window)
-	expect_eq pending "$(reeve queue status window --json | jq -r .state)"
+	expect_eq not_started "$(reeve queue status window --json | jq -r .state)"
 	reeve schedule run open 2>"$DIR/said"
 	expect_match 'acted: queue "window" is running' "$(cat "$DIR/said")"
 	expect_eq acted "$(runs open outcome)"
@@ -421,11 +421,11 @@ story_what_is_wrong_is_said() {
 		4|schedule.name holds a control character|add $'a\tb' --manual nothing
 		4|schedule.task.key is longer than 255 bytes when|add "$(printf 'n%.0s' {1..255})" --every 1h nothing
 		4|there is a schedule "there" already|add there --manual nothing
-		2|--missed: "all:0" is invalid; it takes skip, one or all:N|add x --manual nothing --missed all:0
-		2|--missed: "all:1001" is invalid|add x --manual nothing --missed all:1001
-		2|--missed: "all" is invalid|add x --manual nothing --missed all
-		2|--missed: "some" is invalid|add x --manual nothing --missed some
-		2|--overlap: "both" is invalid; it takes skip, queue or allow|add x --manual nothing --overlap both
+		2|--catch-up: "all:0" is invalid; it takes skip, one or all:N|add x --manual nothing --catch-up all:0
+		2|--catch-up: "all:1001" is invalid|add x --manual nothing --catch-up all:1001
+		2|--catch-up: "all" is invalid|add x --manual nothing --catch-up all
+		2|--catch-up: "some" is invalid|add x --manual nothing --catch-up some
+		2|--concurrency-policy: "both" is invalid; it takes allow, forbid or queue|add x --manual nothing --concurrency-policy both
 		2|--at cannot be used here|add x --manual nothing --at +5m
 		2|--version cannot be used here|add x --manual nothing --key k --version 3
 		4|key_ttl_ms needs a key|add x --manual nothing --key-ttl 5m
@@ -471,8 +471,8 @@ story_what_is_wrong_is_said() {
 		schedule.task.version cannot be used|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","key":"k","version":4}}}
 		schedule.every_ms is 99|Add|{"schedule":{"name":"x","every_ms":99,"task":{"type":"t"}}}
 		schedule.every_ms is -1|Add|{"schedule":{"name":"x","every_ms":-1,"task":{"type":"t"}}}
-		schedule.missed_most is 0|Add|{"schedule":{"name":"x","manual":true,"missed":"all","task":{"type":"t"}}}
-		schedule.missed_most is for missed ALL|Add|{"schedule":{"name":"x","manual":true,"missed":"one","missed_most":4,"task":{"type":"t"}}}
+		schedule.max_catch_up is 0|Add|{"schedule":{"name":"x","manual":true,"catch_up":"all","task":{"type":"t"}}}
+		schedule.max_catch_up is for catch_up ALL|Add|{"schedule":{"name":"x","manual":true,"catch_up":"one","max_catch_up":4,"task":{"type":"t"}}}
 		schedule.queue_action is 5|Add|{"schedule":{"name":"x","manual":true,"queue_action":"purge","action_queue":"q"}}
 		schedule.action_queue is empty|Add|{"schedule":{"name":"x","manual":true,"queue_action":"stop"}}
 		schedule.task.priority is 2000000|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","priority":2000000}}}

@@ -61,7 +61,7 @@ blocked() { # ROLE: whether a connection of that role of a manager waits for a l
 }
 
 totals() { # BATCH: how many tasks were submitted, are pending, passed and failed
-	sql "select submitted, pending, success, failed from batches where id = $1"
+	sql "select submitted, pending, succeeded, failed from batches where id = $1"
 }
 
 wait_ended() { # SECONDS ID…
@@ -140,7 +140,7 @@ story_every_parameter_arrives() {
 	sql "insert into routes (queue, type) values ('q', 't')"
 	plain=$(app "select reeve.submit('t', queue => 'q')")
 	expect_eq 'q|t||0|5|60000|1000|3600000||||app|t|t' "$(sql "select queue, type, details, priority, max_attempts, timeout_ms, retry_base_ms,
-		retry_max_ms, retry_policy, key, batch_id, source, run_at = created, held_run_at is null from tasks where id = $plain")"
+		retry_max_ms, retry_policy, key, batch_id, source, run_at = created, blocked_run_at is null from tasks where id = $plain")"
 	full=$(app "select reeve.submit('t', '{\"a\": \"ü\"}', queue => 'q', priority => -7, delay => '1 day 1 hour', key => 'k', key_ttl => '2 hours',
 		max_attempts => 3, timeout => '1 min 30.5 s', backoff => 'poly:250ms:1.5', jitter => 10, source => 'shop')")
 	expect_eq 'q|t|{"a": "ü"}|-7|3|90500|250|3600000|{"kind": "polynomial", "exponent": 1.5, "jitter_percent": 10}|k|shop|t' \
@@ -575,7 +575,7 @@ story_batches_count_exactly_and_wait_for_no_transaction() {
 	wait_ended 20 "$only"
 	reeve batch close "$first" >/dev/null
 	expect reeve batch wait "$first" --timeout 20s
-	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, success from batches where id = $first")"
+	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, succeeded from batches where id = $first")"
 }
 
 story_implicit_batches_take_tasks_by_sql() {
@@ -591,7 +591,7 @@ story_implicit_batches_take_tasks_by_sql() {
 	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1\")\" = 1 ]"
 	say shop commit
 	wait_ended 20 "$late"
-	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1 and success = 1\")\" = 2 ]"
+	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1 and succeeded = 1\")\" = 2 ]"
 	expect [ "$(field "$late" batch_id)" -gt "$(field "$other" batch_id)" ]
 	# A queue without autostart waits for its start with these tasks, too.
 	reeve queue set m --batches yes --autostart no >/dev/null
@@ -682,7 +682,7 @@ story_managers_that_die_while_they_admit_lose_and_double_nothing() {
 	expect_eq 2800 "$(sql "select count(*) from task_history where status = 'completed'")"
 	expect_eq 0 "$(sql 'select count(*) from (select from task_history group by task_id having count(*) > 1) d')"
 	expect_eq '1200|0|1200|0' "$(totals "$batch")"
-	expect_eq '1200|0|1200|0' "$(sql "select sum(submitted), sum(pending), sum(success), sum(failed) from batches where implicit")"
+	expect_eq '1200|0|1200|0' "$(sql "select sum(submitted), sum(pending), sum(succeeded), sum(failed) from batches where implicit")"
 	expect_eq 0 "$(sql "select count(*) from batches b where b.submitted <> (select count(*) from task_history h where h.batch_id = b.id)")"
 }
 

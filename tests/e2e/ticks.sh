@@ -54,8 +54,8 @@ tasks_of() { # NAME: how many tasks it has submitted
 expect_each_once() { # AT_LEAST
 	local name
 	while read -r name; do
-		expect_eq 't' "$(sql "select count(*) >= $1 and count(*) = count(distinct planned_at)
-			and extract(epoch from max(planned_at) - min(planned_at)) * 1000 / min(s.every_ms) = count(*) - 1
+		expect_eq 't' "$(sql "select count(*) >= $1 and count(*) = count(distinct scheduled_at)
+			and extract(epoch from max(scheduled_at) - min(scheduled_at)) * 1000 / min(s.every_ms) = count(*) - 1
 			and bool_and(outcome = 'submitted') and count(distinct task_id) = count(*)
 			from schedule_runs r join schedules s on s.id = schedule_id where name = '$name'")" "$name: $(outcomes "$name")"
 		expect_eq "$(outcomes "$name" | wc -w)" "$(tasks_of "$name")" "tasks of $name"
@@ -66,7 +66,7 @@ expect_each_once() { # AT_LEAST
 every_200ms() { # NAME…
 	local name
 	for name in "$@"; do
-		schedule "$name" every_ms 200 overlap "'allow'" missed "'all'" missed_most 1000 \
+		schedule "$name" every_ms 200 concurrency_policy "'allow'" catch_up "'all'" max_catch_up 1000 \
 			spec '$${"type": "nothing", "key": ""}$$'
 	done
 }
@@ -112,8 +112,8 @@ story_ticks_while_managers_are_killed() {
 # prevents the firing here: scheduled times may occur twice, and tasks have no keys.
 story_a_row_that_was_changed_meanwhile_is_not_taken() {
 	tables_only
-	sql 'alter table schedule_runs drop constraint schedule_runs_schedule_id_planned_at_key'
-	schedule a every_ms 3600000 overlap "'allow'" spec '$${"type": "nothing", "key": ""}$$'
+	sql 'alter table schedule_runs drop constraint schedule_runs_schedule_id_scheduled_at_key'
+	schedule a every_ms 3600000 concurrency_policy "'allow'" spec '$${"type": "nothing", "key": ""}$$'
 	sql "create table found as select s as row from schedules s"
 	expect_eq 1 "$(sql "select count(*) from schedules_fire(10) where task_id is not null")"
 	expect_eq 0 "$(sql 'select count(*) from found, schedule_fire(row, clock_timestamp())')"
@@ -125,7 +125,7 @@ story_a_row_that_was_changed_meanwhile_is_not_taken() {
 # If a row returns to an earlier scheduled time, as after a restore of this table alone, the run exists already.
 story_a_planned_time_is_there_once() {
 	tables_only
-	schedule a cron "'0 2 * * *'" next_at "'2026-01-14T02:00Z'" overlap "'allow'" spec '$${"type": "nothing", "key": ""}$$'
+	schedule a cron "'0 2 * * *'" next_at "'2026-01-14T02:00Z'" concurrency_policy "'allow'" spec '$${"type": "nothing", "key": ""}$$'
 	sql 'select count(*) from schedules_fire(10)' >"$DIR/null"
 	expect_eq 'missed submitted' "$(outcomes a)"
 	n=$(tasks_of a)
@@ -163,7 +163,7 @@ story_what_was_missed() {
 		(jsonb_populate_record(null::schedules, '{\"cron\": \"0 2 * * *\", \"zone\": \"UTC\"}')).*) s")
 	# No manager ran for ten days, or eleven; each schedule begins at one of its own times.
 	for missed in skip one all; do
-		schedule "$missed" cron "'0 2 * * *'" missed "'$missed'" missed_most 3 overlap "'allow'" \
+		schedule "$missed" cron "'0 2 * * *'" catch_up "'$missed'" max_catch_up 3 concurrency_policy "'allow'" \
 			next_at "timestamptz '$last' - interval '10 days'"
 	done
 	start_manager
@@ -184,8 +184,8 @@ story_what_was_missed() {
 # A minute of delay is allowed, because managers are restarted or busy.
 story_what_is_only_late_is_not_missed() {
 	tables_only
-	schedule a every_ms 3600000 missed "'skip'" start_at "clock_timestamp() - interval '30 s'" next_at "clock_timestamp() - interval '30 s'"
-	schedule b every_ms 3600000 missed "'skip'" start_at "clock_timestamp() - interval '70 s'" next_at "clock_timestamp() - interval '70 s'"
+	schedule a every_ms 3600000 catch_up "'skip'" start_at "clock_timestamp() - interval '30 s'" next_at "clock_timestamp() - interval '30 s'"
+	schedule b every_ms 3600000 catch_up "'skip'" start_at "clock_timestamp() - interval '70 s'" next_at "clock_timestamp() - interval '70 s'"
 	start_manager
 	wait_outcomes a submitted
 	wait_outcomes b missed
@@ -196,7 +196,7 @@ story_what_is_only_late_at_short_intervals() {
 	tables_only
 	for overlap in allow queue; do
 		for missed in skip one; do
-			schedule "$overlap$missed" every_ms 200 missed "'$missed'" overlap "'$overlap'"
+			schedule "$overlap$missed" every_ms 200 catch_up "'$missed'" concurrency_policy "'$overlap'"
 		done
 	done
 	ticks() { # SINCE: what comes of one in its turns, each of which may be one tick, as the others are due, too
@@ -204,7 +204,7 @@ story_what_is_only_late_at_short_intervals() {
 		until=$(sql "select next_at + interval '$1' from schedules where name = '$name'")
 		for turn in $(seq 8); do
 			sql "select t.outcome from (select * from schedules where name = '$name') s, schedule_fire(s, '$until') t
-				where s.next_at <= '$until' order by t.planned"
+				where s.next_at <= '$until' order by t.scheduled"
 		done | paste -sd ' '
 	}
 	for name in allowskip allowone; do
@@ -218,15 +218,15 @@ story_what_is_only_late_at_short_intervals() {
 
 story_a_million_that_were_missed() {
 	tables_only
-	schedule every every_ms 1000 missed "'all'" missed_most 5 overlap "'allow'" start_at "timestamptz '2026-01-01'" next_at "timestamptz '2026-01-01'"
-	schedule cron cron "'* * * * *'" zone "'Europe/Berlin'" missed "'one'" next_at "timestamptz '2016-01-01'"
-	schedule skip cron "'*/5 * * * *'" missed "'skip'" next_at "timestamptz '2016-01-01 00:01'"
+	schedule every every_ms 1000 catch_up "'all'" max_catch_up 5 concurrency_policy "'allow'" start_at "timestamptz '2026-01-01'" next_at "timestamptz '2026-01-01'"
+	schedule cron cron "'* * * * *'" zone "'Europe/Berlin'" catch_up "'one'" next_at "timestamptz '2016-01-01'"
+	schedule skip cron "'*/5 * * * *'" catch_up "'skip'" next_at "timestamptz '2016-01-01 00:01'"
 	start_manager
 	wait_until 60 "[ \"\$(tasks_of every)\" -gt 0 ] && [ \"\$(tasks_of cron)\" -gt 0 ] && [[ \$(outcomes skip) = missed* ]]"
 	stop manager
 	expect_match '^missed( submitted)+$' "$(outcomes every)"
 	expect_eq t "$(sql "select (regexp_match(note, '^([0-9]+) were missed'))[1]::bigint
-		= extract(epoch from min(planned_at) filter (where outcome = 'submitted') over () - '2026-01-01')::bigint
+		= extract(epoch from min(scheduled_at) filter (where outcome = 'submitted') over () - '2026-01-01')::bigint
 		from schedule_runs r join schedules s on s.id = schedule_id where name = 'every' order by r.id limit 1")"
 	expect_match '^more than 1000 were missed, from 2016-01-01T00:00:00Z on' "$(notes cron)"
 	expect_match '^missed' "$(outcomes skip)"
@@ -237,7 +237,7 @@ story_a_million_that_were_missed() {
 
 story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 	tables_only
-	schedule late cron "'* * * * *'" missed "'all'" missed_most 100 overlap "'allow'" next_at "now() - interval '1 day'"
+	schedule late cron "'* * * * *'" catch_up "'all'" max_catch_up 100 concurrency_policy "'allow'" next_at "now() - interval '1 day'"
 	schedule other next_at "now() - interval '1s'" start_at "now() - interval '1s'" every_ms 3600000
 	sql 'select count(*) from schedules_fire(1)' >"$DIR/null"
 	sql 'select count(*) from schedules_fire(1)' >"$DIR/null"
@@ -255,9 +255,9 @@ story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 story_many_short_intervals_do_not_keep_a_longer_one_waiting() {
 	local look others
 	tables_only
-	sql "insert into schedules (name, every_ms, overlap, spec, start_at, next_at)
+	sql "insert into schedules (name, every_ms, concurrency_policy, spec, start_at, next_at)
 		select 'short' || n, 100, 'allow', '{\"type\": \"nothing\"}', now() - interval '2 s', now() - interval '2 s' from generate_series(1, 300) n"
-	schedule longer every_ms 1000 overlap "'allow'" start_at "now() - interval '2 s'" next_at "now() - interval '2 s'"
+	schedule longer every_ms 1000 concurrency_policy "'allow'" start_at "now() - interval '2 s'" next_at "now() - interval '2 s'"
 	for look in $(seq 200); do
 		sql 'select count(*) from schedules_fire(50)' >"$DIR/null"
 		[[ $(outcomes longer) != *submitted* ]] || break
@@ -272,21 +272,21 @@ story_overlap() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 20
-	for overlap in skip queue allow; do
-		schedule $overlap every_ms 300 overlap "'$overlap'" missed "'one'" spec \
+	for overlap in forbid queue allow; do
+		schedule $overlap every_ms 300 concurrency_policy "'$overlap'" catch_up "'one'" spec \
 			"jsonb_build_object('type', 'sh', 'details', '${HOLD//\'/\'\'}')"
 	done
 	# One task runs: firings are skipped, or wait, or happen anyway.
-	wait_until 60 '[[ $(outcomes skip) = "submitted overlapped overlapped overlapped"* ]]'
+	wait_until 60 '[[ $(outcomes forbid) = "submitted overlapped overlapped overlapped"* ]]'
 	wait_until 60 '[[ $(outcomes allow) = "submitted submitted submitted"* ]]'
 	expect_eq submitted "$(outcomes queue)"
 	first=$(sql "select task_id from schedule_runs r join schedules s on s.id = schedule_id where name = 'queue'")
-	expect_match "^task [0-9]+ of an earlier run had not ended" "$(notes skip | sed -n 2p)"
+	expect_match "^task [0-9]+ of an earlier run had not ended" "$(notes forbid | sed -n 2p)"
 	release
-	wait_until 60 "[ \"\$(tasks_of queue)\" -gt 2 ] && [ \"\$(tasks_of skip)\" -gt 2 ]"
+	wait_until 60 "[ \"\$(tasks_of queue)\" -gt 2 ] && [ \"\$(tasks_of forbid)\" -gt 2 ]"
 	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
 	# Tasks of a schedule that must not overlap were never live at the same time, and skipped firings are recorded.
-	for overlap in skip queue; do
+	for overlap in forbid queue; do
 		expect_eq 0 "$(sql "select count(*) from all_tasks a join all_tasks b on b.source = a.source and b.id > a.id
 			and b.created < coalesce(a.finished, 'infinity') where a.source = 'schedule $overlap'")"
 	done
@@ -298,11 +298,11 @@ story_overlap() {
 # waits.
 story_overlap_looks_soon_after_young_tasks() {
 	tables_only
-	schedule behind every_ms 500 overlap "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
+	schedule behind every_ms 500 concurrency_policy "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
 		last_task_id "(select id from submit_task('{\"type\": \"nothing\"}'))"
-	expect_eq t "$(sql "select t.planned < clock_timestamp() + interval '100 ms' from schedules_fire(5) t where schedule = ''")"
+	expect_eq t "$(sql "select t.scheduled < clock_timestamp() + interval '100 ms' from schedules_fire(5) t where schedule = ''")"
 	sql "update tasks set created = created - interval '1 hour'"
-	expect_eq t "$(sql "select t.planned > clock_timestamp() + interval '300 ms' from schedules_fire(5) t where schedule = ''")"
+	expect_eq t "$(sql "select t.scheduled > clock_timestamp() + interval '300 ms' from schedules_fire(5) t where schedule = ''")"
 }
 
 # The next scheduled time is the last one plus the interval, however long a task takes. The next firing is scheduled
@@ -315,11 +315,11 @@ story_a_periodic_task() {
 		next_at "date_trunc('second', clock_timestamp()) + interval '2 s'" spec '$${"type": "sh", "details": "sleep 0.3"}$$'
 	wait_until 60 '[ "$(tasks_of period)" -ge 3 ]'
 	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
-	expect_eq t "$(sql "select bool_and(planned_at = start_at + (n - 1) * interval '2 s') from (
-		select planned_at, start_at, row_number() over (order by r.id) as n
+	expect_eq t "$(sql "select bool_and(scheduled_at = start_at + (n - 1) * interval '2 s') from (
+		select scheduled_at, start_at, row_number() over (order by r.id) as n
 		from schedule_runs r join schedules s on s.id = schedule_id where outcome = 'submitted') x
 		where not exists (select from schedule_runs where outcome = 'missed')")"
-	expect_eq 0 "$(sql "select count(*) from schedule_runs where at < planned_at")"
+	expect_eq 0 "$(sql "select count(*) from schedule_runs where at < scheduled_at")"
 }
 
 # ---- effects of a firing ----
@@ -367,8 +367,8 @@ story_every_option_of_a_submit() {
 	expect_eq "t|q|{name} stays|7|t|3|9|1234|5|6|{\"kind\": \"fixed\"}|$batch|me" "$(sql "select type, queue, details, priority,
 		run_at > now() + interval '59 min', version, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, retry_policy, batch_id, source
 		from tasks where id = $task")"
-	expect_eq t "$(sql "select t.key = 'k-full-' || to_char(planned_at at time zone 'America/New_York', 'YYYY-MM-DD') || '-'
-		|| to_char(planned_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') from tasks t join schedule_runs on task_id = t.id")"
+	expect_eq t "$(sql "select t.key = 'k-full-' || to_char(scheduled_at at time zone 'America/New_York', 'YYYY-MM-DD') || '-'
+		|| to_char(scheduled_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') from tasks t join schedule_runs on task_id = t.id")"
 	expect_eq 5000 "$(sql 'select keep_ms from keys')"
 	sql "insert into pipelines (name, stages) values ('p', '[{\"name\": \"one\", \"type\": \"first\"}]')"
 	schedule piped cron "'0 2 * * *'" spec '$${"pipeline": "p", "details": "in"}$$'
@@ -376,7 +376,7 @@ story_every_option_of_a_submit() {
 	expect_eq 'first|in|one' "$(sql "select type, details, stage from tasks where source = 'schedule piped'")"
 	# The default key has the date if the schedule fires once a day, and the time if it fires more often.
 	expect_match '^piped:20..-..-..$' "$(sql "select key from tasks where source = 'schedule piped'")"
-	schedule often every_ms 3600000 next_at "timestamptz '2026-01-14 02:00:00.25Z'" missed "'one'" start_at "timestamptz '2026-01-14 02:00:00.25Z'"
+	schedule often every_ms 3600000 next_at "timestamptz '2026-01-14 02:00:00.25Z'" catch_up "'one'" start_at "timestamptz '2026-01-14 02:00:00.25Z'"
 	wait_outcomes often 'missed submitted'
 	expect_match '^often:20..-..-..T..:00:00.25Z$' "$(sql "select key from tasks where source = 'schedule often'")"
 }
@@ -411,7 +411,7 @@ story_a_tick_that_cannot_be_made() {
 		('good', 1000, '{\"type\": \"nothing\"}', clock_timestamp());
 		insert into schedules (name, cron, zone, spec, next_at) values
 		('gone', '0 2 * * *', 'Atlantis/Capital', '{\"type\": \"nothing\"}', clock_timestamp());
-		update schedules set start_at = next_at, overlap = 'allow';
+		update schedules set start_at = next_at, concurrency_policy = 'allow';
 		commit"
 	wait_until 60 '[ "$(tasks_of good)" -ge 3 ]'
 	wait_until 60 "[[ \$(outcomes none) = *refused*refused* ]]"
@@ -458,7 +458,7 @@ story_a_run_by_hand_is_made_once_a_request() {
 	expect_eq 'submitted|1' "$(sql "select outcome, task_id from schedule_run('$request', 'manual', 'ann')")"
 	expect_eq "submitted|2" "$(sql "select outcome, task_id from schedule_run('${request%1}2', 'manual', 'ann')")" # whatever still runs
 	expect_eq "manual:manual:$request schedule manual" "$(sql "select key || ' ' || source from tasks where id = 1")"
-	expect_eq '|submitted|1|ann' "$(sql 'select planned_at, outcome, task_id, actor from schedule_runs order by id limit 1')"
+	expect_eq '|submitted|1|ann' "$(sql 'select scheduled_at, outcome, task_id, actor from schedule_runs order by id limit 1')"
 	expect_fail 1 sql "select schedule_run('${request%1}3', 'none', 'ann')"
 	expect_match 'there is no schedule "none"' "$OUTPUT"
 	# A name that is too long for its key.
@@ -477,20 +477,20 @@ story_soon_after_a_change_also_by_those_who_tell_nobody() {
 	every_200ms measured
 	wait_until 60 '[ "$(tasks_of measured)" -ge 30 ]'
 	note "    $(sql "select format('ticks came %s ms after their planned time in the middle, %s at most',
-		round(extract(epoch from percentile_cont(0.5) within group (order by at - planned_at)) * 1000),
-		round(extract(epoch from max(at - planned_at)) * 1000)) from schedule_runs r join schedules s on s.id = schedule_id where name = 'measured'")"
-	expect_eq t "$(sql 'select bool_and(at >= planned_at) from schedule_runs')"
+		round(extract(epoch from percentile_cont(0.5) within group (order by at - scheduled_at)) * 1000),
+		round(extract(epoch from max(at - scheduled_at)) * 1000)) from schedule_runs r join schedules s on s.id = schedule_id where name = 'measured'")"
+	expect_eq t "$(sql 'select bool_and(at >= scheduled_at) from schedule_runs')"
 	expect [ "$(reeve stats --json | jq '.schedule_firings // (.counters[] | select(.name == "schedule_firings").value)')" -ge 30 ]
 }
 
 story_old_runs_are_forgotten_but_the_last_ten() {
 	tables_only
 	sql "insert into schedules (name, every_ms, spec) values ('a', 1000, '{}'), ('b', 1000, '{}');
-		insert into schedule_runs (schedule_id, planned_at, at, outcome)
+		insert into schedule_runs (schedule_id, scheduled_at, at, outcome)
 		select s.id, t, t, 'submitted' from schedules s, generate_series(now() - interval '100 days', now() - interval '60 days', '1 hour') t;
-		insert into schedule_runs (schedule_id, planned_at, at, outcome)
+		insert into schedule_runs (schedule_id, scheduled_at, at, outcome)
 		select id, now() - n * interval '1 minute', now(), 'submitted' from schedules, generate_series(1, 3) n where name = 'b';
-		insert into schedule_runs (schedule_id, planned_at, at, outcome)
+		insert into schedule_runs (schedule_id, scheduled_at, at, outcome)
 		select -1, t, t, 'submitted' from (values (now() - interval '60 days'), (now())) removed(t)"
 	start_manager
 	wait_until 60 '[ "$(sql "select count(*) from schedule_runs")" = 21 ]'

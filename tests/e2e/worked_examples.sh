@@ -263,7 +263,7 @@ story_a_cleanup_at_two() {
 	local id
 	example cleanup
 	app "insert into sessions (last_used) select now() - interval '1 day' * (n % 60) from generate_series(1, 6000) n"
-	reeve schedule add cleanup --cron '0 2 * * *' --zone Europe/Berlin --missed one --overlap skip cleanup >/dev/null
+	reeve schedule add cleanup --cron '0 2 * * *' --zone Europe/Berlin --catch-up one --concurrency-policy forbid cleanup >/dev/null
 	expect_eq '02:00' "$(sql "select to_char(next_at at time zone 'Europe/Berlin', 'HH24:MI') from schedules where name = 'cleanup'")"
 	# After three nights without a manager, one run catches up.
 	tick cleanup "((date_trunc('day', now() at time zone 'Europe/Berlin') - interval '2 days' + interval '2 hours') at time zone 'Europe/Berlin')"
@@ -295,7 +295,7 @@ story_a_weekly_report_from_sign_up_on() {
 		(3, 'gone@example.org', now() - interval '168 hours 1 minute', now()),
 		(4, 'new@example.org', now() - interval '1 day', null),
 		(5, 'old@example.org', now() - interval '506 hours', null)"
-	reeve schedule add weekly-reports --every 30m --overlap skip plan-reports >/dev/null
+	reeve schedule add weekly-reports --every 30m --concurrency-policy forbid plan-reports >/dev/null
 	expect_eq 3 "$(run_now weekly-reports)"
 	wait_until 20 '[ "$(app "select count(*) from reports")" = 2 ]'
 	expect_eq '1:1 5:3' "$(app "select string_agg(account || ':' || week, ' ' order by account) from reports")"

@@ -196,16 +196,16 @@ QUERIES = {
 	"keys": "select queue, key, task_id, keep_ms from reeve.keys",
 	"workers": """select id, name, lost, extract(epoch from clock_timestamp() - gone_at)::float8 as gone_s
 		from reeve.workers""",
-	"batches": f"""select id, name, queue, implicit, phase, submitted, pending, success, failed, callback_url, callback_tasks,
+	"batches": f"""select id, name, queue, implicit, phase, submitted, pending, succeeded, failed, callback_url, callback_tasks,
 		callback_type, entry_type, exit_type, entry_id, exit_id, closed_at is not null as closed,
 		started_at is not null as started, {US.format('ended_at')} as ended_at from reeve.batches""",
 	"callbacks": "select id, batch_id, task_id, event, state, attempts, last_error from reeve.callbacks",
 	"pipelines": "select id, name, stages, max_steps from reeve.pipelines",
 	"schedules": f"""select id, name, cron, every_ms, {US.format('start_at')} as start, spec ->> 'key' as key, queue_action,
-		action_queue, missed, missed_most, overlap, paused, {US.format('next_at')} as next, {US.format('updated')} as updated
+		action_queue, catch_up, max_catch_up, concurrency_policy, paused, {US.format('next_at')} as next, {US.format('updated')} as updated
 		from reeve.schedules""",
-	"schedule_runs": f"""select id, schedule_id, {US.format('planned_at')} as planned, {US.format('at')} as at, outcome, task_id,
-		actor, note from reeve.schedule_runs order by schedule_id, planned_at, id""",
+	"schedule_runs": f"""select id, schedule_id, {US.format('scheduled_at')} as scheduled, {US.format('at')} as at, outcome, task_id,
+		actor, note from reeve.schedule_runs order by schedule_id, scheduled_at, id""",
 	"schedule_events": f"""select schedule_id, schedule, {US.format('at')} as at, event, note
 		from reeve.schedule_events order by id""",
 	"queue_events": "select queue, event, actor from reeve.queue_events",

@@ -34,16 +34,16 @@ from plans import pipeline  # noqa: E402
 # name: (interval in ms or None, options of `reeve schedule add`). Tasks take less time than the interval, except in
 # schedules whose runs overlap on purpose.
 TASKS = ("--max-attempts", "20", "--timeout", "8s", "--backoff", "exp:100ms:1s")
-ALL = ("--missed", "all:1000")
+ALL = ("--catch-up", "all:1000")
 SCHEDULES = {
-	"rapid": (200, ("--overlap", "allow", *ALL, "fault-function", "rapid run=10", *TASKS)),
-	"queued": (1000, ("--overlap", "queue", *ALL, "fault-function", "queued run=60 fail=1", *TASKS)),
-	"skipped": (1000, ("--overlap", "skip", *ALL, "fault-function", "skipped run=1300", *TASKS)),
-	"latest": (700, ("--overlap", "allow", "--missed", "one", "fault-function", "latest run=20", *TASKS)),
-	"dropped": (400, ("--overlap", "skip", "--missed", "skip", "fault-exec", "dropped run=20", *TASKS)),
-	"slow": (2000, ("--overlap", "queue", *ALL, "fault-exec", "slow run=900", *TASKS)),
-	"edited": (300, ("--overlap", "allow", *ALL, "fault-function", "edited run=5", *TASKS)),
-	"minutely": (None, ("--cron", "* * * * *", "--overlap", "queue", *ALL, "fault-function", "minutely run=30", *TASKS)),
+	"rapid": (200, ("--concurrency-policy", "allow", *ALL, "fault-function", "rapid run=10", *TASKS)),
+	"queued": (1000, ("--concurrency-policy", "queue", *ALL, "fault-function", "queued run=60 fail=1", *TASKS)),
+	"skipped": (1000, ("--concurrency-policy", "forbid", *ALL, "fault-function", "skipped run=1300", *TASKS)),
+	"latest": (700, ("--concurrency-policy", "allow", "--catch-up", "one", "fault-function", "latest run=20", *TASKS)),
+	"dropped": (400, ("--concurrency-policy", "forbid", "--catch-up", "skip", "fault-exec", "dropped run=20", *TASKS)),
+	"slow": (2000, ("--concurrency-policy", "queue", *ALL, "fault-exec", "slow run=900", *TASKS)),
+	"edited": (300, ("--concurrency-policy", "allow", *ALL, "fault-function", "edited run=5", *TASKS)),
+	"minutely": (None, ("--cron", "* * * * *", "--concurrency-policy", "queue", *ALL, "fault-function", "minutely run=30", *TASKS)),
 	"by-hand": (None, ("--manual", "fault-function", "by-hand run=30", *TASKS)),
 }
 EVERY = (300, 700)  # intervals of `edited`
@@ -61,10 +61,10 @@ class Keeper:
 		self.paused, self.every = set(), EVERY[0]
 		self.schedules = dict(SCHEDULES)
 		if options.pipeline:
-			self.schedules["piped"] = (900, ("--overlap", "allow", *ALL, "--pipeline", options.pipeline, "piped plan=5/9f1>d/3"))
+			self.schedules["piped"] = (900, ("--concurrency-policy", "allow", *ALL, "--pipeline", options.pipeline, "piped plan=5/9f1>d/3"))
 		if options.gate:
 			for word, start in (("pause", 0), ("resume", 1)):
-				self.schedules[f"gate-{word}"] = (4000, ("--start", f"2026-01-01T00:00:0{start}Z", *ALL, "--overlap", "allow", "--queue-action",
+				self.schedules[f"gate-{word}"] = (4000, ("--start", f"2026-01-01T00:00:0{start}Z", *ALL, "--concurrency-policy", "allow", "--queue-action",
 					word, "--queue", options.gate))
 		self.ledger = os.open(f"{options.ledger}/{options.name}.submit", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
 

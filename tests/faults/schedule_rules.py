@@ -20,7 +20,7 @@ class Schedule:
 		self.every = row["every_ms"] or CRON.get(row["cron"])
 		self.start = row["start"] if row["every_ms"] else 0
 		self.runs = [run for run in f.tables.schedule_runs if run["schedule_id"] == self.id]
-		self.ticks = sorted((run for run in self.runs if run["planned"] is not None), key=lambda run: run["planned"])
+		self.ticks = sorted((run for run in self.runs if run["scheduled"] is not None), key=lambda run: run["scheduled"])
 		self.events = [e for e in f.tables.schedule_events if e["schedule_id"] == self.id]
 		lines = [line for line in f.before.schedules if line["name"] == self.name]
 		# All its intervals. Those before and after edits are in the ledger.
@@ -75,7 +75,7 @@ def schedules_are_there(f):
 def ticks_are_once(f):
 	for schedule in schedules_of(f):
 		for tick, following in zip(schedule.ticks, schedule.ticks[1:]):
-			if tick["planned"] == following["planned"]:
+			if tick["scheduled"] == following["scheduled"]:
 				f.add("I1 tick-twice", f"{schedule} has two runs, {tick['id']} and {following['id']}, for {moment(tick['planned'])}")
 
 
@@ -89,7 +89,7 @@ def ticks_follow(f):
 		for since, ticks in schedule.stretches():
 			grid = grid_of(schedule, ticks)
 			if grid is None:
-				off = [tick for tick in ticks if (tick["planned"] - schedule.start) % (schedule.every * 1000) != 0] or ticks
+				off = [tick for tick in ticks if (tick["scheduled"] - schedule.start) % (schedule.every * 1000) != 0] or ticks
 				f.add("I3 tick-off", f"{schedule} has run {off[0]['id']} planned for {moment(off[0]['planned'])}; it begins at "
 					f"{moment(schedule.start)} and comes every {schedule.every} ms")
 				continue
@@ -103,24 +103,24 @@ def ticks_follow(f):
 						f"{moment(begins)}")
 				elif expected is None and since is not None and begins > since + grid:
 					f.add("I1 tick-lost", f"{schedule} was planned anew at {moment(since)}; the first tick after that is {moment(begins)}")
-				expected = tick["planned"] + grid
+				expected = tick["scheduled"] + grid
 
 
 def first_of(tick, grid):
 	"""Returns the first scheduled time that a run stands for; None if its note is impossible."""
 	if tick["outcome"] != "missed" or not tick["note"]:
-		return tick["planned"]
+		return tick["scheduled"]
 	match = MISSED.match(tick["note"])
 	if not match:
 		return None
-	first = tick["planned"] - (int(match[1]) - 1) * grid
+	first = tick["scheduled"] - (int(match[1]) - 1) * grid
 	return first if match[2] == key_time(first) else None
 
 
 def grid_of(schedule, ticks):
 	"""Returns the longest interval, in µs, that fits all firings; None if there is none."""
 	fits = [every * 1000 for every in schedule.intervals if every and
-		all((tick["planned"] - schedule.start) % (every * 1000) == 0 for tick in ticks)]
+		all((tick["scheduled"] - schedule.start) % (every * 1000) == 0 for tick in ticks)]
 	return fits and max(fits) or None
 
 
@@ -132,7 +132,7 @@ def ticks_are_in_time(f):
 		if not schedule.every or not row["paused"] or row["next"] is None:
 			continue
 		late = row["updated"] - row["next"]
-		if late > LATE_US and row["overlap"] != "queue":
+		if late > LATE_US and row["concurrency_policy"] != "queue":
 			f.add("I4 tick-late", f"{schedule} was paused at {moment(row['updated'])}, and its tick of {moment(row['next'])} had not "
 				"been made")
 
@@ -144,7 +144,7 @@ def ticks_come_in_order(f):
 				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['planned'])} was made after that of "
 					f"{moment(following['planned'])}")
 		for tick in schedule.ticks:
-			if tick["at"] < tick["planned"]:
+			if tick["at"] < tick["scheduled"]:
 				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['planned'])} was made at {moment(tick['at'])}")
 
 
@@ -155,7 +155,7 @@ def outcomes_fit(f):
 			f.add("I6 tick-outcome", f"run {run['id']} of schedule {run['schedule_id']} is {run['outcome']}, with task {run['task_id']}")
 	for schedule in schedules_of(f):
 		for run in schedule.runs:
-			fits = {"overlapped": schedule.row["overlap"] == "skip" or schedule.events, "missed": schedule.row["missed"] != "all",
+			fits = {"overlapped": schedule.row["concurrency_policy"] == "forbid" or schedule.events, "missed": schedule.row["catch_up"] != "all",
 				"acted": schedule.row["queue_action"] is not None}
 			if run["outcome"] == "refused" or not fits.get(run["outcome"], True):
 				f.add("I6 tick-outcome", f"{schedule}: run {run['id']} is {run['outcome']} ({run['note']}); missed runs are "
@@ -176,7 +176,7 @@ def tasks_are_their_runs(f):
 	for schedule in schedules_of(f):
 		for run in schedule.ticks:
 			for row in f.by_id.get(run["task_id"], []):
-				key = wanted_key(schedule, run["planned"])
+				key = wanted_key(schedule, run["scheduled"])
 				if row["key"] != key:
 					f.add("I3 tick-key", f"{schedule}: the task of {moment(run['planned'])}, {f.title(row['id'])}, has the key {row['key']}; "
 						f"it should be {key}")
@@ -196,7 +196,7 @@ def wanted_key(schedule, planned):
 def runs_do_not_overlap(f):
 	"""Unless overlap is allowed, a firing's task is created after the previous firing's task has ended."""
 	for schedule in schedules_of(f):
-		if schedule.row["overlap"] == "allow":
+		if schedule.row["concurrency_policy"] == "allow":
 			continue
 		before = None  # the previous task and its end
 		for tick in schedule.ticks:

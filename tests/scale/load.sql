@@ -51,7 +51,7 @@ select 'pipeline ' || i, '[{"name": "one", "type": "t", "max_attempts": 5, "time
 from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
 insert into schedules (name, every_ms, spec, paused)
 select 'schedule-' || i, 60000, '{"type": "t"}', true from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
-insert into schedule_runs (schedule_id, planned_at, outcome, task_id)
+insert into schedule_runs (schedule_id, scheduled_at, outcome, task_id)
 select s.id, now() - interval '1 minute' * i, 'submitted', :ended - i
 from generate_series(1, :ended::bigint / 100) i, schedules s where s.name = 'schedule-1' on conflict do nothing;
 insert into metrics (category, name, value) select 'load', 'metric ' || i, i from generate_series(1, :ended::bigint / 1000) i on conflict do nothing;

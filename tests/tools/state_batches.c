@@ -54,7 +54,7 @@ static void retry_waits_for_the_batchs_end(void)
 	expect("retried", "1", text("%d", rows_of(let_go())));
 	expect("the batch", "ended 0", ask("select phase || ' ' || pending from batches where id = %s", batch));
 	expect("it is due, with nobody left to let it go later", "t",
-	    ask("select held_run_at is null and run_at < 'infinity' from tasks where id = %s", t.id));
+	    ask("select blocked_run_at is null and run_at < 'infinity' from tasks where id = %s", t.id));
 }
 
 static void submits_lock_batches_in_order(void)

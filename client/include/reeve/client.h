@@ -223,8 +223,8 @@ enum reeve_wait_reason {
 	REEVE_WAITS_NOT = 0,            /* it does not wait; or the reason is unknown (older managers, batch reports) */
 	REEVE_WAITS_QUEUE_STOPPED = 1,  /* its queue is stopped, or being stopped */
 	REEVE_WAITS_QUEUE_PAUSED = 2,
-	REEVE_WAITS_QUEUE_HELD = 3,     /* its queue has not been started */
-	REEVE_WAITS_ADMISSION = 4,      /* it was submitted by SQL, and no manager has ingested it yet */
+	REEVE_WAITS_QUEUE_NOT_STARTED = 3,     /* its queue has not been started */
+	REEVE_WAITS_INBOX = 4,      /* it was submitted by SQL, and no manager has ingested it yet */
 	REEVE_WAITS_BATCH_ENTRY = 5,    /* the entry task of its batch has not ended */
 	REEVE_WAITS_RETRY_DELAY = 6,    /* its last attempt failed, and it is retried at run_at_us */
 	REEVE_WAITS_NOT_DUE = 7,        /* it is not due until run_at_us */
@@ -268,7 +268,7 @@ struct reeve_task {
 	bool cancel_requested;
 	int64_t batch_id;         /* 0: none */
 	const char *remark;       /* from the handler of the last attempt, or "" */
-	const char *stack;        /* a stack trace, or the end of stderr, of the last failed attempt; "" in lists */
+	const char *stack_trace;        /* a stack trace, or the end of stderr, of the last failed attempt; "" in lists */
 	int64_t version;          /* as submitted with its key; 0: none */
 	const char *pipeline;     /* the pipeline that it runs through, or "" */
 	const char *stage;        /* the stage of the pipeline that it is in, or ended in */
@@ -524,7 +524,7 @@ enum reeve_worker_action {
 struct reeve_names {
 	size_t count;
 	const char *const *names; /* the first 1,000 */
-	size_t told;              /* the total number of workers that got the command */
+	size_t notified;              /* the total number of workers that got the command */
 	const void *wire;
 };
 
@@ -594,7 +594,7 @@ struct reeve_report {
 	const char *error;          /* other outcomes: what went wrong; NULL: "" */
 	const char *error_code;     /* a short code for it, up to 255 bytes; NULL: none */
 	const char *remark;         /* kept with the task; NULL: none */
-	const char *stack;          /* a stack trace; NULL: none */
+	const char *stack_trace;          /* a stack trace; NULL: none */
 	int64_t retry_in_ms;        /* failed: the retry delay; 0: by the task's policy */
 	const char *stage;          /* completed: the next stage of its pipeline, "end": none; NULL: by its definition */
 };
@@ -673,7 +673,7 @@ enum reeve_check_kind {
 	REEVE_CHECK_SCHEDULES = 5,     /* schedules that are not paused and overdue by more than `longer_ms` */
 	REEVE_CHECK_CALLBACKS = 6,     /* callbacks given up within the last hour */
 	REEVE_CHECK_UNSERVED = 7,      /* waiting tasks in active queues that no worker takes */
-	REEVE_CHECK_HELD = 8,          /* waiting tasks in queues that are not active */
+	REEVE_CHECK_HALTED = 8,          /* waiting tasks in queues that are not active */
 };
 
 struct reeve_check_question {
@@ -761,7 +761,7 @@ struct reeve_execution_count {
 	const char *queue; /* by type */
 	const char *type;  /* by type */
 	int64_t count;
-	int64_t completed; /* attempts that succeeded */
+	int64_t succeeded; /* attempts */
 	int64_t total_ms, average_ms, fastest_ms, slowest_ms; /* from claim to end */
 	int64_t last_us;   /* when the last one ended */
 	const void *wire;
@@ -808,7 +808,7 @@ struct reeve_batch {
 	const char *state;                    /* "open", "closed", "ended" */
 	const char *phase;                    /* "new", "entry", "releasing", "running", "exit", "ended" */
 	int64_t submitted, pending;           /* tasks without entry and exit task; those of them that have not ended */
-	int64_t success, failed;              /* completed; dead or cancelled */
+	int64_t succeeded, failed;            /* completed; dead or cancelled */
 	int64_t created_us, started_us, closed_us, ended_us;
 	int64_t duration_ms;                  /* from its start to its end, or to now */
 	int64_t remaining_ms;                 /* an estimate; −1: not known yet */
@@ -933,7 +933,7 @@ void reeve_queue_description_free(struct reeve_queue_description *description);
 
 struct reeve_queue_status {
 	const char *queue;
-	const char *state;                 /* "created", "pending", "running", "paused", "stopping", "stopped", "finished" */
+	const char *state;                 /* "created", "not_started", "pending", "running", "paused", "stopping", "stopped", "finished" */
 	int64_t since_us;                  /* since when it has this state; 0: unknown */
 	const struct reeve_batch *batch;   /* the open batch, or the last one; NULL: there has never been one */
 	int64_t open_batches;              /* batches that have not ended */
@@ -959,7 +959,7 @@ enum reeve_queue_action {
 };
 
 struct reeve_queue_controlled {
-	char state[16]; /* "running", "pending" (not started), "paused", "stopping", "stopped" */
+	char state[16]; /* "running", "not_started", "paused", "stopping", "stopped" */
 	int64_t tasks;  /* the number that the call ended */
 };
 
@@ -972,17 +972,17 @@ bool reeve_queue_control(struct reeve_client *client, const char *queue, enum re
  */
 
 /* What happens to runs whose time passed while no manager could serve it. */
-enum reeve_missed_runs {
-	REEVE_MISSED_SKIP = 1, /* they are skipped */
-	REEVE_MISSED_ONE = 2,  /* the latest one is caught up */
-	REEVE_MISSED_ALL = 3,  /* the latest `missed_most` are caught up */
+enum reeve_catch_up_policy {
+	REEVE_CATCH_UP_SKIP = 1, /* they are skipped */
+	REEVE_CATCH_UP_ONE = 2,  /* the latest one is caught up */
+	REEVE_CATCH_UP_ALL = 3,  /* the latest `max_catch_up` are caught up */
 };
 
 /* What happens when a run is due and the previous run's task has not ended. */
-enum reeve_run_overlap {
-	REEVE_OVERLAP_SKIP = 1,  /* the run is skipped */
-	REEVE_OVERLAP_QUEUE = 2, /* the run waits until the previous one has ended */
-	REEVE_OVERLAP_ALLOW = 3, /* they run concurrently */
+enum reeve_concurrency_policy {
+	REEVE_CONCURRENCY_ALLOW = 1,  /* they run concurrently */
+	REEVE_CONCURRENCY_FORBID = 2, /* the run is skipped */
+	REEVE_CONCURRENCY_QUEUE = 3,  /* the run waits until the previous one has ended */
 };
 
 /* The definition of a schedule. Exactly one of cron, every_ms and manual sets its times. It submits a task, or executes
@@ -997,9 +997,9 @@ struct reeve_schedule_spec {
 	const Reeve__V1__TaskSpec *task;     /* without run_at_us and version; its key can have {name}, {date}, {time} */
 	enum reeve_queue_action queue_action;   /* instead of a task: START, STOP, PAUSE or RESUME */
 	const char *action_queue;               /* the queue of that action */
-	enum reeve_missed_runs missed;          /* 0: ONE */
-	uint32_t missed_most;                   /* for ALL: 1 to 1,000 */
-	enum reeve_run_overlap overlap;         /* 0: QUEUE */
+	enum reeve_catch_up_policy catch_up;          /* 0: ONE */
+	uint32_t max_catch_up;                   /* for ALL: 1 to 1,000 */
+	enum reeve_concurrency_policy concurrency_policy;         /* 0: QUEUE */
 };
 
 /* Which members an edit changes; they can be combined. A cron expression, an interval and `manual` are exclusive: each
@@ -1033,15 +1033,15 @@ struct reeve_schedule {
 	struct reeve_schedule_spec spec; /* missing strings are "", an action 0; task is NULL if it acts on a queue */
 	bool paused;
 	int64_t next_us;                 /* the next scheduled time, also while paused; in the past: it is due */
-	int64_t last_planned_us;         /* the scheduled time of the last run; 0: it was manual */
+	int64_t last_scheduled_us;         /* the scheduled time of the last run; 0: it was manual */
 	int64_t last_us;                 /* when the last run was handled; 0: there was none */
 	const char *last_outcome;        /* as in struct reeve_schedule_run, or "" */
 	int64_t last_task_id;            /* or 0 */
 	int64_t waits_for;               /* it is due, and waits for the end of this task; 0: it does not */
 	const char *source;              /* who added it */
 	int64_t created_us, updated_us;
-	size_t n_planned;
-	const int64_t *planned_us;       /* from reeve_schedule_show: its next scheduled times */
+	size_t n_scheduled;
+	const int64_t *scheduled_us;       /* from reeve_schedule_show: its next scheduled times */
 	const void *wire;
 };
 
@@ -1086,7 +1086,7 @@ bool reeve_schedule_control(struct reeve_client *client, const char *name, enum 
 
 struct reeve_schedule_run {
 	int64_t id;
-	int64_t planned_us;                 /* its scheduled time; 0: a manual run */
+	int64_t scheduled_us;                 /* its scheduled time; 0: a manual run */
 	int64_t at_us;                      /* when it was handled */
 	const char *outcome;                /* "submitted", "existing", "acted", "missed", "overlapped", "refused" */
 	int64_t task_id;                    /* or 0 */

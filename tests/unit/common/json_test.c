@@ -25,8 +25,8 @@ Test(json, shows_every_field_but_unset_times)
 	    "byte\",\"status\":\"executing\","
 	    "\"priority\":-5,\"attempt\":0,\"max_attempts\":0,\"timeout_ms\":0,\"key\":\"\",\"source\":\"\","
 	    "\"details\":\"\",\"result\":\"\",\"last_error\":\"\",\"error_code\":\"\",\"worker\":\"\",\"token\":0,"
-	    "\"created\":\"2026-01-14T08:00:00.000000Z\",\"cancel_requested\":false,\"remark\":\"\",\"stack\":\"\",\"batch_id\":0,\"version\":0,"
-	    "\"pipeline\":\"\",\"stage\":\"\",\"error_count\":0,\"processing_ms\":0,\"step\":0}"));
+	    "\"created\":\"2026-01-14T08:00:00.000000Z\",\"cancel_requested\":false,\"remark\":\"\",\"stack_trace\":\"\",\"batch_id\":0,\"version\":0,"
+	    "\"pipeline\":\"\",\"stage\":\"\",\"step\":0,\"error_count\":0,\"processing_ms\":0}"));
 	free(text);
 	json_decref(object);
 

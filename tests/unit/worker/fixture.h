@@ -80,7 +80,7 @@ static inline int fixture_close(struct fixture *fixture)
 	    "no result of task %lld", (long long)(id))
 
 #define OUTCOME(name) REEVE__V1__OUTCOME__OUTCOME_##name
-#define RESULT_STATUS(name) REEVE__V1__RESULT_STATUS__RESULT_##name
-#define COMMAND(name) REEVE__V1__WORKER_COMMAND_KIND__COMMAND_##name
+#define RESULT_STATUS(name) REEVE__V1__RESULT_STATUS__RESULT_STATUS_##name
+#define COMMAND(name) REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_##name
 
 #endif

@@ -2,7 +2,7 @@
  * A manager for tests of the worker: the real WorkerService over a real socket, with a list of tasks instead of a
  * database. It runs on its own thread and loop. Tests configure it, and read what it has received, under its lock.
  *
- * It remembers which tasks it assigned to each Fetch and assigns them again when the Fetch has `again` set, as a
+ * It remembers which tasks it assigned to each Fetch and assigns them again when the Fetch has `resend` set, as a
  * manager must.
  */
 #ifndef REEVE_TESTS_SCRIPTED_MANAGER_H
@@ -57,7 +57,7 @@ struct script_beat {
 	size_t held, waiting;
 	int64_t first_held, succeeded, failed;
 	uint32_t running, concurrency;
-	Reeve__V1__WorkerState state;
+	Reeve__V1__WorkerMode state;
 };
 
 struct script {

@@ -157,7 +157,7 @@ static void script_note_fetch(struct script *script, const Reeve__V1__FetchReque
 	script->idle_first_ms = script->fetches ? script->idle_first_ms : request->idle_since_start_ms;
 	script->idle_last_ms = request->idle_since_start_ms;
 	script->fetches++;
-	script->fetches_again += request->again;
+	script->fetches_again += request->resend;
 	if (!script->first_fetch_of_incarnation)
 		script->first_fetch_of_incarnation = request->fetch_id;
 	if (request->fetch_id > script->highest_fetch)
@@ -194,7 +194,7 @@ void script_fetch(void *arg, struct rpc_call *call, const ProtobufCMessage *mess
 		if (!parked->call && !place)
 			place = parked;
 	}
-	script_answer_fetch(script, request->incarnation, request->fetch_id, request->slots, request->again, &answer);
+	script_answer_fetch(script, request->incarnation, request->fetch_id, request->slots, request->resend, &answer);
 	held = script->hold_fetches;
 	if (held) {
 		script_keep_open(script, call);
@@ -223,22 +223,22 @@ static void script_note_result(struct script *script, const Reeve__V1__Result *r
 	reeve__v1__result_ack__init(ack);
 	ack->task_id = result->task_id;
 	ack->token = result->token;
-	ack->status = REEVE__V1__RESULT_STATUS__RESULT_LOST;
+	ack->status = REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST;
 	if (result->task_id < 1 || result->task_id > script->n_tasks || result->token != result->task_id + SCRIPT_TOKEN)
 		return;
 	task = &script->tasks[result->task_id];
 	task->reports++;
 	if (task->acks_missing > 0) {
 		task->acks_missing--;
-		ack->status = REEVE__V1__RESULT_STATUS__RESULT_UNSPECIFIED;
+		ack->status = REEVE__V1__RESULT_STATUS__RESULT_STATUS_UNSPECIFIED;
 		return;
 	}
 	if (task->acks_later > 0) {
 		task->acks_later--;
-		ack->status = REEVE__V1__RESULT_STATUS__RESULT_LATER;
+		ack->status = REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER;
 		return;
 	}
-	ack->status = task->status ? task->status : REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
+	ack->status = task->status ? task->status : REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
 	if (task->state == SCRIPT_DONE)
 		return;
 	script->open--;
@@ -249,7 +249,7 @@ static void script_note_result(struct script *script, const Reeve__V1__Result *r
 	task->result = strdup(result->result);
 	task->error = strdup(result->error);
 	task->remark = strdup(result->remark);
-	task->stack = strdup(result->stack);
+	task->stack = strdup(result->stack_trace);
 	task->retry_in_ms = result->retry_in_ms;
 	task->run_ms = result->run_ms;
 	snprintf(task->code, sizeof task->code, "%s", result->error_code);
@@ -320,7 +320,7 @@ void script_report(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
 	if (request->fetch) {
 		script_note_fetch(script, request->fetch);
 		script_answer_fetch(script, request->fetch->incarnation, request->fetch->fetch_id,
-		    request->fetch->slots, request->fetch->again, &answer);
+		    request->fetch->slots, request->fetch->resend, &answer);
 		response.fetch = &answer.response;
 	}
 	script_unlock(script);
@@ -344,14 +344,14 @@ void script_heartbeat(void *arg, struct rpc_call *call, const ProtobufCMessage *
 	    .seq = request->seq,
 	    .highest_fetch_id = request->highest_fetch_id,
 	    .at_ms = clock_monotonic_ms(),
-	    .held = request->n_held,
+	    .held = request->n_in_flight,
 	    .waiting = request->n_waiting_fetch_ids,
-	    .first_held = request->n_held ? request->held[0]->task_id : 0,
+	    .first_held = request->n_in_flight ? request->in_flight[0]->task_id : 0,
 	    .running = request->running,
 	    .concurrency = request->concurrency,
-	    .state = request->state,
+	    .state = request->mode,
 	    .succeeded = request->succeeded,
-	    .failed = request->failed_attempts,
+	    .failed = request->failed,
 	};
 	for (size_t i = 0; i < request->n_remarks; i++) {
 		struct script_task *task = &script->tasks[request->remarks[i]->task_id];

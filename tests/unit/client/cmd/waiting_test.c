@@ -21,8 +21,8 @@ Test(waiting, every_reason_has_words)
 	SAYS("", .status = REEVE_TASK_EXECUTING);
 	SAYS("its queue is stopped", WAITING(REEVE_WAITS_QUEUE_STOPPED));
 	SAYS("its queue is paused", WAITING(REEVE_WAITS_QUEUE_PAUSED));
-	SAYS("its queue has not been started", WAITING(REEVE_WAITS_QUEUE_HELD));
-	SAYS("no manager has admitted it yet", WAITING(REEVE_WAITS_ADMISSION));
+	SAYS("its queue has not been started", WAITING(REEVE_WAITS_QUEUE_NOT_STARTED));
+	SAYS("no manager has admitted it yet", WAITING(REEVE_WAITS_INBOX));
 	SAYS("task 17, the entry task of its batch, has not ended", WAITING(REEVE_WAITS_BATCH_ENTRY, .task_id = 17));
 	SAYS("attempt 2 failed, due again in 5m", .attempt = 2, .run_at_us = NOW_US + INT64_C(300000000),
 	    WAITING(REEVE_WAITS_RETRY_DELAY));

@@ -218,14 +218,14 @@ Test(bind, a_statement_without_a_list_fills_the_response)
 {
 	Reeve__V1__QueueStatusResponse *response = calloc(1, sizeof *response);
 	reeve__v1__queue_status_response__init(response);
-	response->state = strdup("it was that before");
+	response->state = REEVE__V1__QUEUE_STATE__QUEUE_STATE_PAUSED;
 	result_of(SQL_QUEUE_STATUS);
 	add_row();
 	set_text(SQL_QUEUE_STATUS, "state", "running");
 	set_int8(SQL_QUEUE_STATUS, "batch.id", 12);
 	set_text(SQL_QUEUE_STATUS, "batch.name", "nightly");
 	bind_rows(SQL_QUEUE_STATUS, rows, &response->base);
-	cr_assert(eq(str, (char *)response->state, "running"));
+	cr_assert(eq(int, response->state, REEVE__V1__QUEUE_STATE__QUEUE_STATE_RUNNING));
 	cr_assert(eq(i64, response->batch->id, 12));
 	cr_assert(eq(str, (char *)response->batch->name, "nightly"));
 	protobuf_c_message_free_unpacked(&response->base, NULL);

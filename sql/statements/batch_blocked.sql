@@ -2,5 +2,5 @@
 -- batch, $2 the maximum number.
 select t.id, format('the entry task %s of batch %s ended %s', b.entry_id, b.id, b.entry_status)
 from batches b cross join lateral (
-  select id from tasks where batch_id = b.id and held_run_at is not null order by id limit $2) t
+  select id from tasks where batch_id = b.id and blocked_run_at is not null order by id limit $2) t
 where b.id = $1 and b.phase in ('releasing', 'running') and b.entry_status <> 'completed'

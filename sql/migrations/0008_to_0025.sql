@@ -2,19 +2,20 @@
 -- lives and what has ended, while nobody else writes.
 lock table tasks, task_history in share row exclusive mode;
 
--- Functions with new names or parameters; the new ones are created after this.
+-- Functions and views with new names, parameters or columns; the new ones are created after this.
 do $$
 declare
   old regprocedure;
 begin
   for old in
     select oid from pg_proc where pronamespace = 'reeve'::regnamespace and proname in ('arrivals_admit', 'arrivals_admit_next',
-      'attempts_told', 'batch_tell', 'details_most', 'queue_shown', 'queue_told', 'retry_rest_ms', 'schedule_key_problem',
-      'schedule_make', 'schedule_tick', 'schedule_told', 'schedules_tick')
+      'attempts_told', 'batch_step', 'batch_tell', 'details_most', 'queue_shown', 'queue_told', 'retry_rest_ms', 'schedule_key',
+      'schedule_key_problem', 'schedule_make', 'schedule_planned', 'schedule_tick', 'schedule_told', 'schedules_tick', 'submit_batches')
   loop
     execute format('drop function %s', old);
   end loop;
 end $$;
+drop view dead_tasks, long_running_tasks, all_tasks, batches_shown, schedules_shown;
 
 create table schema_definitions (
   name text primary key,
@@ -59,10 +60,38 @@ alter table worker_commands drop column at;
 alter table arrivals rename to inbox;
 alter table inbox rename constraint arrivals_pkey to inbox_pkey;
 
+-- Queues.
+alter table queues rename column is_held to not_started;
+alter table queues drop constraint queues_state_check;
+update queues set state = 'not_started' where state = 'held';
+alter table queues add constraint queues_state_check check (state in ('running', 'not_started', 'paused', 'stopping', 'stopped'));
+
+-- Batches.
+alter table batches rename column success to succeeded;
+
+-- Schedules.
+alter table schedules rename column missed to catch_up;
+alter table schedules rename column missed_most to max_catch_up;
+alter table schedules rename column overlap to concurrency_policy;
+alter table schedules rename constraint schedules_missed_check to schedules_catch_up_check;
+alter table schedules drop constraint schedules_overlap_check;
+update schedules set concurrency_policy = 'forbid' where concurrency_policy = 'skip';
+alter table schedules add constraint schedules_concurrency_policy_check check (concurrency_policy in ('allow', 'forbid', 'queue'));
+alter table schedule_runs rename column planned_at to scheduled_at;
+alter table schedule_runs rename constraint schedule_runs_schedule_id_planned_at_key to schedule_runs_schedule_id_scheduled_at_key;
+
+-- Statistics.
+alter table executions rename column completed to succeeded;
+
 -- Tasks. Of the events of an attempt whose result came too late, one stays. Events and outcomes get their new names.
+alter table tasks rename column held_run_at to blocked_run_at;
+alter table tasks rename column stack to stack_trace;
 alter table tasks add column retrying boolean;
+alter table task_attempts rename column stack to stack_trace;
+alter table task_history rename column stack to stack_trace;
+alter index tasks_held rename to tasks_blocked;
 create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
-  error_code text, remark text, stack text, recoverable boolean);
+  error_code text, remark text, stack_trace text, recoverable boolean);
 create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
 drop index task_attempts_when;
 create index task_attempts_when on task_attempts (last_updated, task_id);
@@ -84,14 +113,14 @@ create unique index task_events_late on task_events (task_id, version) where eve
 -- History.
 create index task_history_default_day on task_history_default (keep_until);
 
--- Callbacks. Each try that was begun counts as taken. planned_at stays null of those that are there.
+-- Callbacks. Each try that was begun counts as taken. next_set_at stays null of those that are there.
 drop index callbacks_open;
 create index callbacks_open on callbacks (batch_id, state, id) where state <> 'delivered';
 create index callbacks_undelivered on callbacks (state, id) where state <> 'delivered';
 alter table callbacks
-  add column planned_at timestamptz,
+  add column next_set_at timestamptz,
   add column takes int not null default 0;
-alter table callbacks alter column planned_at set default clock_timestamp();
+alter table callbacks alter column next_set_at set default clock_timestamp();
 update callbacks set takes = attempts where state = 'waiting';
 
 -- Pipelines.

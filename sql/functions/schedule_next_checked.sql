@@ -1,13 +1,13 @@
 -- Returns the next scheduled time after `moment`, which is now. Raises RV400 if there is none, except for a manual
 -- schedule.
-create or replace function schedule_planned(s schedules, moment timestamptz) returns timestamptz language plpgsql as $$
+create or replace function schedule_next_checked(s schedules, moment timestamptz) returns timestamptz language plpgsql as $$
 declare
-  planned timestamptz := schedule_next(s, moment);
+  scheduled timestamptz := schedule_next(s, moment);
 begin
-  if planned is null and s.cron is not null then
+  if scheduled is null and s.cron is not null then
     raise exception using errcode = 'RV400', message = format('schedule.cron: "%s" never comes', s.cron);
-  elsif planned is null and s.every_ms is not null then
+  elsif scheduled is null and s.every_ms is not null then
     raise exception using errcode = 'RV400', message = 'schedule.every_ms: it never comes';
   end if;
-  return planned;
+  return scheduled;
 end $$;
