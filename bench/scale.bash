@@ -116,7 +116,7 @@ scale_idle() { # ROUND BIN
 }
 
 LISTINGS=(list 'list --where status=dead' 'list --where key=none' 'queue list' 'queue status default' 'worker list' stats 'stats --by type' errors
-	'audit --limit 100' 'check --failed 1000000000')
+	'audit --limit 100' 'check --failed-waiting 1000000000')
 
 scale_listings() { # ROUND BIN
 	local size label count listing name try url port

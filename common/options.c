@@ -1,7 +1,7 @@
 /*
- * Reads options. Each source (default, file, environment, command line) passes its strings to set_value, which checks
- * them by the option's type and stores them. Sources are read in order of precedence, lowest first, and each overwrites
- * the one before. options_help.c has help and documentation.
+ * Reads options. Each source (default, file, environment, command line) passes its strings to option_set
+ * (options_values.c), which checks them by the option's type and stores them. Sources are read in order of precedence,
+ * lowest first, and each overwrites the one before. options_help.c has help and documentation.
  */
 #include "common/options.h"
 
@@ -23,201 +23,6 @@ struct reading {
 	struct reeve_error *error;
 };
 
-/* Memory that is kept until exit, since options point into it: strings from a file, and lists. */
-struct kept {
-	struct kept *next;
-	max_align_t memory[];
-};
-
-static struct kept *all_kept;
-
-static void *keep(size_t size)
-{
-	struct kept *kept = malloc(sizeof *kept + size);
-
-	if (!kept)
-		abort();
-	kept->next = all_kept;
-	all_kept = kept;
-	return kept->memory;
-}
-
-static const char *keep_text(const char *text, size_t length)
-{
-	char *kept = keep(length + 1);
-
-	memcpy(kept, text, length);
-	kept[length] = '\0';
-	return kept;
-}
-
-bool size_parse(const char *text, int64_t *bytes)
-{
-	static const struct {
-		const char *name;
-		int shift;
-	} units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
-	char *end;
-
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	int64_t value = strtoll(text, &end, 10);
-	if (errno)
-		return false;
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-		if (strcasecmp(end, units[i].name) != 0)
-			continue;
-		if (value > INT64_MAX >> units[i].shift)
-			return false;
-		*bytes = value << units[i].shift;
-		return true;
-	}
-	return false;
-}
-
-bool flag_parse(const char *text, bool *value)
-{
-	static const char *const words[][2] = {{"no", "yes"}, {"false", "true"}, {"off", "on"}, {"0", "1"}};
-
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-		for (int j = 0; j < 2; j++) {
-			if (strcasecmp(text, words[i][j]) == 0) {
-				*value = j;
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-static bool integer_parse(const char *text, int64_t *value)
-{
-	char *end;
-
-	if (!isdigit((unsigned char)*text) && !((*text == '-' || *text == '+') && isdigit((unsigned char)text[1])))
-		return false;
-	errno = 0;
-	*value = strtoll(text, &end, 10);
-	return errno == 0 && *end == '\0';
-}
-
-/* Writes "it takes a whole number from 1 to 10" or the like into `out` and returns it. */
-static const char *takes(const struct option_spec *spec, char *out, size_t size)
-{
-	static const char *const kinds[] = {
-	    [OPTION_FLAG] = "yes or no",
-	    [OPTION_TEXT] = "a text",
-	    [OPTION_INTEGER] = "a whole number",
-	    [OPTION_DURATION] = "a duration like 250ms, 5s, 1m30s or 2h",
-	    [OPTION_SIZE] = "a size like 512, 64KiB or 1MiB",
-	    [OPTION_LIST] = "names separated by commas",
-	    [OPTION_TIME] = "a time like 2026-01-14T08:00:00Z, \"2026-01-14 08:00\", now, +5m or \"5m ago\"",
-	};
-	char low[64], high[64];
-
-	if ((spec->type == OPTION_TEXT || spec->type == OPTION_LIST) && spec->argument)
-		snprintf(out, size, "it takes %s", spec->argument);
-	else if (spec->min == 0 && spec->max == 0)
-		snprintf(out, size, "it takes %s", kinds[spec->type]);
-	else
-		snprintf(out, size, "it takes %s from %s to %s", kinds[spec->type],
-		    option_number(spec, spec->min, low, sizeof low), option_number(spec, spec->max, high, sizeof high));
-	return out;
-}
-
-/* Sets an error like "--delay: "-5s" is negative; it takes …" and returns false. Cuts a long value, and shows control
- * characters as '?'. */
-static bool complain(struct reeve_error *error, const struct option_spec *spec, const char *where, const char *text,
-    const char *problem)
-{
-	char shown[64], wants[256];
-	size_t length = strlen(text);
-
-	if (length > sizeof shown - 1)
-		length = utf8_cut(text, sizeof shown - 1);
-	for (size_t i = 0; i < length; i++)
-		shown[i] = iscntrl((unsigned char)text[i]) ? '?' : text[i];
-	shown[length] = '\0';
-	return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"%s\" %s; %s", where, shown, problem,
-	    takes(spec, wants, sizeof wants));
-}
-
-/* Parses a number of the option's type. Returns NULL, or what is wrong with the string. */
-static const char *parse_number(const struct option_spec *spec, const char *text, int64_t *value)
-{
-	int64_t ignored;
-
-	switch (spec->type) {
-	case OPTION_INTEGER:
-		return integer_parse(text, value) ? NULL : "is not a whole number";
-	case OPTION_DURATION:
-		if (duration_parse(text, value))
-			return NULL;
-		return *text == '-' && duration_parse(text + 1, &ignored) ? "is negative" : "is not a duration";
-	case OPTION_SIZE:
-		if (size_parse(text, value))
-			return NULL;
-		return *text == '-' && size_parse(text + 1, &ignored) ? "is negative" : "is not a size";
-	default:
-		return time_parse(text, value) ? NULL : "is not a time";
-	}
-}
-
-/* Adds the names between the commas, without the blanks around them. Returns false if a name is empty. */
-static bool add_names(struct option_list *list, const char *text)
-{
-	for (const char *at = text;; at++) {
-		size_t length = strcspn(at, ","), blanks = strspn(at, " \t");
-		const char *end = at + length;
-
-		at += blanks < length ? blanks : length;
-		while (end > at && (end[-1] == ' ' || end[-1] == '\t'))
-			end--;
-		if (end == at)
-			return false;
-		const char **items = keep((list->count + 1) * sizeof *items);
-
-		if (list->count)
-			memcpy(items, list->items, list->count * sizeof *items);
-		list->items = items;
-		list->items[list->count++] = keep_text(at, (size_t)(end - at));
-		at += strcspn(at, ",");
-		if (!*at)
-			return true;
-	}
-}
-
-/* Checks `text` and stores its value. `where` names the option in errors, as the user wrote it. */
-static bool set_value(const struct option_spec *spec, void *target, const char *where, const char *text,
-    struct reeve_error *error)
-{
-	void *field = (char *)target + spec->offset;
-	const char *problem;
-	int64_t number;
-	bool flag;
-
-	if (spec->type == OPTION_TEXT) {
-		memcpy(field, &text, sizeof text);
-		return true;
-	}
-	if (spec->type == OPTION_LIST)
-		return add_names(field, text) || complain(error, spec, where, text, "holds an empty name");
-	if (spec->type == OPTION_FLAG) {
-		if (!flag_parse(text, &flag))
-			return complain(error, spec, where, text, "is neither yes nor no");
-		memcpy(field, &flag, sizeof flag);
-		return true;
-	}
-	problem = parse_number(spec, text, &number);
-	if (!problem && (spec->min != 0 || spec->max != 0) && (number < spec->min || number > spec->max))
-		problem = "is out of range";
-	if (problem)
-		return complain(error, spec, where, text, problem);
-	memcpy(field, &number, sizeof number);
-	return true;
-}
-
 /* Finds an option by name[0..length), or by its letter if `name` is NULL, and sets *target. Returns NULL if there is
  * none. */
 static const struct option_spec *find(const struct reading *reading, const char *name, size_t length, char letter,
@@ -226,7 +31,7 @@ static const struct option_spec *find(const struct reading *reading, const char 
 	for (int i = 0; i < 2; i++) {
 		if (!reading->tables[i])
 			continue;
-		for (const struct option_spec *spec = reading->tables[i]->specs; spec->name; spec++) {
+		for (const struct option_spec *spec = reading->tables[i]->specs; spec && spec->name; spec++) {
 			bool same = name ? strlen(spec->name) == length && memcmp(spec->name, name, length) == 0
 			                 : spec->letter == letter;
 			if (same) {
@@ -243,7 +48,7 @@ static bool read_defaults_and_environment(const struct reading *reading, bool en
 	for (int i = 0; i < 2; i++) {
 		if (!reading->tables[i])
 			continue;
-		for (const struct option_spec *spec = reading->tables[i]->specs; spec->name; spec++) {
+		for (const struct option_spec *spec = reading->tables[i]->specs; spec && spec->name; spec++) {
 			const char *where = environment ? spec->environment : spec->name;
 			const char *text = spec->default_value;
 
@@ -252,7 +57,7 @@ static bool read_defaults_and_environment(const struct reading *reading, bool en
 			/* An empty variable counts as unset, since that is how shells unset one for a single command. */
 			if (!text || (environment && !*text))
 				continue;
-			if (!set_value(spec, reading->targets[i], where, text, reading->error))
+			if (!option_set(spec, reading->targets[i], where, text, !environment, reading->error))
 				return false;
 		}
 	}
@@ -310,7 +115,7 @@ static int ini_set(void *user, const char *section, const char *name, const char
 	if (!spec || !spec->in_file)
 		return ini_fail(source, " is not a setting of this section", name);
 	snprintf(where, sizeof where, "%s:%d: %s", source->path, source->line, name);
-	if (!set_value(spec, target, where, spec->type == OPTION_TEXT ? keep_text(value, strlen(value)) : value, source->reading->error)) {
+	if (!option_set(spec, target, where, option_keep(value, strlen(value)), false, source->reading->error)) {
 		source->failed = true;
 		return 0;
 	}
@@ -369,11 +174,11 @@ static bool take_value(struct command_line *line, const struct option_spec *spec
 			char wants[256];
 
 			return error_set(line->reading->error, STATUS(INVALID_ARGUMENT), "%s needs a value; %s", where,
-			    takes(spec, wants, sizeof wants));
+			    option_takes(spec, NULL, wants, sizeof wants));
 		}
 		attached = line->argv[++*at];
 	}
-	return !line->store || set_value(spec, target, where, attached, line->reading->error);
+	return !line->store || option_set(spec, target, where, attached, false, line->reading->error);
 }
 
 /* Reads "--name" or "--name=value". */

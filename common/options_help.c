@@ -106,7 +106,7 @@ void options_help(const struct option_table *table, const struct option_table *e
 	fputc('\n', out);
 	write_wrapped(table->summary, 0, 0, out);
 	fprintf(out, "\nOptions:\n");
-	for (const struct option_spec *spec = table->specs; spec->name; spec++)
+	for (const struct option_spec *spec = table->specs; spec && spec->name; spec++)
 		write_option(spec, out);
 	for (const struct option_spec *spec = extra ? extra->specs : NULL; spec && spec->name; spec++)
 		write_option(spec, out);
@@ -126,7 +126,7 @@ static void write_cell(const char *text, FILE *out)
 void options_markdown(const struct option_table *table, FILE *out)
 {
 	fprintf(out, "| option | default | meaning |\n|---|---|---|\n");
-	for (const struct option_spec *spec = table->specs; spec->name; spec++) {
+	for (const struct option_spec *spec = table->specs; spec && spec->name; spec++) {
 		bool valued = spec->type != OPTION_FLAG;
 		const char *default_value = valued ? spec->default_value : NULL;
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AT(field) offsetof(struct manager_options, field)
+#define AT(field) {.offset = offsetof(struct manager_options, field)}
 
 static const struct option_spec specs[] = {
     {"database", OPTION_TEXT, AT(database), NULL, 0, 0, "REEVE_DATABASE", "CONNINFO",

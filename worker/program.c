@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(field) offsetof(struct program_options, field)
+#define AT(field) {.offset = offsetof(struct program_options, field)}
 
 /* name, type, field, default, min, max, environment, metavar, help, letter, in the file */
 static const struct option_spec specs[] = {

@@ -2,30 +2,18 @@
  * `reeve check`: a plugin for monitoring. Its first line, its exit codes and the numbers after the bar have the format
  * of Nagios, Icinga and similar systems; then each condition has a line.
  */
+#include "client/cmd/check.h"
+
 #include "client/cmd/command.h"
-#include "client/cmd/terminal.h"
-#include "client/cmd/waiting.h"
 #include "common/clock.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
+#include <reeve/v1/admin_calls.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The exit codes of a plugin, which differ from those of the other commands. */
-enum state { STATE_OK, STATE_WARNING, STATE_CRITICAL, STATE_UNKNOWN };
-
-static const char *const state_names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
-
-enum { NO_BOUND = -1 };
-
-/* A value above a bound is a warning, or critical; NO_BOUND: never. */
-struct bounds {
-	int64_t warning, critical;
-};
 
 struct check_options {
 	const char *dead, *failed, *oldest, *running, *schedules, *callbacks, *unserved, *held;
@@ -38,100 +26,53 @@ struct check_options {
 static const struct bounds from_the_first = {0, NO_BOUND}, unbounded = {NO_BOUND, NO_BOUND};
 
 /* The conditions that can be checked. */
-static const struct condition {
-	const char *option;
-	const char *label; /* in the plugin's numbers, and in JSON */
-	enum reeve_check_kind kind;
-	bool is_time; /* the value is the longest time; otherwise a count */
-	size_t offset;
-	const char *one, *many; /* "%s" is the duration */
-	const struct bounds *by_itself; /* the bounds if no condition is requested; NULL: checked only on request */
-} conditions[] = {
-    {"dead-per-hour", "dead_per_hour", REEVE_CHECK_DEAD, false, offsetof(struct check_options, dead),
+static const struct condition conditions[] = {
+    {"dead-per-hour", "dead_per_hour", KIND(DEAD), false, offsetof(struct check_options, dead),
         "task ended dead within the last hour", "tasks ended dead within the last hour", NULL},
-    {"failed", "failed", REEVE_CHECK_FAILED, false, offsetof(struct check_options, failed),
+    {"failed-waiting", "failed", KIND(FAILED), false, offsetof(struct check_options, failed),
         "task has failed and waits to be tried again", "tasks have failed and wait to be tried again", NULL},
-    {"oldest-queued", "oldest_queued", REEVE_CHECK_OLDEST_QUEUED, true, offsetof(struct check_options, oldest),
+    {"oldest-queued", "oldest_queued", KIND(OLDEST_QUEUED), true, offsetof(struct check_options, oldest),
         "the task that waits longest is due for %s", "no due task waits", NULL},
-    {"running-longer", "running_longest", REEVE_CHECK_RUNNING, true, offsetof(struct check_options, running),
+    {"longest-running", "running_longest", KIND(RUNNING), true, offsetof(struct check_options, running),
         "the attempt that runs longest runs for %s", "no attempt runs", NULL},
-    {"schedule-late", "schedule_latest", REEVE_CHECK_SCHEDULES, true, offsetof(struct check_options, schedules),
+    {"schedule-late", "schedule_latest", KIND(SCHEDULES), true, offsetof(struct check_options, schedules),
         "the latest schedule is overdue by %s", "no schedule is overdue", NULL},
-    {"callbacks-given-up", "callbacks_given_up", REEVE_CHECK_CALLBACKS, false,
-        offsetof(struct check_options, callbacks), "callback was given up within the last hour",
-        "callbacks were given up within the last hour", NULL},
-    {"unserved", "unserved", REEVE_CHECK_UNSERVED, false, offsetof(struct check_options, unserved),
+    {"callbacks-given-up", "callbacks_given_up", KIND(CALLBACKS), false, offsetof(struct check_options, callbacks),
+        "callback was given up within the last hour", "callbacks were given up within the last hour", NULL},
+    {"unserved", "unserved", KIND(UNSERVED), false, offsetof(struct check_options, unserved),
         "waiting task lacks a worker that takes it", "waiting tasks lack a worker that takes them", &from_the_first},
-    {"halted", "halted", REEVE_CHECK_HALTED, false, offsetof(struct check_options, held),
+    {"halted", "halted", KIND(HALTED), false, offsetof(struct check_options, held),
         "task waits in a queue that gives none", "tasks wait in queues that give none", &unbounded},
 };
 
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
 
+_Static_assert((int)N_CONDITIONS <= CONDITIONS_MAX, "an outcome has room for all conditions");
+
+#define CONDITION(name, member, help) OPT_TEXT(0, name, OPTION_AT(struct check_options, member), "[WARN,]CRIT", help)
+
 static const struct option_spec check_specs[] = {
-    {.name = "dead-per-hour",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, dead),
-        .argument = "[WARN,]CRIT",
-        .help = "more tasks than this ended dead within the last hour"},
-    {.name = "failed",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, failed),
-        .argument = "[WARN,]CRIT",
-        .help = "more failed tasks than this wait for their retry"},
-    {.name = "oldest-queued",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, oldest),
-        .argument = "[WARN,]CRIT",
-        .help = "a due task has waited longer than this, in a running queue"},
-    {.name = "running-longer",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, running),
-        .argument = "[WARN,]CRIT",
-        .help = "an attempt has been executing longer than this"},
-    {.name = "schedule-late",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, schedules),
-        .argument = "[WARN,]CRIT",
-        .help = "a schedule that is not paused is overdue by more than this duration"},
-    {.name = "callbacks-given-up",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, callbacks),
-        .argument = "[WARN,]CRIT",
-        .help = "more callbacks than this were given up within the last hour"},
-    {.name = "unserved",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, unserved),
-        .argument = "[WARN,]CRIT",
-        .help = "more tasks than this wait in running queues and no worker accepts them; without conditions "
-                "\"0,\" is checked"},
-    {.name = "halted",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, held),
-        .argument = "[WARN,]CRIT",
-        .help = "more tasks than this wait in queues that are paused, not started, stopping or stopped; without "
-                "conditions it is shown without limits"},
-    {.name = "queue",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, queue),
-        .argument = "NAME",
-        .letter = 'q',
-        .help = "check only this queue"},
-    {.name = "type",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct check_options, type),
-        .argument = "TYPE",
-        .letter = 't',
-        .help = "check only this task type"},
-    {.name = "timeout",
-        .type = OPTION_DURATION,
-        .offset = offsetof(struct check_options, timeout_ms),
-        .default_value = "10s",
-        .min = 1,
-        .max = 3600 * 1000,
-        .argument = "DURATION",
-        .help = "timeout of the check"},
-    {.name = NULL},
+    CONDITION("dead-per-hour", dead,
+        "more tasks than this ended dead within the last hour"),
+    CONDITION("failed-waiting", failed,
+        "more failed tasks than this wait for their retry"),
+    CONDITION("oldest-queued", oldest,
+        "a due task has waited longer than this, in a running queue"),
+    CONDITION("longest-running", running,
+        "an attempt has been executing longer than this"),
+    CONDITION("schedule-late", schedules,
+        "a schedule that is not paused is overdue by more than this duration"),
+    CONDITION("callbacks-given-up", callbacks,
+        "more callbacks than this were given up within the last hour"),
+    CONDITION("unserved", unserved,
+        "more tasks than this wait in running queues and no worker accepts them; without conditions \"0,\" is checked"),
+    CONDITION("halted", held,
+        "more tasks than this wait in queues that are paused, not started, stopping or stopped; without conditions it is shown without limits"),
+    OPT_NAME('q', "queue", OPTION_AT(struct check_options, queue), "NAME", "check only this queue"),
+    OPT_NAME('t', "type", OPTION_AT(struct check_options, type), "TYPE", "check only this task type"),
+    OPT_SPAN(0, "timeout", OPTION_AT(struct check_options, timeout_ms), 1, 3600 * 1000, "timeout of the check",
+        .default_value = "10s"),
+    {0},
 };
 
 static const struct option_table check_table = {
@@ -182,24 +123,6 @@ static bool read_bounds(const char *text, bool is_time, struct bounds *bounds)
 	       (comma[1] == '\0' || read_bound(comma + 1, is_time, &bounds->critical));
 }
 
-/* A requested condition and its outcome. */
-struct asked {
-	const struct condition *condition;
-	struct bounds bounds;
-	int64_t value;
-	enum state state;
-	char *text; /* a sentence without a full stop */
-};
-
-struct outcome {
-	enum state state;
-	char *summary;
-	const char *manager; /* or NULL */
-	const struct reeve_measures *check; /* or NULL */
-	struct asked asked[N_CONDITIONS];
-	size_t count;
-};
-
 __attribute__((format(printf, 1, 2))) static char *text_made(const char *format, ...)
 {
 	va_list arguments;
@@ -210,12 +133,6 @@ __attribute__((format(printf, 1, 2))) static char *text_made(const char *format,
 		abort();
 	va_end(arguments);
 	return text;
-}
-
-/* Formats a duration in full seconds, or in milliseconds if it is shorter than one. */
-static const char *span(int64_t ms, char *out, size_t size)
-{
-	return duration_format(ms < 1000 ? ms : ms / 1000 * 1000, out, size);
 }
 
 /* "more than 5" or "longer than 5m". */
@@ -229,7 +146,7 @@ static void write_bound(FILE *out, const struct condition *condition, int64_t bo
 		fprintf(out, "more than %" PRId64, bound);
 }
 
-static void judge(struct asked *asked, const struct reeve_check_measure *measure)
+static void judge(struct asked *asked, const Reeve__V1__CheckMeasure *measure)
 {
 	const struct condition *condition = asked->condition;
 	char *text = NULL, took[40];
@@ -251,7 +168,7 @@ static void judge(struct asked *asked, const struct reeve_check_measure *measure
 	} else if (asked->value || measure->count) {
 		const char *mark = strstr(condition->one, "%s");
 
-		fprintf(out, "%.*s%s%s", (int)(mark - condition->one), condition->one, span(asked->value, took, sizeof took),
+		fprintf(out, "%.*s%s%s", (int)(mark - condition->one), condition->one, check_span(asked->value, took, sizeof took),
 		    mark + 2);
 	} else {
 		fputs(condition->many, out);
@@ -292,174 +209,6 @@ static char *summary_of(const struct outcome *outcome)
 	return text;
 }
 
-/*
- * Output.
- */
-
-/* Writes a string without terminal control characters and without the bar, which begins the numbers. */
-static void write_text(const char *text)
-{
-	char *line = terminal_one_line(text);
-
-	for (char *c = line; *c; c++)
-		putchar(*c == '|' ? '/' : *c);
-	free(line);
-}
-
-static void write_number(const struct asked *asked, int64_t number)
-{
-	if (number == NO_BOUND)
-		return;
-	if (asked->condition->is_time)
-		printf("%" PRId64 ".%03d", number / 1000, (int)(number % 1000));
-	else
-		printf("%" PRId64, number);
-}
-
-/* Writes label=value[unit];warning;critical;minimum. */
-static void write_performance(const struct asked *asked)
-{
-	printf("%s=", asked->condition->label);
-	write_number(asked, asked->value);
-	printf("%s;", asked->condition->is_time ? "s" : "");
-	write_number(asked, asked->bounds.warning);
-	putchar(';');
-	write_number(asked, asked->bounds.critical);
-	fputs(";0", stdout);
-}
-
-/* Writes why a task waits. */
-static void write_reason(struct reeve_client *client, int64_t id)
-{
-	struct reeve_task *task = reeve_get(client, id, NULL);
-	char why[WAITING_TEXT];
-
-	if (task && *waiting_text(task, reeve_client_now_us(client), why)) {
-		fputs(": ", stdout);
-		write_text(why);
-	}
-	reeve_task_free(task);
-}
-
-static void write_example(
-    struct reeve_client *client, const struct reeve_check_measure *measure, const struct reeve_check_example *example)
-{
-	enum reeve_check_kind kind = measure->kind;
-	bool all = !measure->examined || measure->examined >= measure->count; /* older managers do not send it */
-	char took[40];
-
-	fputs("  ", stdout);
-	if (!all)
-		printf("of %" PRId64 " examined: ", measure->examined);
-	if (kind == REEVE_CHECK_SCHEDULES) {
-		fputs("schedule ", stdout);
-		write_text(example->name);
-		printf(" is overdue by %s", span(example->ms, took, sizeof took));
-		if (example->waits_for)
-			printf(": it waits for the end of its former run, task %" PRId64, example->waits_for);
-		putchar('\n');
-		return;
-	}
-	if (kind == REEVE_CHECK_CALLBACKS) {
-		printf("%" PRId64 " to ", example->count);
-		write_text(example->name);
-		putchar('\n');
-		return;
-	}
-	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED || kind == REEVE_CHECK_UNSERVED || kind == REEVE_CHECK_HALTED)
-		printf("%" PRId64 " of ", example->count);
-	else
-		printf("task %" PRId64 " of ", example->task_id);
-	fputs("queue ", stdout);
-	write_text(example->queue);
-	if (kind == REEVE_CHECK_HALTED) {
-		printf(", which is %s\n", example->name);
-		return;
-	}
-	fputs(", type ", stdout);
-	write_text(example->type);
-	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED) {
-		fputs(*example->name ? ": " : "", stdout);
-		write_text(example->name);
-		if (all)
-			printf(", the latest is task %" PRId64, example->task_id);
-	} else if (kind != REEVE_CHECK_UNSERVED) {
-		printf(", %s for %s", kind == REEVE_CHECK_RUNNING ? "runs" : "due", span(example->ms, took, sizeof took));
-		if (kind == REEVE_CHECK_RUNNING) {
-			fputs(" at worker ", stdout);
-			write_text(example->name);
-		}
-	}
-	if (kind == REEVE_CHECK_OLDEST_QUEUED || (kind == REEVE_CHECK_FAILED && all))
-		write_reason(client, example->task_id);
-	putchar('\n');
-}
-
-static void write_plugin(struct reeve_client *client, const struct outcome *outcome)
-{
-	printf("REEVE %s - ", state_names[outcome->state]);
-	write_text(outcome->summary);
-	for (size_t i = 0; i < outcome->count && outcome->check; i++) {
-		putchar(i ? ' ' : '|');
-		write_performance(&outcome->asked[i]);
-	}
-	putchar('\n');
-	for (size_t i = 0; i < outcome->count && outcome->check; i++) {
-		const struct asked *asked = &outcome->asked[i];
-		const struct reeve_check_measure *measure = &outcome->check->measures[i];
-
-		printf("%s %s: %s\n", state_names[asked->state], asked->condition->option, asked->text);
-		for (size_t j = 0; j < measure->n_examples && (asked->state != STATE_OK || measure->kind == REEVE_CHECK_HALTED); j++)
-			write_example(client, measure, &measure->examples[j]);
-	}
-}
-
-static json_t *bound_json(int64_t bound)
-{
-	return bound == NO_BOUND ? json_null() : json_integer(bound);
-}
-
-static json_t *examples_json(const struct reeve_check_measure *measure)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < measure->n_examples; i++) {
-		char *text = reeve_json(measure->examples[i].wire);
-
-		json_array_append_new(list, json_loads(text, 0, NULL));
-		free(text);
-	}
-	return list;
-}
-
-static void write_json(const struct outcome *outcome)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < outcome->count && outcome->check; i++) {
-		const struct asked *asked = &outcome->asked[i];
-		json_t *one = json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "name", asked->condition->label, "state",
-		    state_names[asked->state], asked->condition->is_time ? "value_ms" : "value", (json_int_t)asked->value,
-		    asked->condition->is_time ? "warning_ms" : "warning", bound_json(asked->bounds.warning),
-		    asked->condition->is_time ? "critical_ms" : "critical", bound_json(asked->bounds.critical), "count",
-		    (json_int_t)outcome->check->measures[i].count, "examined",
-		    (json_int_t)outcome->check->measures[i].examined, "text", asked->text, "examples",
-		    examples_json(&outcome->check->measures[i]));
-
-		json_array_append_new(list, one);
-	}
-	json_t *all = json_pack("{s:s, s:i, s:s, s:s, s:o}", "state", state_names[outcome->state], "code", outcome->state,
-	    "summary", outcome->summary, "manager", outcome->manager ? outcome->manager : "", "conditions", list);
-	char *text = json_dumps(all, JSON_COMPACT);
-
-	if (!text)
-		abort();
-	command_write_json(text);
-	putchar('\n');
-	free(text);
-	json_decref(all);
-}
-
 /* Prints why the check was not possible, and returns the exit code. A monitor shows the first line of standard output,
  * so the reason must be there. */
 static int unknown(bool json, const char *why)
@@ -467,9 +216,9 @@ static int unknown(bool json, const char *why)
 	struct outcome outcome = {.state = STATE_UNKNOWN, .summary = (char *)(uintptr_t)why};
 
 	if (json)
-		write_json(&outcome);
+		check_print_json(&outcome);
 	else
-		write_plugin(NULL, &outcome);
+		check_print_plugin(NULL, &outcome);
 	return STATE_UNKNOWN;
 }
 
@@ -506,51 +255,54 @@ static bool read_conditions(const struct check_options *options, struct outcome 
 		}
 		outcome->count++;
 	}
-	if (options->queue && !*options->queue)
-		*problem = text_made("--queue is empty");
-	else if (options->type && !*options->type)
-		*problem = text_made("--type is empty");
-	return !*problem;
+	return true;
 }
 
 /* Returns the lower of the condition's bounds, above which tasks and schedules are counted; 0 for other conditions. */
 static int64_t longer_than(const struct asked *asked)
 {
-	if (asked->condition->kind != REEVE_CHECK_RUNNING && asked->condition->kind != REEVE_CHECK_SCHEDULES)
+	if (asked->condition->kind != KIND(RUNNING) && asked->condition->kind != KIND(SCHEDULES))
 		return 0;
 	return asked->bounds.warning != NO_BOUND ? asked->bounds.warning : asked->bounds.critical;
 }
 
-static struct reeve_measures *ask(struct reeve_client *client, const struct check_options *options,
+static Reeve__V1__CheckResponse *ask(struct reeve_client *client, const struct check_options *options,
     const struct outcome *outcome, struct reeve_failure *failure)
 {
-	struct reeve_check_question questions[N_CONDITIONS];
-	struct reeve_check_query query = {.queue = options->queue,
-	    .type = options->type,
-	    .count = outcome->count,
-	    .questions = questions,
-	    .timeout_ms = options->timeout_ms};
+	Reeve__V1__CheckQuestion questions[N_CONDITIONS] = {0}, *list[N_CONDITIONS];
+	Reeve__V1__CheckRequest request = {
+	    .queue = options->queue, .type = options->type, .n_questions = outcome->count, .questions = list};
+	Reeve__V1__CheckResponse *response;
 
-	for (size_t i = 0; i < outcome->count; i++)
-		questions[i] = (struct reeve_check_question){outcome->asked[i].condition->kind, longer_than(&outcome->asked[i])};
-	return reeve_measure(client, &query, failure);
+	for (size_t i = 0; i < outcome->count; i++) {
+		questions[i].kind = outcome->asked[i].condition->kind;
+		questions[i].longer_ms = longer_than(&outcome->asked[i]);
+		list[i] = &questions[i];
+	}
+	response = reeve_admin_check(
+	    client, &request, &(struct reeve_call_options){.timeout_ms = options->timeout_ms}, failure);
+	if (!response || response->n_measures == outcome->count)
+		return response;
+	reeve_free(response);
+	snprintf(failure->message, sizeof failure->message, "the manager's answer has not what was asked for");
+	return NULL;
 }
 
 /* Compares the measures with the bounds and prints the result. Returns the exit code. */
-static int tell(struct reeve_client *client, struct outcome *outcome, const struct reeve_measures *check, bool json)
+static int tell(struct reeve_client *client, struct outcome *outcome, const Reeve__V1__CheckResponse *check, bool json)
 {
-	outcome->check = check;
+	outcome->measures = check->measures;
 	outcome->manager = check->manager;
 	for (size_t i = 0; i < outcome->count; i++) {
-		judge(&outcome->asked[i], &check->measures[i]);
+		judge(&outcome->asked[i], check->measures[i]);
 		if (outcome->asked[i].state > outcome->state)
 			outcome->state = outcome->asked[i].state;
 	}
 	outcome->summary = summary_of(outcome);
 	if (json)
-		write_json(outcome);
+		check_print_json(outcome);
 	else
-		write_plugin(client, outcome);
+		check_print_plugin(client, outcome);
 	for (size_t i = 0; i < outcome->count; i++)
 		free(outcome->asked[i].text);
 	free(outcome->summary);
@@ -564,7 +316,7 @@ int command_check(int argc, char **argv)
 	struct outcome outcome = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_client *client;
-	struct reeve_measures *check;
+	Reeve__V1__CheckResponse *check;
 	char *problem = NULL;
 	int operands, code;
 
@@ -583,7 +335,7 @@ int command_check(int argc, char **argv)
 		return unknown(shared.json, "--manager is wrong");
 	check = ask(client, &options, &outcome, &failure);
 	code = check ? tell(client, &outcome, check, shared.json) : unknown(shared.json, failure.message);
-	reeve_measures_free(check);
+	reeve_free(check);
 	reeve_client_destroy(client);
 	return code;
 }

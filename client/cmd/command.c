@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,34 +17,14 @@
 enum { INTERRUPTED = 128 + SIGINT };
 
 static const struct option_spec shared_specs[] = {
-    {.name = "manager",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct shared_options, manager),
-        .default_value = "tcp://127.0.0.1:7171",
-        .environment = "REEVE_MANAGER",
-        .argument = "URL[,URL]",
-        .help = "addresses of the managers"},
-    {.name = "connect-timeout",
-        .type = OPTION_DURATION,
-        .offset = offsetof(struct shared_options, connect_timeout_ms),
-        .default_value = "5s",
-        .min = 1,
-        .max = 24 * 3600 * 1000,
-        .argument = "DURATION",
-        .help = "timeout for finding a manager"},
-    {.name = "call-timeout",
-        .type = OPTION_DURATION,
-        .offset = offsetof(struct shared_options, call_timeout_ms),
-        .default_value = "30s",
-        .min = 1,
-        .max = 24 * 3600 * 1000,
-        .argument = "DURATION",
-        .help = "timeout of each call once a manager is found"},
-    {.name = "json",
-        .type = OPTION_FLAG,
-        .offset = offsetof(struct shared_options, json),
-        .help = "write one JSON object per line"},
-    {.name = NULL},
+    OPT_TEXT(0, "manager", OPTION_AT(struct shared_options, manager), "URL[,URL]", "addresses of the managers",
+        .default_value = "tcp://127.0.0.1:7171", .environment = "REEVE_MANAGER"),
+    OPT_SPAN(0, "connect-timeout", OPTION_AT(struct shared_options, connect_timeout_ms), 1, 24 * 3600 * 1000,
+        "timeout for finding a manager", .default_value = "5s"),
+    OPT_SPAN(0, "call-timeout", OPTION_AT(struct shared_options, call_timeout_ms), 1, 24 * 3600 * 1000,
+        "timeout of each call once a manager is found", .default_value = "30s"),
+    OPT_FLAG(0, "json", OPTION_AT(struct shared_options, json), "write one JSON object per line"),
+    {0},
 };
 
 const struct option_table shared_options_table = {
@@ -198,13 +179,30 @@ void command_write_json(const char *json)
 		fputs(json, stdout);
 }
 
-void command_print_json(const void *wire)
+void command_write_message(const void *message)
 {
-	char *json = reeve_json(wire);
+	char *json = reeve_json(message);
 
 	command_write_json(json);
-	putchar('\n');
 	free(json);
+}
+
+void command_print_json(const void *message)
+{
+	command_write_message(message);
+	putchar('\n');
+}
+
+void command_print_object(json_t *object)
+{
+	char *text = json_dumps(object, JSON_COMPACT);
+
+	if (!text)
+		abort();
+	command_write_json(text);
+	putchar('\n');
+	free(text);
+	json_decref(object);
 }
 
 struct reeve_client *command_connect(const struct shared_options *shared, int *code)
@@ -279,13 +277,20 @@ static void add_id(struct id_list *list, int64_t id)
 	list->ids[list->count++] = id;
 }
 
-static bool read_id(struct id_list *list, const char *text)
+bool command_number(const char *text, int64_t *number)
 {
 	char *end;
 
 	errno = 0;
-	long long id = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : 0;
-	if (id <= 0 || errno || *end != '\0')
+	*number = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : 0;
+	return *number > 0 && !errno && *end == '\0';
+}
+
+static bool read_id(struct id_list *list, const char *text)
+{
+	int64_t id;
+
+	if (!command_number(text, &id))
 		return false;
 	add_id(list, id);
 	return true;

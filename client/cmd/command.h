@@ -8,9 +8,15 @@
 
 #include "common/options.h"
 
+#include <jansson.h>
 #include <reeve/client.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Shorter names of the contract's values. */
+#define TASK(status) REEVE__V1__TASK_STATUS__TASK_STATUS_##status
+
+struct call;
 
 struct command {
 	const char *noun; /* "queue" of `reeve queue set`; NULL: `reeve check`. `reeve submit` is also `reeve task submit` */
@@ -18,6 +24,7 @@ struct command {
 	/* Runs it. argv[0] is the verb; arguments that came before it on the command line follow it here. Returns the exit
 	 * code (common/error.h). */
 	int (*run)(int argc, char **argv);
+	const struct call *call; /* instead, for a command that makes one call */
 	const char *summary; /* for the lists of --help; a phrase without a full stop */
 };
 
@@ -66,8 +73,15 @@ void command_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Writes JSON to standard output; on a terminal without control characters. */
 void command_write_json(const char *json);
 
-/* Prints a result (its `wire`) as one line of JSON. */
-void command_print_json(const void *wire);
+/* Writes a message as JSON, or prints it as one line. */
+void command_write_message(const void *message);
+void command_print_json(const void *message);
+
+/* Prints a JSON object as one line, and releases it. */
+void command_print_object(json_t *object);
+
+/* Parses a whole number from 1. */
+bool command_number(const char *text, int64_t *number);
 
 /* Creates the client that the options request. Returns NULL with *code set after an error message. */
 struct reeve_client *command_connect(const struct shared_options *shared, int *code);
@@ -87,11 +101,11 @@ int64_t *command_ids(const struct option_table *table, int count, char **argv, s
 /* Runs `reeve` with its arguments and returns the exit code. */
 int command_main(int argc, char **argv);
 
-/* The commands, by noun and file. */
+/* The commands, by file. */
 int command_submit(int argc, char **argv);
 int command_wait(int argc, char **argv);
-int command_show(int argc, char **argv);
-int command_list(int argc, char **argv);
+extern const struct call task_show;
+int task_list(int argc, char **argv);
 int command_cancel(int argc, char **argv);
 int command_discard(int argc, char **argv);
 int command_retry(int argc, char **argv);
@@ -101,38 +115,33 @@ int command_report(int argc, char **argv);
 int command_extend(int argc, char **argv);
 
 int queue_list(int argc, char **argv);
-int queue_describe(int argc, char **argv);
-int queue_status(int argc, char **argv);
+extern const struct call queue_describe, queue_status;
 int queue_progress(int argc, char **argv);
 int queue_set(int argc, char **argv);
-int queue_control(int argc, char **argv);
+int queue_stop(int argc, char **argv);
+extern const struct call queue_start, queue_pause, queue_resume, queue_purge, queue_delete;
 
-int worker_list(int argc, char **argv);
+extern const struct call worker_list;
 int worker_scale(int argc, char **argv);
 int worker_control(int argc, char **argv);
 
 int batch_open(int argc, char **argv);
-int batch_close(int argc, char **argv);
-int batch_list(int argc, char **argv);
+extern const struct call batch_close, batch_list;
 int batch_report(int argc, char **argv);
 int batch_wait(int argc, char **argv);
 
-int callback_list(int argc, char **argv);
+extern const struct call callback_list;
 
 int schedule_add(int argc, char **argv);
-int schedule_list(int argc, char **argv);
-int schedule_show(int argc, char **argv);
-int schedule_runs(int argc, char **argv);
-int schedule_control(int argc, char **argv);
-int schedule_run(int argc, char **argv);
 int schedule_edit(int argc, char **argv);
+extern const struct call schedule_list, schedule_show, schedule_runs;
+extern const struct call schedule_pause, schedule_resume, schedule_remove, schedule_run;
 
 int pipeline_define(int argc, char **argv);
-int pipeline_list(int argc, char **argv);
-int pipeline_show(int argc, char **argv);
+extern const struct call pipeline_list, pipeline_show;
 
 int metric_put(int argc, char **argv);
-int metric_list(int argc, char **argv);
+extern const struct call metric_list;
 
 int command_audit(int argc, char **argv);
 int command_errors(int argc, char **argv);

@@ -1,6 +1,7 @@
 /*
  * The table of commands. Finds the requested one, moves options that came before its name after it, and runs it.
  */
+#include "client/cmd/call.h"
 #include "client/cmd/command.h"
 #include "common/output.h"
 
@@ -11,60 +12,60 @@
 static int command_help(int argc, char **argv);
 
 static const struct command commands[] = {
-    {"task", "submit", command_submit, "submit a task, or a file of them"},
-    {"task", "wait", command_wait, "wait until tasks have ended"},
-    {"task", "show", command_show, "show one task with its details and result"},
-    {"task", "list", command_list, "list tasks, newest first"},
-    {"task", "cancel", command_cancel, "cancel tasks"},
-    {"task", "discard", command_discard, "end tasks dead, without a retry"},
-    {"task", "retry", command_retry, "run tasks again now"},
-    {"task", "update", command_update, "change the priority, due time or attempts of tasks"},
-    {"task", "fetch", command_fetch, "fetch tasks manually"},
-    {"task", "report", command_report, "report the outcome of a manually fetched task"},
-    {"task", "extend", command_extend, "give a manually fetched task more time"},
-    {"queue", "list", queue_list, "count the tasks of each queue and type"},
-    {"queue", "status", queue_status, "show a queue's state, tasks, batch and workers"},
-    {"queue", "progress", queue_progress, "follow a queue's status until all its tasks have ended"},
-    {"queue", "describe", queue_describe, "show a queue's settings"},
-    {"queue", "set", queue_set, "change a queue's settings"},
-    {"queue", "start", queue_control, "start a stopped or paused queue, or the new batch of a queue"},
-    {"queue", "stop", queue_control, "cancel running tasks, end waiting ones dead, end open batches"},
-    {"queue", "pause", queue_control, "start no more tasks; running ones finish"},
-    {"queue", "resume", queue_control, "start tasks again"},
-    {"queue", "purge", queue_control, "cancel all waiting tasks"},
-    {"queue", "delete", queue_control, "delete a queue's settings"},
-    {"worker", "list", worker_list, "list workers and what they run"},
-    {"worker", "scale", worker_scale, "change how many tasks workers run at the same time"},
-    {"worker", "drain", worker_control, "take no more tasks, finish the running ones, end"},
-    {"worker", "pause", worker_control, "take no more tasks"},
-    {"worker", "resume", worker_control, "take tasks again"},
-    {"worker", "stop", worker_control, "take no more tasks, give back the running ones, end"},
-    {"batch", "open", batch_open, "open a batch and print its id"},
-    {"batch", "close", batch_close, "close a batch: it accepts no more tasks"},
-    {"batch", "list", batch_list, "list batches, newest first"},
-    {"batch", "report", batch_report, "show everything about a batch, task by task"},
-    {"batch", "wait", batch_wait, "wait until a batch has ended"},
-    {"callback", "list", callback_list, "list the HTTP calls about batches, sent and pending"},
-    {"schedule", "add", schedule_add, "add a schedule: a cron expression, an interval, or manual runs only"},
-    {"schedule", "list", schedule_list, "list schedules"},
-    {"schedule", "show", schedule_show, "show everything about a schedule, and its next run"},
-    {"schedule", "runs", schedule_runs, "list the runs of a schedule and their outcomes"},
-    {"schedule", "pause", schedule_control, "do not run a schedule until it is resumed"},
-    {"schedule", "resume", schedule_control, "run a paused schedule again, from now on"},
-    {"schedule", "run", schedule_run, "run a schedule now, in addition to its scheduled runs"},
-    {"schedule", "edit", schedule_edit, "change a schedule"},
-    {"schedule", "remove", schedule_control, "remove a schedule; its tasks stay"},
-    {"pipeline", "define", pipeline_define, "define a pipeline, or replace its definition"},
-    {"pipeline", "list", pipeline_list, "list pipelines by name"},
-    {"pipeline", "show", pipeline_show, "show a pipeline with its stages"},
-    {"metric", "put", metric_put, "set a metric"},
-    {"metric", "list", metric_list, "list metrics"},
-    {NULL, "audit", command_audit, "show what happened, in order"},
-    {NULL, "errors", command_errors, "show errors in groups"},
-    {NULL, "stats", command_stats, "show totals, or counts of executions"},
-    {NULL, "check", command_check, "check Reeve's health, as a plugin for monitoring"},
-    {NULL, "dev", command_dev, "run everything on this machine, with its own PostgreSQL"},
-    {NULL, "help", command_help, "show this, or the help of a command"},
+    {"task", "submit", command_submit, .summary = "submit a task, or a file of them"},
+    {"task", "wait", command_wait, .summary = "wait until tasks have ended"},
+    {"task", "show", .call = &task_show, .summary = "show one task with its details and result"},
+    {"task", "list", task_list, .summary = "list tasks, newest first"},
+    {"task", "cancel", command_cancel, .summary = "cancel tasks"},
+    {"task", "discard", command_discard, .summary = "end tasks dead, without a retry"},
+    {"task", "retry", command_retry, .summary = "run tasks again now"},
+    {"task", "update", command_update, .summary = "change the priority, due time or attempts of tasks"},
+    {"task", "fetch", command_fetch, .summary = "fetch tasks manually"},
+    {"task", "report", command_report, .summary = "report the outcome of a manually fetched task"},
+    {"task", "extend", command_extend, .summary = "give a manually fetched task more time"},
+    {"queue", "list", queue_list, .summary = "count the tasks of each queue and type"},
+    {"queue", "status", .call = &queue_status, .summary = "show a queue's state, tasks, batch and workers"},
+    {"queue", "progress", queue_progress, .summary = "follow a queue's status until all its tasks have ended"},
+    {"queue", "describe", .call = &queue_describe, .summary = "show a queue's settings"},
+    {"queue", "set", queue_set, .summary = "change a queue's settings"},
+    {"queue", "start", .call = &queue_start, .summary = "start a stopped or paused queue, or the new batch of a queue"},
+    {"queue", "stop", queue_stop, .summary = "cancel running tasks, end waiting ones dead, end open batches"},
+    {"queue", "pause", .call = &queue_pause, .summary = "start no more tasks; running ones finish"},
+    {"queue", "resume", .call = &queue_resume, .summary = "start tasks again"},
+    {"queue", "purge", .call = &queue_purge, .summary = "cancel all waiting tasks"},
+    {"queue", "delete", .call = &queue_delete, .summary = "delete a queue's settings"},
+    {"worker", "list", .call = &worker_list, .summary = "list workers and what they run"},
+    {"worker", "scale", worker_scale, .summary = "change how many tasks workers run at the same time"},
+    {"worker", "drain", worker_control, .summary = "take no more tasks, finish the running ones, end"},
+    {"worker", "pause", worker_control, .summary = "take no more tasks"},
+    {"worker", "resume", worker_control, .summary = "take tasks again"},
+    {"worker", "stop", worker_control, .summary = "take no more tasks, give back the running ones, end"},
+    {"batch", "open", batch_open, .summary = "open a batch and print its id"},
+    {"batch", "close", .call = &batch_close, .summary = "close a batch: it accepts no more tasks"},
+    {"batch", "list", .call = &batch_list, .summary = "list batches, newest first"},
+    {"batch", "report", batch_report, .summary = "show everything about a batch, task by task"},
+    {"batch", "wait", batch_wait, .summary = "wait until a batch has ended"},
+    {"callback", "list", .call = &callback_list, .summary = "list the HTTP calls about batches, sent and pending"},
+    {"schedule", "add", schedule_add, .summary = "add a schedule: a cron expression, an interval, or manual runs only"},
+    {"schedule", "list", .call = &schedule_list, .summary = "list schedules"},
+    {"schedule", "show", .call = &schedule_show, .summary = "show everything about a schedule, and its next run"},
+    {"schedule", "runs", .call = &schedule_runs, .summary = "list the runs of a schedule and their outcomes"},
+    {"schedule", "pause", .call = &schedule_pause, .summary = "do not run a schedule until it is resumed"},
+    {"schedule", "resume", .call = &schedule_resume, .summary = "run a paused schedule again, from now on"},
+    {"schedule", "run", .call = &schedule_run, .summary = "run a schedule now, in addition to its scheduled runs"},
+    {"schedule", "edit", schedule_edit, .summary = "change a schedule"},
+    {"schedule", "remove", .call = &schedule_remove, .summary = "remove a schedule; its tasks stay"},
+    {"pipeline", "define", pipeline_define, .summary = "define a pipeline, or replace its definition"},
+    {"pipeline", "list", .call = &pipeline_list, .summary = "list pipelines by name"},
+    {"pipeline", "show", .call = &pipeline_show, .summary = "show a pipeline with its stages"},
+    {"metric", "put", metric_put, .summary = "set a metric"},
+    {"metric", "list", .call = &metric_list, .summary = "list metrics"},
+    {NULL, "audit", command_audit, .summary = "show what happened, in order"},
+    {NULL, "errors", command_errors, .summary = "show errors in groups"},
+    {NULL, "stats", command_stats, .summary = "show totals, or counts of executions"},
+    {NULL, "check", command_check, .summary = "check Reeve's health, as a plugin for monitoring"},
+    {NULL, "dev", command_dev, .summary = "run everything on this machine, with its own PostgreSQL"},
+    {NULL, "help", command_help, .summary = "show this, or the help of a command"},
     {0},
 };
 
@@ -217,6 +218,11 @@ static int run_noun(const struct noun *noun, const char *verb, int argc, char **
 	return code;
 }
 
+static int run_command(const struct command *command, int argc, char **argv)
+{
+	return command->call ? call_run(command->call, argc, argv) : command->run(argc, argv);
+}
+
 static int command_help(int argc, char **argv)
 {
 	static char help[] = "--help";
@@ -233,7 +239,7 @@ static int command_help(int argc, char **argv)
 	if (n && !command)
 		return unknown_command(names[0]);
 	if (n && command->run != command_help)
-		return command->run(2, (char *[]){(char *)(uintptr_t)command->verb, help, NULL});
+		return run_command(command, 2, (char *[]){(char *)(uintptr_t)command->verb, help, NULL});
 	show_help();
 	return EXIT_OK;
 }
@@ -306,7 +312,7 @@ static int run(int argc, char **argv)
 	if (!command)
 		return noun ? run_noun(noun, argv[0], argc, argv) : unknown_command(argv[0]);
 	command_notices(command->run != command_check); /* a monitoring system may read standard error as output */
-	return command->run(argc, argv);
+	return run_command(command, argc, argv);
 }
 
 int command_main(int argc, char **argv)

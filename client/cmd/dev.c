@@ -39,42 +39,20 @@ struct dev_options {
 	const char *listen;
 };
 
+#define AT(member) OPTION_AT(struct dev_options, member)
+
 static const struct option_spec specs[] = {
-    {.name = "data",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct dev_options, data),
-        .argument = "DIR",
-        .help = "folder for the data; created if necessary. Default: $XDG_DATA_HOME/reeve/dev, "
-                "~/.local/share/reeve/dev, as root /var/lib/reeve/dev"},
-    {.name = "workers",
-        .type = OPTION_INTEGER,
-        .offset = offsetof(struct dev_options, workers),
-        .default_value = "1",
-        .min = 0,
-        .max = MAX_WORKERS,
-        .argument = "N",
-        .help = "number of worker processes"},
-    {.name = "concurrency",
-        .type = OPTION_INTEGER,
-        .offset = offsetof(struct dev_options, concurrency),
-        .default_value = "4",
-        .min = 1,
-        .max = 10000,
-        .argument = "N",
-        .help = "maximum number of tasks that each worker runs at the same time"},
-    {.name = "handlers",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct dev_options, handlers),
-        .argument = "FILE",
-        .help =
-            "handlers file, as for reeve-worker. Default: DIR/handlers.ini, which is created with examples"},
-    {.name = "listen",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct dev_options, listen),
-        .default_value = "tcp://127.0.0.1:7171",
-        .argument = "URL",
-        .help = "address on which the manager listens"},
-    {.name = NULL},
+    OPT_TEXT(0, "data", AT(data), "DIR",
+        "folder for the data; created if necessary. Default: $XDG_DATA_HOME/reeve/dev, ~/.local/share/reeve/dev, as root "
+        "/var/lib/reeve/dev"),
+    OPT_INTEGER(0, "workers", AT(workers), 0, MAX_WORKERS, "N", "number of worker processes", .default_value = "1"),
+    OPT_INTEGER(0, "concurrency", AT(concurrency), 1, 10000, "N",
+        "maximum number of tasks that each worker runs at the same time", .default_value = "4"),
+    OPT_TEXT(0, "handlers", AT(handlers), "FILE",
+        "handlers file, as for reeve-worker. Default: DIR/handlers.ini, which is created with examples"),
+    OPT_TEXT(0, "listen", AT(listen), "URL", "address on which the manager listens",
+        .default_value = "tcp://127.0.0.1:7171"),
+    {0},
 };
 
 static const struct option_table table = {

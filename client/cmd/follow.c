@@ -23,7 +23,7 @@ enum { PATIENCE_MS = 3000, ASKED_ABOUT = 5 };
 /* A task that has ended. */
 struct ended {
 	int64_t id;
-	enum reeve_task_status status;
+	Reeve__V1__TaskStatus status;
 	uint32_t attempt;
 	int64_t ran_ms;
 	char *type;
@@ -42,7 +42,7 @@ struct following {
 	size_t n_ended, n_completed, n_dead, n_cancelled;
 	struct ended *ended;
 	int64_t ask_ms;              /* when to check next why tasks wait */
-	struct reeve_waiting said;   /* the reason reported last */
+	Reeve__V1__Waiting said;     /* the reason reported last */
 	uint32_t said_attempt;
 };
 
@@ -54,7 +54,7 @@ static char *copy_beginning(const char *text)
 }
 
 /* Returns why a task did not complete, in one phrase. */
-static char *describe_failure(const struct reeve_task *task)
+static char *describe_failure(const Reeve__V1__Task *task)
 {
 	char *phrase;
 	const char *gap = *task->error_code && *task->last_error ? ": " : "";
@@ -64,7 +64,7 @@ static char *describe_failure(const struct reeve_task *task)
 	return phrase;
 }
 
-static void report_failure(const struct reeve_task *task)
+static void report_failure(const Reeve__V1__Task *task)
 {
 	char *why = describe_failure(task);
 	char *line = terminal_one_line(why);
@@ -76,10 +76,10 @@ static void report_failure(const struct reeve_task *task)
 	free(why);
 }
 
-static void keep(struct following *following, const struct reeve_task *task)
+static void keep(struct following *following, const Reeve__V1__Task *task)
 {
 	struct ended *ended = &following->ended[following->n_ended];
-	char *why = task->status == REEVE_TASK_COMPLETED ? NULL : describe_failure(task);
+	char *why = task->status == TASK(COMPLETED) ? NULL : describe_failure(task);
 
 	ended->id = task->id;
 	ended->status = task->status;
@@ -90,7 +90,7 @@ static void keep(struct following *following, const struct reeve_task *task)
 	free(why);
 }
 
-static void write_result(const struct reeve_task *task)
+static void write_result(const Reeve__V1__Task *task)
 {
 	size_t length = strlen(task->result);
 
@@ -107,20 +107,20 @@ static int compare_ids(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-static void take_ended(void *arg, const struct reeve_task *task)
+static void take_ended(void *arg, const Reeve__V1__Task *task)
 {
 	struct following *following = arg;
-	bool completed = task->status == REEVE_TASK_COMPLETED;
+	bool completed = task->status == TASK(COMPLETED);
 	int64_t *id = bsearch(&task->id, following->ids, following->total, sizeof *id, compare_ids);
 
 	if (id)
 		following->gone[id - following->ids] = true;
 	following->n_completed += completed;
-	following->n_dead += task->status == REEVE_TASK_DEAD;
-	following->n_cancelled += task->status == REEVE_TASK_CANCELLED;
+	following->n_dead += task->status == TASK(DEAD);
+	following->n_cancelled += task->status == TASK(CANCELLED);
 	if (following->json) {
 		progress_end(&following->progress);
-		command_print_json(task->wire);
+		command_print_json(task);
 	} else if (following->mode == FOLLOW_TABLE) {
 		keep(following, task);
 	} else if (completed && following->mode == FOLLOW_RESULT) {
@@ -135,14 +135,15 @@ static void take_ended(void *arg, const struct reeve_task *task)
 }
 
 /* Reports why a task waits, unless that was the last report. */
-static void print_why(struct following *following, const struct reeve_task *task)
+static void print_why(struct following *following, const Reeve__V1__Task *task)
 {
-	const struct reeve_waiting *now = &task->waiting, *said = &following->said;
+	static const Reeve__V1__Waiting none;
+	const Reeve__V1__Waiting *now = task->waiting ? task->waiting : &none, *said = &following->said;
 	char why[WAITING_TEXT];
 
 	/* The retry delay of another attempt is a new reason; a change in busy slots is not. */
 	if (now->reason == said->reason && now->task_id == said->task_id &&
-	    (now->reason != REEVE_WAITS_RETRY_DELAY || task->attempt == following->said_attempt))
+	    (now->reason != REEVE__V1__WAIT_REASON__WAIT_REASON_RETRY_DELAY || task->attempt == following->said_attempt))
 		return;
 	following->said = *now;
 	following->said_attempt = task->attempt;
@@ -161,13 +162,13 @@ static void ask_why(struct following *following)
 	while (following->first < following->total && following->gone[following->first])
 		following->first++;
 	for (size_t i = following->first; i < following->total && asked < ASKED_ABOUT && !interrupts_asked(); i++) {
-		struct reeve_task *task = following->gone[i] ? NULL : reeve_get(following->client, following->ids[i], NULL);
-		bool told = task && (task->waiting.reason || following->total == 1);
+		Reeve__V1__Task *task = following->gone[i] ? NULL : reeve_get(following->client, following->ids[i], NULL);
+		bool told = task && ((task->waiting && task->waiting->reason) || following->total == 1);
 
 		asked += !following->gone[i];
 		if (told)
 			print_why(following, task);
-		reeve_task_free(task);
+		reeve_free(task);
 		if (told)
 			return;
 	}
@@ -196,8 +197,8 @@ static int compare_ended(const void *a, const void *b)
 
 static void print_table(struct following *following, const int64_t *ids, size_t count)
 {
-	static const struct column columns[] = {{"ID", COLUMN_NUMBER}, {"TYPE", COLUMN_TEXT}, {"STATUS", COLUMN_WORD},
-	    {"ATTEMPTS", COLUMN_NUMBER}, {"RAN", COLUMN_NUMBER}, {"RESULT OR ERROR", COLUMN_TEXT}, {0}};
+	static const struct column columns[] = {COL_NUMBER("ID", NULL), COL_TEXT("TYPE", NULL), COL_WORD("STATUS", NULL),
+	    COL_NUMBER("ATTEMPTS", NULL), COL_NUMBER("RAN", NULL), COL_TEXT("RESULT OR ERROR", NULL), {0}};
 	struct table *table = table_create(columns);
 
 	qsort(following->ended, following->n_ended, sizeof *following->ended, compare_ended);
@@ -211,7 +212,8 @@ static void print_table(struct following *following, const int64_t *ids, size_t 
 			continue;
 		table_number(table, ended->id);
 		table_text(table, ended->type);
-		table_coloured(table, reeve_task_status_name(ended->status), terminal_status_colour(ended->status));
+		table_coloured(table, reeve_task_status_name(ended->status),
+		    terminal_state_colour(reeve_task_status_name(ended->status)));
 		table_number(table, ended->attempt);
 		table_text(table, ended->ran_ms < 0 ? "-" : duration_format(ended->ran_ms, ran, sizeof ran));
 		table_text(table, ended->text);
@@ -306,12 +308,8 @@ struct wait_options {
 };
 
 static const struct option_spec wait_specs[] = {
-    {.name = "timeout",
-        .type = OPTION_DURATION,
-        .offset = offsetof(struct wait_options, timeout_ms),
-        .argument = "DURATION",
-        .help = "maximum time to wait; 0: do not wait"},
-    {.name = NULL},
+    OPT_SPAN(0, "timeout", OPTION_AT(struct wait_options, timeout_ms), 0, 0, "maximum time to wait; 0: do not wait"),
+    {0},
 };
 
 static const struct option_table wait_table = {

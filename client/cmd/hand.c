@@ -1,81 +1,40 @@
 /* `reeve fetch`, `reeve report` and `reeve extend`: a queue without workers, served manually. */
 #include "client/cmd/command.h"
 #include "client/cmd/interrupts.h"
-#include "client/cmd/table.h"
+#include "client/cmd/list.h"
 #include "common/clock.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
+#include <reeve/v1/worker_calls.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define OUTCOME(name) REEVE__V1__OUTCOME__OUTCOME_##name
 #define LONGEST_WAIT_MS (INT64_C(365) * 24 * 3600 * 1000)
 
 enum { LONGEST_RESULT = 64 * 1024 * 1024 };
-
-static bool read_number(const char *text, int64_t *number)
-{
-	char *end;
-
-	errno = 0;
-	*number = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : 0;
-	return *number > 0 && !errno && *end == '\0';
-}
 
 /*
  * fetch
  */
 
 struct fetch_options {
-	struct option_list queues, types, exclude;
+	struct option_message request;
+	struct option_list exclude;
 	const char *name;
-	int64_t most, wait_ms;
+	int64_t wait_ms;
 };
 
 static const struct option_spec fetch_specs[] = {
-    {.name = "queue",
-        .type = OPTION_LIST,
-        .offset = offsetof(struct fetch_options, queues),
-        .argument = "Q[,Q]",
-        .letter = 'q',
-        .help = "only from these queues; can be repeated"},
-    {.name = "type",
-        .type = OPTION_LIST,
-        .offset = offsetof(struct fetch_options, types),
-        .argument = "T[,T]",
-        .letter = 't',
-        .help = "only of these types; can be repeated"},
-    {.name = "exclude",
-        .type = OPTION_LIST,
-        .offset = offsetof(struct fetch_options, exclude),
-        .argument = "ID[,ID]",
-        .letter = 'x',
-        .help = "not these tasks; can be repeated"},
-    {.name = "number",
-        .type = OPTION_INTEGER,
-        .offset = offsetof(struct fetch_options, most),
-        .default_value = "1",
-        .min = 1,
-        .max = 10000,
-        .argument = "N",
-        .letter = 'n',
-        .help = "maximum number of tasks"},
-    {.name = "wait",
-        .type = OPTION_DURATION,
-        .offset = offsetof(struct fetch_options, wait_ms),
-        .default_value = "0",
-        .max = LONGEST_WAIT_MS,
-        .argument = "DURATION",
-        .letter = 'w',
-        .help = "maximum time to wait for a task; 0: do not wait"},
-    {.name = "name",
-        .type = OPTION_TEXT,
-        .offset = offsetof(struct fetch_options, name),
-        .argument = "NAME",
-        .help = "name of the client, for the audit; if not set, user@host"},
-    {.name = NULL},
+    OPT_LIST('q', "queue", OPTION_FIELD("queues"), "Q[,Q]", "only from these queues; can be repeated"),
+    OPT_LIST('t', "type", OPTION_FIELD("types"), "T[,T]", "only of these types; can be repeated"),
+    OPT_LIST('x', "exclude", OPTION_AT(struct fetch_options, exclude), "ID[,ID]", "not these tasks; can be repeated"),
+    OPT_INTEGER('n', "limit", OPTION_FIELD("slots"), 1, 10000, "N", "maximum number of tasks", .default_value = "1"),
+    OPT_SPAN(0, "wait", OPTION_AT(struct fetch_options, wait_ms), 0, LONGEST_WAIT_MS,
+        "maximum time to wait for a task; 0: do not wait", .default_value = "0"),
+    OPT_NAME(0, "name", OPTION_AT(struct fetch_options, name), "NAME",
+        "name of the client, for the audit; if not set, user@host"),
+    {0},
 };
 
 static const struct option_table fetch_table = {
@@ -87,31 +46,33 @@ static const struct option_table fetch_table = {
     .specs = fetch_specs,
 };
 
-static const struct column taken_columns[] = {{"ID", COLUMN_NUMBER}, {"TOKEN", COLUMN_NUMBER}, {"QUEUE", COLUMN_TEXT},
-    {"TYPE", COLUMN_TEXT}, {"ATTEMPT", COLUMN_NUMBER}, {"EXPIRES", COLUMN_NUMBER}, {"DETAILS", COLUMN_TEXT}, {0}};
-
-static void print_taken(const struct reeve_taken_list *list)
+static void show_attempt(const void *message, int64_t now_us, struct shown *out)
 {
-	struct table *table = table_create(taken_columns);
-	char text[64], span[40];
+	const Reeve__V1__Assignment *task = message;
 
-	for (size_t i = 0; i < list->count; i++) {
-		const struct reeve_taken *task = &list->tasks[i];
-
-		table_number(table, task->id);
-		table_number(table, task->token);
-		table_text(table, task->queue);
-		table_text(table, task->type);
-		snprintf(text, sizeof text, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
-		table_text(table, text);
-		snprintf(text, sizeof text, "in %s",
-		    duration_format((task->expires_in_ms + 500) / 1000 * 1000, span, sizeof span));
-		table_text(table, text);
-		table_text(table, task->details);
-	}
-	table_print(table);
-	table_destroy(table);
+	(void)now_us;
+	snprintf(out->text, sizeof out->text, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
 }
+
+static void show_expiry(const void *message, int64_t now_us, struct shown *out)
+{
+	int64_t ms = ((const Reeve__V1__Assignment *)message)->expires_in_ms;
+	char span[40];
+
+	(void)now_us;
+	snprintf(out->text, sizeof out->text, "in %s", duration_format((ms + 500) / 1000 * 1000, span, sizeof span));
+}
+
+static const struct column columns[] = {
+    COL_NUMBER("ID", "task_id"),
+    COL_NUMBER("TOKEN", "token"),
+    COL_TEXT("QUEUE", "queue"),
+    COL_TEXT("TYPE", "type"),
+    COL_NUMBER("ATTEMPT", NULL, .show = show_attempt),
+    COL_NUMBER("EXPIRES", NULL, .show = show_expiry),
+    COL_TEXT("DETAILS", "details"),
+    {0},
+};
 
 /* Parses the ids to leave out. Returns NULL with *code set after an error message. The caller must free() them. */
 static int64_t *read_excluded(const struct option_list *list, int *code)
@@ -121,7 +82,7 @@ static int64_t *read_excluded(const struct option_list *list, int *code)
 	if (!ids)
 		abort();
 	for (size_t i = 0; i < list->count; i++) {
-		if (read_number(list->items[i], &ids[i]))
+		if (command_number(list->items[i], &ids[i]))
 			continue;
 		*code = command_usage(
 		    &fetch_table, "--exclude: \"%s\" is not a task id; ids are whole numbers from 1", list->items[i]);
@@ -133,50 +94,36 @@ static int64_t *read_excluded(const struct option_list *list, int *code)
 
 int command_fetch(int argc, char **argv)
 {
-	struct fetch_options options = {0};
+	static const struct list list = {.items = "assignments", .columns = columns};
+	Reeve__V1__FetchRequest request = REEVE__V1__FETCH_REQUEST__INIT;
+	struct fetch_options options = {.request.message = &request.base};
+	Reeve__V1__FetchResponse *fetched = NULL;
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
-	struct reeve_taken_list *list = NULL;
 	struct reeve_client *client;
 	int code;
-	int64_t *excluded;
 
 	if (!command_only_options(&fetch_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (options.name && !*options.name)
-		return command_usage(&fetch_table, "--name is empty");
-	excluded = read_excluded(&options.exclude, &code);
-	if (!excluded)
+	request.n_exclude_ids = options.exclude.count;
+	request.exclude_ids = read_excluded(&options.exclude, &code);
+	if (!request.exclude_ids)
 		return code;
 	interrupts_hold();
 	client = command_connect(&shared, &code);
 	if (client) {
-		struct reeve_fetch fetch = {
-		    .name = options.name,
-		    .n_queues = options.queues.count,
-		    .queues = options.queues.items,
-		    .n_types = options.types.count,
-		    .types = options.types.items,
-		    .n_exclude = options.exclude.count,
-		    .exclude = excluded,
-		    .most = (uint32_t)options.most,
-		    .wait_ms = options.wait_ms,
-		};
-
 		interrupts_watch(client, false);
-		list = reeve_fetch(client, &fetch, &failure);
+		fetched = reeve_fetch(client, options.name, &request, options.wait_ms, &failure);
 		interrupts_watch(NULL, false);
-		code = !list ? command_failed(&failure) : list->count ? EXIT_OK : EXIT_TASK_FAILED;
+		code = !fetched ? command_failed(&failure) : fetched->n_assignments ? EXIT_OK : EXIT_TASK_FAILED;
 	}
-	for (size_t i = 0; list && shared.json && i < list->count; i++)
-		command_print_json(list->tasks[i].wire);
-	if (list && !shared.json && list->count)
-		print_taken(list);
-	if (list && !list->count)
+	if (fetched && fetched->n_assignments)
+		list_print_answer(&list, client, fetched, INT64_MAX, shared.json);
+	else if (fetched)
 		command_log(options.wait_ms ? "no task came" : "no task waits");
-	reeve_taken_free(list);
+	reeve_free(fetched);
 	reeve_client_destroy(client);
-	free(excluded);
+	free(request.exclude_ids);
 	return code;
 }
 
@@ -185,57 +132,26 @@ int command_fetch(int argc, char **argv)
  */
 
 struct report_options {
+	struct option_message result;
 	bool completed, returned;
 	const char *failed, *fatal;
-	const char *remark, *error_code, *stack, *stage;
-	int64_t retry_in_ms;
 };
 
-#define REPORT_FIELD(field) .offset = offsetof(struct report_options, field)
+#define AT(member) OPTION_AT(struct report_options, member)
 
 static const struct option_spec report_specs[] = {
-    {.name = "completed", .type = OPTION_FLAG, REPORT_FIELD(completed), .letter = 'c', .help = "it succeeded, "
-                                                                                               "with RESULT"},
-    {.name = "failed",
-        .type = OPTION_TEXT,
-        REPORT_FIELD(failed),
-        .argument = "TEXT",
-        .letter = 'f',
-        .help = "it failed, with this error; it is retried while it has attempts left"},
-    {.name = "fatal",
-        .type = OPTION_TEXT,
-        REPORT_FIELD(fatal),
-        .argument = "TEXT",
-        .help = "it failed permanently, with this error"},
-    {.name = "returned",
-        .type = OPTION_FLAG,
-        REPORT_FIELD(returned),
-        .help = "return it: this costs no attempt, and it is due at once"},
-    {.name = "remark", .type = OPTION_TEXT, REPORT_FIELD(remark), .argument = "TEXT", .help = "remark to keep "
-                                                                                              "with the task"},
-    {.name = "error-code",
-        .type = OPTION_TEXT,
-        REPORT_FIELD(error_code),
-        .argument = "WORD",
-        .help = "with --failed or --fatal: a short error code"},
-    {.name = "stack",
-        .type = OPTION_TEXT,
-        REPORT_FIELD(stack),
-        .argument = "TEXT",
-        .help = "with --failed or --fatal: a stack trace"},
-    {.name = "stage",
-        .type = OPTION_TEXT,
-        REPORT_FIELD(stage),
-        .argument = "NAME",
-        .help = "with --completed: the next stage of its pipeline; \"end\": none; if not set, the pipeline's"},
-    {.name = "retry-in",
-        .type = OPTION_DURATION,
-        REPORT_FIELD(retry_in_ms),
-        .min = 1,
-        .max = LONGEST_WAIT_MS,
-        .argument = "DURATION",
-        .help = "with --failed: retry delay, instead of the task's policy"},
-    {.name = NULL},
+    OPT_FLAG('c', "completed", AT(completed), "it succeeded, with RESULT"),
+    OPT_TEXT('f', "failed", AT(failed), "TEXT", "it failed, with this error; it is retried while it has attempts left"),
+    OPT_TEXT(0, "fatal", AT(fatal), "TEXT", "it failed permanently, with this error"),
+    OPT_FLAG(0, "returned", AT(returned), "return it: this costs no attempt, and it is due at once"),
+    OPT_TEXT(0, "remark", OPTION_FIELD("remark"), "TEXT", "remark to keep with the task"),
+    OPT_TEXT(0, "error-code", OPTION_FIELD("error_code"), "WORD", "with --failed or --fatal: a short error code"),
+    OPT_TEXT(0, "stack", OPTION_FIELD("stack_trace"), "TEXT", "with --failed or --fatal: a stack trace"),
+    OPT_TEXT(0, "stage", OPTION_FIELD("stage"), "NAME",
+        "with --completed: the next stage of its pipeline; \"end\": none; if not set, the pipeline's"),
+    OPT_SPAN(0, "retry-in", OPTION_FIELD("retry_in_ms"), 1, LONGEST_WAIT_MS,
+        "with --failed: retry delay, instead of the task's policy"),
+    {0},
 };
 
 static const struct option_table report_table = {
@@ -256,9 +172,9 @@ static bool read_attempt(
 
 	if (operands < 2)
 		*code = command_usage(table, "the task's id and its token are missing; `reeve fetch` prints both");
-	else if (!read_number(argv[1], id))
+	else if (!command_number(argv[1], id))
 		*code = command_usage(table, "\"%s\" is not a task id; ids are whole numbers from 1", argv[1]);
-	else if (!read_number(argv[2], token))
+	else if (!command_number(argv[2], token))
 		*code = command_usage(table, "\"%s\" is not a token; tokens are whole numbers from 1", argv[2]);
 	else
 		good = true;
@@ -303,18 +219,18 @@ static bool check_report(const struct report_options *options, int operands, cha
 {
 	int outcomes = options->completed + options->returned + (options->failed != NULL) + (options->fatal != NULL);
 	bool error = options->failed || options->fatal;
+	bool has_code = option_is_set(&options->result, "error_code");
 
 	if (outcomes != 1)
 		*code = command_usage(&report_table, "%s --completed, --failed, --fatal and --returned",
 		    outcomes ? "only one can be true of" : "how did it end? Give one of");
 	else if (options->completed ? operands > 3 : operands > 2)
 		*code = command_usage(&report_table, "unexpected argument \"%s\"", argv[options->completed ? 4 : 3]);
-	else if (!error && (options->error_code || options->stack))
-		*code = command_usage(&report_table, "%s needs --failed or --fatal",
-		    options->error_code ? "--error-code" : "--stack");
-	else if (!options->failed && options->retry_in_ms)
+	else if (!error && (has_code || option_is_set(&options->result, "stack_trace")))
+		*code = command_usage(&report_table, "%s needs --failed or --fatal", has_code ? "--error-code" : "--stack");
+	else if (!options->failed && option_is_set(&options->result, "retry_in_ms"))
 		*code = command_usage(&report_table, "--retry-in needs --failed");
-	else if (!options->completed && options->stage)
+	else if (!options->completed && option_is_set(&options->result, "stage"))
 		*code = command_usage(&report_table, "--stage needs --completed");
 	else
 		return true;
@@ -323,40 +239,37 @@ static bool check_report(const struct report_options *options, int operands, cha
 
 int command_report(int argc, char **argv)
 {
-	struct report_options options = {0};
+	Reeve__V1__Result result = REEVE__V1__RESULT__INIT;
+	struct report_options options = {.result.message = &result.base};
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
-	struct reeve_report report = {0};
 	struct reeve_client *client;
 	int operands, code;
 	char *read = NULL;
 
 	if (!command_options(&report_table, &options, &shared, argc, argv, &operands, &code) ||
-	    !read_attempt(&report_table, operands, argv, &report.id, &report.token, &code) ||
+	    !read_attempt(&report_table, operands, argv, &result.task_id, &result.token, &code) ||
 	    !check_report(&options, operands, argv, &code))
 		return code;
-	report.outcome = options.completed  ? REEVE_OUTCOME_COMPLETED
-	                 : options.returned ? REEVE_OUTCOME_RETURNED
-	                 : options.fatal    ? REEVE_OUTCOME_FATAL
-	                                    : REEVE_OUTCOME_FAILED;
-	report.result = options.completed && operands > 2 ? argv[3] : NULL;
-	report.error = options.failed ? options.failed : options.fatal;
-	report.error_code = options.error_code;
-	report.remark = options.remark;
-	report.stack_trace = options.stack;
-	report.stage = options.stage;
-	report.retry_in_ms = options.retry_in_ms;
-	if (report.result && strcmp(report.result, "-") == 0) {
-		report.result = read = read_result(&code);
+	result.outcome = options.completed  ? OUTCOME(COMPLETED)
+	                 : options.returned ? OUTCOME(RETURNED)
+	                 : options.fatal    ? OUTCOME(FATAL)
+	                                    : OUTCOME(FAILED);
+	if (options.failed || options.fatal)
+		result.error = options.failed ? options.failed : options.fatal;
+	if (options.completed && operands > 2)
+		result.result = argv[3];
+	if (strcmp(result.result, "-") == 0) {
+		result.result = read = read_result(&code);
 		if (!read)
 			return code;
 	}
 	client = command_connect_to_change(&shared, &code);
 	if (client) {
-		code = reeve_report(client, &report, &failure) ? EXIT_OK : command_change_failed(&failure);
+		code = reeve_report(client, &result, &failure) ? EXIT_OK : command_change_failed(&failure);
 		if (code == EXIT_OK && shared.json)
-			printf("{\"task_id\":%" PRId64 ",\"token\":%" PRId64 ",\"status\":\"accepted\"}\n", report.id,
-			    report.token);
+			printf("{\"task_id\":%" PRId64 ",\"token\":%" PRId64 ",\"status\":\"accepted\"}\n", result.task_id,
+			    result.token);
 	}
 	command_disconnect(client);
 	free(read);
@@ -367,45 +280,43 @@ int command_report(int argc, char **argv)
  * extend
  */
 
-static const struct option_spec no_specs[] = {{.name = NULL}};
-
 static const struct option_table extend_table = {
     .program = "reeve extend",
     .usage = "ID TOKEN DURATION [--json]",
     .summary = "Extends a task from `reeve fetch` by this time from now, and shows how long it can run.",
     .epilogue = "Example: reeve extend 17 1795275061254669 1h",
-    .specs = no_specs,
 };
 
 int command_extend(int argc, char **argv)
 {
+	Reeve__V1__ExtendRequest request = {0};
+	Reeve__V1__ExtendResponse *extended;
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
-	int64_t id, token, by_ms, run_ms, expires_in_ms;
 	struct reeve_client *client;
 	int operands, code;
 	char text[40];
 
 	if (!command_options(&extend_table, NULL, &shared, argc, argv, &operands, &code) ||
-	    !read_attempt(&extend_table, operands, argv, &id, &token, &code))
+	    !read_attempt(&extend_table, operands, argv, &request.task_id, &request.token, &code))
 		return code;
 	if (operands != 3)
 		return command_usage(&extend_table, "%s", operands < 3 ? "the duration is missing" : "it takes three arguments");
-	if (!duration_parse(argv[3], &by_ms) || by_ms < 1 || by_ms > LONGEST_WAIT_MS)
+	if (!duration_parse(argv[3], &request.run_ms) || request.run_ms < 1 || request.run_ms > LONGEST_WAIT_MS)
 		return command_usage(&extend_table,
 		    "\"%s\" is not a time to run; it must be a duration like 30s, 5m or 2h, from 1ms to 365d", argv[3]);
 	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
-	if (!reeve_extend(client, id, token, by_ms, &run_ms, &expires_in_ms, &failure)) {
+	extended = reeve_worker_extend(client, &request, NULL, &failure);
+	if (!extended)
 		code = command_change_failed(&failure);
-	} else if (shared.json) {
-		printf("{\"run_ms\":%" PRId64 ",\"expires_in_ms\":%" PRId64 "}\n", run_ms, expires_in_ms);
-		code = EXIT_OK;
-	} else {
-		puts(duration_format(expires_in_ms, text, sizeof text));
-		code = EXIT_OK;
-	}
+	else if (shared.json)
+		command_print_json(extended);
+	else
+		puts(duration_format(extended->expires_in_ms, text, sizeof text));
+	code = extended ? EXIT_OK : code;
+	reeve_free(extended);
 	command_disconnect(client);
 	return code;
 }

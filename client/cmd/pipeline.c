@@ -1,100 +1,118 @@
 /* `reeve pipeline define|list|show`. */
 #include "client/cmd/backoff.h"
+#include "client/cmd/call.h"
 #include "client/cmd/command.h"
+#include "client/cmd/fields.h"
 #include "client/cmd/pipeline_file.h"
-#include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
-#include "common/clock.h"
 
-#include <inttypes.h>
+#include <reeve/v1/pipeline_calls.h>
 #include <stdlib.h>
-#include <string.h>
 
-static const struct option_spec no_specs[] = {{.name = NULL}};
+enum { WIDTH = 12 };
 
-/* --- show -------------------------------------------------------------------------------------------------------- */
-
-static const struct option_table show_table = {
-    .program = "reeve pipeline show",
-    .usage = "NAME [--json]",
-    .summary = "Shows the current definition of a pipeline, with its stages.",
-    .epilogue = "Example: reeve pipeline show images",
-    .specs = no_specs,
-};
-
-static const struct column stage_columns[] = {{"STAGE", COLUMN_TEXT}, {"TYPE", COLUMN_TEXT}, {"NEXT", COLUMN_TEXT},
-    {"TRIES", COLUMN_NUMBER}, {"TIMEOUT", COLUMN_NUMBER}, {"BACKOFF", COLUMN_TEXT}, {"PRIO", COLUMN_TEXT}, {0}};
-
-static void show_stage(struct table *table, const struct reeve_stage *stage)
+static void show_backoff(const void *message, int64_t now_us, struct shown *out)
 {
-	char span[64], priority[32] = "";
-	char *growth = stage->retry ? backoff_format(stage->retry) : NULL;
+	const Reeve__V1__PipelineStage *stage = message;
 
-	if (stage->priority)
-		snprintf(priority, sizeof priority, "%" PRId32, *stage->priority);
-	table_text(table, stage->name);
-	table_text(table, stage->type);
-	table_text(table, stage->next);
-	table_number(table, stage->max_attempts);
-	table_text(table, duration_format(stage->timeout_ms, span, sizeof span));
-	table_text(table, growth ? growth : "");
-	table_text(table, priority);
-	free(growth);
+	(void)now_us;
+	if (stage->retry)
+		out->value = out->owned = backoff_format(stage->retry);
 }
 
-static void show_pipeline(const struct reeve_pipeline *pipeline)
+static const struct column stage_columns[] = {
+    COL_TEXT("STAGE", "name"),
+    COL_TEXT("TYPE", "type"),
+    COL_TEXT("NEXT", "next"),
+    COL_NUMBER("TRIES", "max_attempts"),
+    COL_NUMBER("TIMEOUT", "timeout_ms", .as = AS_SPAN),
+    COL_TEXT("BACKOFF", NULL, .show = show_backoff),
+    COL_TEXT("PRIO", "priority.value"),
+    {0},
+};
+
+static void show_defined(const void *message, int64_t now_us, struct shown *out)
 {
-	struct table *table = table_create(stage_columns);
+	const Reeve__V1__Pipeline *pipeline = message;
 	char time[40];
 
-	printf("pipeline     ");
-	terminal_write_clean(stdout, pipeline->name);
-	printf("\nmax steps    %" PRIu32 "\ndefined      %s, by ", pipeline->max_steps,
-	    terminal_time(pipeline->created_us, time, sizeof time));
-	terminal_write_clean(stdout, pipeline->source);
-	printf("\n\n");
+	(void)now_us;
+	snprintf(out->text, sizeof out->text, "%s, by %s", terminal_time(pipeline->created_us, time, sizeof time),
+	    pipeline->source);
+}
+
+static const struct column lines[] = {
+    {"pipeline", .field = "name"},
+    {"max steps", .field = "max_steps"},
+    {"defined", .show = show_defined},
+    {0},
+};
+
+static void print_pipeline(const struct call *call, const void *request, const void *answer, int64_t now_us)
+{
+	const Reeve__V1__Pipeline *pipeline = answer;
+	struct table *table = table_create(stage_columns);
+
+	(void)call;
+	(void)request;
+	fields_lines(WIDTH, lines, pipeline, now_us);
+	putchar('\n');
 	for (size_t i = 0; i < pipeline->n_stages; i++)
-		show_stage(table, &pipeline->stages[i]);
+		fields_row(table, stage_columns, pipeline->stages[i], now_us);
 	table_print(table);
 	table_destroy(table);
 }
 
-int pipeline_show(int argc, char **argv)
-{
-	struct shared_options shared = {0};
-	struct reeve_failure failure = {0};
-	struct reeve_pipeline *pipeline;
-	struct reeve_client *client;
-	const char *name;
-	int code;
+const struct call pipeline_show = {
+    .options = {.program = "reeve pipeline show",
+        .usage = "NAME [--json]",
+        .summary = "Shows the current definition of a pipeline, with its stages.",
+        .epilogue = "Example: reeve pipeline show images"},
+    .operand = "name",
+    .noun = "pipeline",
+    .list = {.service = &reeve__v1__pipeline_service__descriptor, .method = "Show"},
+    .part = "pipeline",
+    .print = print_pipeline,
+};
 
-	name = command_named(&show_table, NULL, &shared, "pipeline", argc, argv, &code);
-	if (!name)
-		return code;
-	client = command_connect(&shared, &code);
-	if (!client)
-		return code;
-	code = EXIT_OK;
-	pipeline = reeve_pipeline_show(client, name, &failure);
-	if (!pipeline)
-		code = command_failed(&failure);
-	else if (shared.json)
-		command_print_json(pipeline->wire);
-	else
-		show_pipeline(pipeline);
-	reeve_pipeline_free(pipeline);
-	reeve_client_destroy(client);
-	return code;
+static void show_stages(const void *message, int64_t now_us, struct shown *out)
+{
+	(void)now_us;
+	snprintf(out->text, sizeof out->text, "%zu", ((const Reeve__V1__Pipeline *)message)->n_stages);
 }
 
-/* --- define ------------------------------------------------------------------------------------------------------ */
+static void show_first(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Pipeline *pipeline = message;
+
+	(void)now_us;
+	if (pipeline->n_stages)
+		out->value = pipeline->stages[0]->name;
+}
+
+static const struct column list_columns[] = {
+    COL_TEXT("NAME", "name"),
+    COL_NUMBER("STAGES", NULL, .show = show_stages),
+    COL_NUMBER("STEPS", "max_steps"),
+    COL_TEXT("FIRST", NULL, .show = show_first),
+    COL_TEXT("DEFINED", "created_us", .as = AS_TIME),
+    COL_TEXT("BY", "source"),
+    {0},
+};
+
+const struct call pipeline_list = {
+    .options = {.program = "reeve pipeline list",
+        .usage = "[--json]",
+        .summary = "Lists the current definitions of pipelines by name.",
+        .epilogue = "Example: reeve pipeline list --json"},
+    .list = {.service = &reeve__v1__pipeline_service__descriptor, .method = "List", .items = "pipelines", .columns = list_columns},
+};
 
 static const struct option_table define_table = {
     .program = "reeve pipeline define",
     .usage = "FILE|- [--json]",
-    .summary =
-        "Defines a pipeline, or replaces its definition. Tasks that have begun keep the old one. The same "
-        "definition again changes nothing.",
+    .summary = "Defines a pipeline, or replaces its definition. Tasks that have begun keep the old one. The same "
+               "definition again changes nothing.",
     .epilogue = "The file is a JSON object: {\"name\": \"images\", \"max_steps\": 100, \"stages\": [\n"
                 "  {\"name\": \"fetch\", \"type\": \"http.get\", \"next\": \"shrink\", \"max_attempts\": 3,\n"
                 "   \"timeout\": \"30s\", \"backoff\": \"exp:1s:1h\", \"jitter\": 25, \"priority\": 5}, ...]}\n"
@@ -102,26 +120,26 @@ static const struct option_table define_table = {
                 "the file is next, after the last none; \"next\": \"end\" says that none is.\n"
                 "\n"
                 "Example: reeve pipeline define images.json",
-    .specs = no_specs,
 };
 
-static int define(struct reeve_client *client, const struct reeve_pipeline *given, bool json)
+static int define(struct reeve_client *client, Reeve__V1__Pipeline *given, bool json)
 {
+	Reeve__V1__DefinePipelineRequest request = {.pipeline = given};
 	struct reeve_failure failure = {0};
-	bool changed;
-	struct reeve_pipeline *pipeline = reeve_pipeline_define(client, given, NULL, &changed, &failure);
+	Reeve__V1__DefinePipelineResponse *answer = reeve_pipeline_define(client, &request, NULL, &failure);
+	const Reeve__V1__Pipeline *pipeline = answer ? answer->pipeline : NULL;
 
-	if (!pipeline)
+	if (!answer)
 		return command_change_failed(&failure);
-	if (json) {
-		command_print_json(pipeline->wire);
-	} else {
+	if (pipeline && json) {
+		command_print_json(pipeline);
+	} else if (pipeline) {
 		printf("pipeline ");
 		terminal_write_clean(stdout, pipeline->name);
 		printf(": %zu stage%s, %s\n", pipeline->n_stages, pipeline->n_stages > 1 ? "s" : "",
-		    changed ? "defined" : "unchanged");
+		    answer->changed ? "defined" : "unchanged");
 	}
-	reeve_pipeline_free(pipeline);
+	reeve_free(answer);
 	return EXIT_OK;
 }
 
@@ -147,63 +165,5 @@ int pipeline_define(int argc, char **argv)
 		code = define(client, pipeline_file_pipeline(file), shared.json);
 	command_disconnect(client);
 	pipeline_file_free(file);
-	return code;
-}
-
-/* --- list -------------------------------------------------------------------------------------------------------- */
-
-static const struct option_table list_table = {
-    .program = "reeve pipeline list",
-    .usage = "[--json]",
-    .summary = "Lists the current definitions of pipelines by name.",
-    .epilogue = "Example: reeve pipeline list --json",
-    .specs = no_specs,
-};
-
-static const struct column list_columns[] = {{"NAME", COLUMN_TEXT}, {"STAGES", COLUMN_NUMBER}, {"STEPS", COLUMN_NUMBER},
-    {"FIRST", COLUMN_TEXT}, {"DEFINED", COLUMN_TEXT}, {"BY", COLUMN_TEXT}, {0}};
-
-static void list_row(struct table *table, const struct reeve_pipeline *pipeline)
-{
-	char time[40];
-
-	table_text(table, pipeline->name);
-	table_number(table, (int64_t)pipeline->n_stages);
-	table_number(table, pipeline->max_steps);
-	table_text(table, pipeline->n_stages ? pipeline->stages[0].name : "");
-	table_text(table, terminal_time(pipeline->created_us, time, sizeof time));
-	table_text(table, pipeline->source);
-}
-
-int pipeline_list(int argc, char **argv)
-{
-	struct shared_options shared = {0};
-	struct reeve_failure failure = {0};
-	struct reeve_pipelines *pipelines;
-	struct reeve_client *client;
-	struct table *table;
-	int code;
-
-	if (!command_only_options(&list_table, NULL, &shared, argc, argv, &code))
-		return code;
-	client = command_connect(&shared, &code);
-	if (!client)
-		return code;
-	code = EXIT_OK;
-	table = table_create(list_columns);
-	pipelines = reeve_pipeline_list(client, &failure);
-	if (!pipelines)
-		code = command_failed(&failure);
-	for (size_t i = 0; pipelines && i < pipelines->count; i++) {
-		if (shared.json)
-			command_print_json(pipelines->pipelines[i].wire);
-		else
-			list_row(table, &pipelines->pipelines[i]);
-	}
-	if (pipelines && !shared.json)
-		table_print(table);
-	table_destroy(table);
-	reeve_pipelines_free(pipelines);
-	reeve_client_destroy(client);
 	return code;
 }

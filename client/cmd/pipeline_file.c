@@ -17,15 +17,15 @@ enum { STAGES_MAX = 100, PREFIX_BYTES = 32 };
 
 struct stage_text {
 	struct backoff backoff;
-	int32_t priority;
+	Reeve__V1__NewPriority priority;
 	const char *growth; /* as in the file; NULL: not set */
 	json_int_t jitter;  /* −1: not set */
 };
 
 struct pipeline_file {
-	struct reeve_pipeline pipeline;
+	Reeve__V1__Pipeline pipeline;
 	json_t *json;
-	struct reeve_stage stages[STAGES_MAX];
+	Reeve__V1__PipelineStage stages[STAGES_MAX], *list[STAGES_MAX];
 	struct stage_text texts[STAGES_MAX];
 };
 
@@ -51,7 +51,7 @@ static const char *read_whole(const json_t *value, json_int_t low, json_int_t hi
 	return json_is_integer(value) && *number >= low && *number <= high ? NULL : otherwise;
 }
 
-static struct reeve_stage *stage_of(const struct place *place)
+static Reeve__V1__PipelineStage *stage_of(const struct place *place)
 {
 	return &place->file->stages[place->stage];
 }
@@ -105,7 +105,7 @@ static const char *take_priority(const struct place *place, const json_t *value)
 	const char *problem =
 	    read_whole(value, -1000000, 1000000, "must be a whole number from -1000000 to 1000000", &number);
 
-	place->file->texts[place->stage].priority = (int32_t)number;
+	place->file->texts[place->stage].priority.value = (int32_t)number;
 	stage_of(place)->priority = &place->file->texts[place->stage].priority;
 	return problem;
 }
@@ -221,9 +221,9 @@ static bool read_stages(struct pipeline_file *file, struct reeve_error *error)
 		snprintf(prefix, sizeof prefix, "stages[%d].", i);
 		if (!read_object(&place, prefix, stage, stage_fields, error) || !read_growth(&place, prefix, error))
 			return false;
-		file->pipeline.n_stages++;
+		file->list[file->pipeline.n_stages++] = &file->stages[i];
 	}
-	file->pipeline.stages = file->stages;
+	file->pipeline.stages = file->list;
 	return true;
 }
 
@@ -262,7 +262,7 @@ void pipeline_file_free(struct pipeline_file *file)
 	free(file);
 }
 
-const struct reeve_pipeline *pipeline_file_pipeline(const struct pipeline_file *file)
+Reeve__V1__Pipeline *pipeline_file_pipeline(struct pipeline_file *file)
 {
 	return &file->pipeline;
 }

@@ -4,7 +4,7 @@
 
 #include "common/error.h"
 
-#include <reeve/client.h>
+#include <reeve/v1/pipeline.pb-c.h>
 
 struct pipeline_file;
 
@@ -14,6 +14,6 @@ struct pipeline_file *pipeline_file_read(const char *path, struct reeve_error *e
 void pipeline_file_free(struct pipeline_file *file);
 
 /* Returns the definition, which lives as long as the file. */
-const struct reeve_pipeline *pipeline_file_pipeline(const struct pipeline_file *file);
+Reeve__V1__Pipeline *pipeline_file_pipeline(struct pipeline_file *file);
 
 #endif

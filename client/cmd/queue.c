@@ -1,260 +1,315 @@
-/* `reeve queue describe|start|stop|pause|resume|purge|delete`. */
+/* `reeve queue list|describe|start|stop|pause|resume|purge|delete`. */
 #include "client/cmd/queue.h"
 
 #include "client/cmd/backoff.h"
+#include "client/cmd/call.h"
+#include "client/cmd/command.h"
+#include "client/cmd/fields.h"
 #include "client/cmd/terminal.h"
-#include "common/clock.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stddef.h>
-#include <stdio.h>
+#include <reeve/v1/admin_calls.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { POLL_AGAIN_MS = 200 };
+#define ACTION(name) REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_##name
 
-static const struct option_spec no_specs[] = {{.name = NULL}};
+enum { POLL_AGAIN_MS = 200, WIDTH = 16 };
+
+/*
+ * list
+ */
+
+static const struct option_spec list_specs[] = {
+    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "only this queue"),
+    {0},
+};
+
+static const struct option_table list_table = {
+    .program = "reeve queue list",
+    .usage = "[--queue NAME] [--json]",
+    .summary = "Counts the tasks of each queue and type: due (with the age of the oldest), delayed, executing, "
+               "and failed (to be retried).",
+    .specs = list_specs,
+};
+
+static const struct column list_columns[] = {
+    COL_TEXT("QUEUE", "queue"),
+    COL_TEXT("TYPE", "type"),
+    COL_NUMBER("QUEUED", "queued"),
+    COL_NUMBER("DELAYED", "delayed"),
+    COL_NUMBER("EXECUTING", "executing"),
+    COL_NUMBER("FAILED", "failed"),
+    COL_NUMBER("OLDEST", "oldest_due_us", .as = AS_AGE),
+    {0},
+};
+
+int queue_list(int argc, char **argv)
+{
+	static const struct list list = {.items = "queues", .columns = list_columns};
+	Reeve__V1__ListQueuesRequest request = REEVE__V1__LIST_QUEUES_REQUEST__INIT;
+	struct option_message options = {.message = &request.base};
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	Reeve__V1__ListQueuesResponse *queues;
+	struct reeve_client *client;
+	int code;
+
+	if (!command_only_options(&list_table, &options, &shared, argc, argv, &code))
+		return code;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	queues = reeve_queues(client, &request, &failure);
+	if (queues)
+		list_print_answer(&list, client, queues, INT64_MAX, shared.json);
+	code = queues ? EXIT_OK : command_failed(&failure);
+	reeve_free(queues);
+	reeve_client_destroy(client);
+	return code;
+}
 
 /*
  * describe
  */
 
-static void show_setting(const char *name, const char *text)
+static const Reeve__V1__QueueSettings *settings_of(const void *message)
 {
-	printf("%-16s ", name);
-	terminal_write_clean(stdout, *text ? text : "-");
-	putchar('\n');
+	return ((const Reeve__V1__DescribeQueueResponse *)message)->settings;
 }
 
-static void show_span(const char *name, int64_t ms, const char *otherwise)
+static void show_retries(const void *message, int64_t now_us, struct shown *out)
 {
-	char text[64];
-
-	show_setting(name, ms ? duration_format(ms, text, sizeof text) : otherwise);
+	(void)now_us;
+	if (settings_of(message))
+		snprintf(out->text, sizeof out->text, "%" PRId32 " after the first attempt", settings_of(message)->retry_limit);
 }
 
-static void show_retry(const struct reeve_queue_settings *s)
+static const Reeve__V1__RetryPolicy *retry_of(const void *message)
 {
-	char *backoff = backoff_format(&s->retry), text[64];
+	static const Reeve__V1__RetryPolicy none;
+	const Reeve__V1__QueueSettings *settings = settings_of(message);
 
-	snprintf(text, sizeof text, "%" PRId32 " after the first attempt", s->retry_limit);
-	show_setting("retries", text);
-	show_setting("backoff", backoff);
-	snprintf(text, sizeof text, "%d %%",
-	    s->retry.jitter_percent == 0 ? 25 : s->retry.jitter_percent < 0 ? 0 : (int)s->retry.jitter_percent);
-	show_setting("jitter", text);
-	free(backoff);
+	return settings && settings->retry ? settings->retry : &none;
 }
 
-static const char *on_off(bool on)
+static void show_backoff(const void *message, int64_t now_us, struct shown *out)
 {
-	return on ? "on" : "off";
+	(void)now_us;
+	out->value = out->owned = backoff_format(retry_of(message));
 }
 
-static void show_description(const struct reeve_queue_description *d)
+static void show_jitter(const void *message, int64_t now_us, struct shown *out)
 {
-	const struct reeve_queue_settings *s = &d->settings;
-	char text[64];
+	int32_t percent = retry_of(message)->jitter_percent;
 
-	show_setting("queue", d->queue);
-	show_setting("state", d->state);
-	show_retry(s);
-	show_span("resting", s->resting_ms, "none");
-	show_span("waiting", s->waiting_ms, "none");
-	show_setting("batches", on_off(s->batches));
-	show_setting("autostart", on_off(s->autostart));
-	show_setting("verbose", on_off(s->verbose));
-	show_setting("callback", s->callback_url);
-	if (*s->callback_url) {
-		show_setting("callback tasks", on_off(s->callback_tasks));
-		show_setting("callback secret", d->has_secret ? "set" : "none");
-	}
-	show_setting("callback type", s->callback_type);
-	show_setting("entry", s->entry_type);
-	show_setting("exit", s->exit_type);
-	show_span("keeps completed", s->keep_completed_ms, "as all queues");
-	show_span("keeps dead", s->keep_dead_ms, "as all queues");
-	show_span("keeps cancelled", s->keep_cancelled_ms, "as all queues");
-	if (d->is_set)
-		show_setting("changed", terminal_time(d->updated_us, text, sizeof text));
+	(void)now_us;
+	snprintf(out->text, sizeof out->text, "%d %%", percent == 0 ? 25 : percent < 0 ? 0 : (int)percent);
+}
+
+static bool has_callback(const void *message)
+{
+	return settings_of(message) && *settings_of(message)->callback_url;
+}
+
+static void show_callback_tasks(const void *message, int64_t now_us, struct shown *out)
+{
+	(void)now_us;
+	if (has_callback(message))
+		out->value = settings_of(message)->callback_tasks ? "on" : "off";
+}
+
+static void show_secret(const void *message, int64_t now_us, struct shown *out)
+{
+	(void)now_us;
+	if (has_callback(message))
+		out->value = ((const Reeve__V1__DescribeQueueResponse *)message)->has_secret ? "set" : "none";
+}
+
+static void show_changed(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__DescribeQueueResponse *description = message;
+
+	(void)now_us;
+	if (description->is_set)
+		terminal_time(description->updated_us, out->text, sizeof out->text);
 	else
-		show_setting("changed", "never: all of these are defaults");
+		out->value = "never: all of these are defaults";
 }
 
-int queue_print_settings(const char *queue, const struct shared_options *shared)
-{
-	struct reeve_failure failure = {0};
-	struct reeve_queue_description *description;
-	struct reeve_client *client;
-	int code;
-
-	client = command_connect(shared, &code);
-	if (!client)
-		return code;
-	description = reeve_queue_describe(client, queue, &failure);
-	if (description && shared->json)
-		command_print_json(description->wire);
-	else if (description)
-		show_description(description);
-	code = description ? EXIT_OK : command_failed(&failure);
-	reeve_queue_description_free(description);
-	reeve_client_destroy(client);
-	return code;
-}
-
-static const struct option_table describe_table = {
-    .program = "reeve queue describe",
-    .usage = "NAME [--json]",
-    .summary = "Shows a queue's settings.",
-    .epilogue = "Example: reeve queue describe mail",
-    .specs = no_specs,
+static const struct column settings_lines[] = {
+    {"queue", .field = "queue"},
+    {"state", .field = "state"},
+    {"retries", .show = show_retries},
+    {"backoff", .show = show_backoff},
+    {"jitter", .show = show_jitter},
+    {"resting", .field = "settings.resting_ms", .as = AS_SPAN, .otherwise = "none"},
+    {"waiting", .field = "settings.waiting_ms", .as = AS_SPAN, .otherwise = "none"},
+    {"batches", .field = "settings.batches", .as = AS_SWITCH},
+    {"autostart", .field = "settings.autostart", .as = AS_SWITCH},
+    {"verbose", .field = "settings.verbose", .as = AS_SWITCH},
+    {"callback", .field = "settings.callback_url", .otherwise = "-"},
+    {"callback tasks", .show = show_callback_tasks},
+    {"callback secret", .show = show_secret},
+    {"callback type", .field = "settings.callback_type", .otherwise = "-"},
+    {"entry", .field = "settings.entry_type", .otherwise = "-"},
+    {"exit", .field = "settings.exit_type", .otherwise = "-"},
+    {"keeps completed", .field = "settings.keep_completed_ms", .as = AS_SPAN, .otherwise = "as all queues"},
+    {"keeps dead", .field = "settings.keep_dead_ms", .as = AS_SPAN, .otherwise = "as all queues"},
+    {"keeps cancelled", .field = "settings.keep_cancelled_ms", .as = AS_SPAN, .otherwise = "as all queues"},
+    {"changed", .show = show_changed},
+    {0},
 };
 
-int queue_describe(int argc, char **argv)
-{
-	struct shared_options shared = {0};
-	const char *queue;
-	int code;
+const struct call queue_describe = {
+    .options = {.program = "reeve queue describe",
+        .usage = "NAME [--json]",
+        .summary = "Shows a queue's settings.",
+        .epilogue = "Example: reeve queue describe mail"},
+    .operand = "queue",
+    .noun = "queue",
+    .list = {.service = &reeve__v1__queue_service__descriptor, .method = "Describe", .columns = settings_lines},
+    .width = WIDTH,
+};
 
-	queue = command_named(&describe_table, NULL, &shared, "queue", argc, argv, &code);
-	return queue ? queue_print_settings(queue, &shared) : code;
+int queue_print_settings(struct reeve_client *client, const char *queue, bool json)
+{
+	Reeve__V1__DescribeQueueRequest request = {.queue = queue};
+	struct reeve_failure failure = {0};
+	Reeve__V1__DescribeQueueResponse *description = reeve_queue_describe(client, &request, NULL, &failure);
+
+	if (!description)
+		return command_failed(&failure);
+	call_print(&queue_describe, client, &request, description, json);
+	reeve_free(description);
+	return EXIT_OK;
 }
 
 /*
- * start, stop, pause, resume, purge, delete
+ * start, pause, resume, purge, delete, stop
  */
 
-struct control_options {
+/* "mail: paused" */
+static void print_controlled(const struct call *call, const void *request, const void *answer, int64_t now_us)
+{
+	const Reeve__V1__ControlQueueRequest *asked = request;
+	const Reeve__V1__ControlQueueResponse *controlled = answer;
+
+	(void)now_us;
+	terminal_write_clean(stdout, asked->queue);
+	if (asked->action == ACTION(PURGE))
+		printf(": purged, %" PRId64 " task%s cancelled\n", controlled->tasks, controlled->tasks == 1 ? "" : "s");
+	else if (asked->action == ACTION(RESUME) && fields_is(controlled, "state", "not_started"))
+		printf(": resumed; it waits to be started\n");
+	else
+		printf(": %s\n", fields_is(controlled, "state", "stopping") ? "being stopped" : call->done);
+}
+
+static void print_controlled_json(const struct call *call, const void *request, const void *answer)
+{
+	const Reeve__V1__ControlQueueResponse *controlled = answer;
+	struct shown state;
+
+	(void)call;
+	fields_word(controlled, "state", &state);
+	command_print_object(json_pack("{ss ss sI}", "queue", ((const Reeve__V1__ControlQueueRequest *)request)->queue, "state",
+	    state.value, "tasks", (json_int_t)controlled->tasks));
+}
+
+#define CONTROL(verb, what, word, text)                                                                                \
+	{                                                                                                              \
+		.options = {.program = "reeve queue " verb,                                                            \
+		    .usage = "NAME [--json]",                                                                          \
+		    .summary = text,                                                                                   \
+		    .epilogue = "Example: reeve queue " verb " mail"},                                                 \
+		.operand = "queue", .noun = "queue", .preset = "action", .value = ACTION(what), .changes = true,       \
+		.list = {.service = &reeve__v1__queue_service__descriptor, .method = "Control"}, .print = print_controlled,                 \
+		.print_json = print_controlled_json, .done = word                                                      \
+	}
+
+const struct call queue_start = CONTROL("start", START, "started",
+    "Starts a stopped or paused queue, or the new batch of a queue whose autostart is off.");
+const struct call queue_pause =
+    CONTROL("pause", PAUSE, "paused", "Pauses a queue: no more of its tasks are started. Running ones finish.");
+const struct call queue_resume = CONTROL("resume", RESUME, "resumed", "Resumes a paused queue.");
+const struct call queue_purge = CONTROL("purge", PURGE, "purged", "Cancels all waiting tasks of a queue.");
+const struct call queue_delete = CONTROL("delete", DELETE, "deleted",
+    "Deletes the settings of a queue. Its tasks stay, and have the default settings.");
+static const struct call stopping = CONTROL("stop", STOP, "stopped", "");
+
+struct stop_options {
 	bool wait;
 };
 
 static const struct option_spec stop_specs[] = {
-    {.name = "wait",
-        .type = OPTION_FLAG,
-        .offset = offsetof(struct control_options, wait),
-        .letter = 'w',
-        .help = "wait until all its tasks have ended"},
-    {.name = NULL},
+    OPT_FLAG('w', "wait", OPTION_AT(struct stop_options, wait), "wait until all its tasks have ended"),
+    {0},
 };
 
-static const struct control {
-	const char *verb, *done; /* `done`: for the message afterwards */
-	enum reeve_queue_action action;
-	struct option_table table;
-} controls[] = {
-    {"start", "started", REEVE_QUEUE_START,
-        {.program = "reeve queue start",
-            .usage = "NAME [--json]",
-            .summary = "Starts a stopped or paused queue, or the new batch of a queue whose autostart is off.",
-            .epilogue = "Example: reeve queue start mail",
-            .specs = no_specs}},
-    {"stop", "stopped", REEVE_QUEUE_STOP,
-        {.program = "reeve queue stop",
-            .usage = "NAME [--wait] [--json]",
-            .summary = "Stops a queue: running tasks are cancelled, waiting ones end dead with the code queue_stopped, and "
-                       "open batches end. Without --wait the command ends before that. Tasks that are submitted in the "
-                       "meantime are refused. The next one after it starts the queue again.",
-            .epilogue = "Example: reeve queue stop mail --wait",
-            .specs = stop_specs}},
-    {"pause", "paused", REEVE_QUEUE_PAUSE,
-        {.program = "reeve queue pause",
-            .usage = "NAME [--json]",
-            .summary = "Pauses a queue: no more of its tasks are started. Running ones finish.",
-            .epilogue = "Example: reeve queue pause mail",
-            .specs = no_specs}},
-    {"resume", "resumed", REEVE_QUEUE_RESUME,
-        {.program = "reeve queue resume",
-            .usage = "NAME [--json]",
-            .summary = "Resumes a paused queue.",
-            .epilogue = "Example: reeve queue resume mail",
-            .specs = no_specs}},
-    {"purge", "purged", REEVE_QUEUE_PURGE,
-        {.program = "reeve queue purge",
-            .usage = "NAME [--json]",
-            .summary = "Cancels all waiting tasks of a queue.",
-            .epilogue = "Example: reeve queue purge mail",
-            .specs = no_specs}},
-    {"delete", "deleted", REEVE_QUEUE_DELETE,
-        {.program = "reeve queue delete",
-            .usage = "NAME [--json]",
-            .summary = "Deletes the settings of a queue. Its tasks stay, and have the default settings.",
-            .epilogue = "Example: reeve queue delete mail",
-            .specs = no_specs}},
+static const struct option_table stop_table = {
+    .program = "reeve queue stop",
+    .usage = "NAME [--wait] [--json]",
+    .summary = "Stops a queue: running tasks are cancelled, waiting ones end dead with the code queue_stopped, and "
+               "open batches end. Without --wait the command ends before that. Tasks that are submitted in the "
+               "meantime are refused. The next one after it starts the queue again.",
+    .epilogue = "Example: reeve queue stop mail --wait",
+    .specs = stop_specs,
 };
 
-static void wait_a_moment(void)
+/* Waits until a stop is complete. Returns the queue's last status, or NULL. */
+static Reeve__V1__QueueStatusResponse *wait_stopped(
+    struct reeve_client *client, const char *queue, struct reeve_failure *failure)
 {
-	nanosleep(&(struct timespec){.tv_nsec = POLL_AGAIN_MS * 1000000}, NULL);
-}
+	Reeve__V1__QueueStatusRequest request = {.queue = queue};
+	Reeve__V1__QueueStatusResponse *status = reeve_queue_status(client, &request, NULL, failure);
 
-/* Waits until a stop is complete. */
-static bool wait_stopped(struct reeve_client *client, const char *queue, struct reeve_queue_controlled *controlled,
-    struct reeve_failure *failure)
-{
-	while (strcmp(controlled->state, "stopping") == 0) {
-		struct reeve_queue_status *status;
-
-		wait_a_moment();
-		status = reeve_queue_status(client, queue, failure);
-		if (!status)
-			return false;
-		snprintf(controlled->state, sizeof controlled->state, "%s", status->state);
-		reeve_queue_status_free(status);
+	while (status && fields_is(status, "state", "stopping")) {
+		reeve_free(status);
+		nanosleep(&(struct timespec){.tv_nsec = POLL_AGAIN_MS * 1000000}, NULL);
+		status = reeve_queue_status(client, &request, NULL, failure);
 	}
-	return true;
+	return status;
 }
 
-static void print_controlled(
-    const char *queue, const struct control *control, const struct reeve_queue_controlled *controlled, bool json)
+static int stop(struct reeve_client *client, const char *queue, bool wait, bool json)
 {
-	bool stopping = strcmp(controlled->state, "stopping") == 0;
-
-	if (json) {
-		json_t *object = json_pack("{ss ss sI}", "queue", queue, "state", controlled->state, "tasks",
-		    (json_int_t)controlled->tasks);
-		char *text = json_dumps(object, JSON_COMPACT);
-
-		puts(text);
-		free(text);
-		json_decref(object);
-		return;
-	}
-	terminal_write_clean(stdout, queue);
-	if (control->action == REEVE_QUEUE_PURGE)
-		printf(": purged, %" PRId64 " task%s cancelled\n", controlled->tasks, controlled->tasks == 1 ? "" : "s");
-	else if (control->action == REEVE_QUEUE_RESUME && strcmp(controlled->state, "not_started") == 0)
-		printf(": resumed; it waits to be started\n");
-	else
-		printf(": %s\n", stopping ? "being stopped" : control->done);
-}
-
-int queue_control(int argc, char **argv)
-{
-	struct control_options options = {0};
-	struct shared_options shared = {0};
+	Reeve__V1__ControlQueueRequest request = {.queue = queue, .action = ACTION(STOP)};
 	struct reeve_failure failure = {0};
-	struct reeve_queue_controlled controlled;
-	const struct control *control = controls;
+	Reeve__V1__ControlQueueResponse *controlled = reeve_queue_control(client, &request, NULL, &failure);
+	Reeve__V1__QueueStatusResponse *status = NULL;
+	int code = EXIT_OK;
+
+	if (!controlled)
+		return command_change_failed(&failure);
+	if (wait && fields_is(controlled, "state", "stopping")) {
+		status = wait_stopped(client, queue, &failure);
+		if (!status)
+			code = command_failed(&failure);
+	}
+	if (status)
+		controlled->state = status->state;
+	if (code == EXIT_OK)
+		call_print(&stopping, client, &request, controlled, json);
+	reeve_free(status);
+	reeve_free(controlled);
+	return code;
+}
+
+int queue_stop(int argc, char **argv)
+{
+	struct stop_options options = {0};
+	struct shared_options shared = {0};
 	struct reeve_client *client;
 	const char *queue;
 	int code;
 
-	while (strcmp(control->verb, argv[0]) != 0)
-		control++;
-	queue = command_named(&control->table, &options, &shared, "queue", argc, argv, &code);
+	queue = command_named(&stop_table, &options, &shared, "queue", argc, argv, &code);
 	client = queue ? command_connect_to_change(&shared, &code) : NULL;
 	if (!client)
 		return code;
-	if (!reeve_queue_control(client, queue, control->action, &controlled, &failure)) {
-		code = command_change_failed(&failure);
-	} else if (options.wait && !wait_stopped(client, queue, &controlled, &failure)) {
-		code = command_failed(&failure);
-	} else {
-		print_controlled(queue, control, &controlled, shared.json);
-		code = EXIT_OK;
-	}
+	code = stop(client, queue, options.wait, shared.json);
 	command_disconnect(client);
 	return code;
 }

@@ -2,9 +2,10 @@
 #ifndef REEVE_CLIENT_CMD_QUEUE_H
 #define REEVE_CLIENT_CMD_QUEUE_H
 
-#include "client/cmd/command.h"
+#include <reeve/v1/queue_calls.h>
+#include <stdbool.h>
 
 /* Prints a queue's settings; returns the exit code. */
-int queue_print_settings(const char *queue, const struct shared_options *shared);
+int queue_print_settings(struct reeve_client *client, const char *queue, bool json);
 
 #endif

@@ -1,29 +1,18 @@
 /* `reeve queue status` and `reeve queue progress`: a queue's status, once or until all its tasks have ended. */
+#include "client/cmd/call.h"
+#include "client/cmd/command.h"
+#include "client/cmd/fields.h"
 #include "client/cmd/queue.h"
-
-#include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
 
 #include <inttypes.h>
-#include <stddef.h>
-#include <stdio.h>
+#include <reeve/v1/task_calls.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { RUNNING_MAX = 100 };
-
-static const struct option_spec no_specs[] = {{.name = NULL}};
-
-static const struct option_table status_table = {
-    .program = "reeve queue status",
-    .usage = "NAME [--json]",
-    .summary = "Shows a queue: its state, how many tasks wait, run and have ended, its open or last batch with an "
-               "estimate of the remaining time, and the workers that serve it.",
-    .epilogue = "Example: reeve queue status mail --json",
-    .specs = no_specs,
-};
 
 /* Formats a duration as "1m5s", in full seconds, or in milliseconds if it is shorter than one. */
 static const char *span(int64_t ms, char *out, size_t size)
@@ -31,14 +20,16 @@ static const char *span(int64_t ms, char *out, size_t size)
 	return duration_format(ms < 1000 ? ms : ms / 1000 * 1000, out, size);
 }
 
-static void write_batch(FILE *out, const struct reeve_batch *b)
+static void write_batch(FILE *out, const Reeve__V1__Batch *b)
 {
 	char took[40], left[40];
+	struct shown state;
 
+	fields_word(b, "state", &state);
 	fprintf(out, "batch %" PRId64 " ", b->id);
 	terminal_write_clean(out, b->name);
-	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " succeeded, %" PRId64 " failed; %s", b->state,
-	    b->submitted, b->pending, b->succeeded, b->failed, span(b->duration_ms, took, sizeof took));
+	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " succeeded, %" PRId64 " failed; %s",
+	    state.value, b->submitted, b->pending, b->succeeded, b->failed, span(b->duration_ms, took, sizeof took));
 	if (b->pending > 0 && b->remaining_ms < 0)
 		fputs(", remaining time unknown", out);
 	else if (b->pending > 0)
@@ -46,27 +37,34 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 	fputc('\n', out);
 }
 
-static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t now_us)
+static void show_mode(const void *message, int64_t now_us, struct shown *out)
 {
-	static const struct column columns[] = {{"ID", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
-	    {"MODE", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"SUCCEEDED", COLUMN_NUMBER},
-	    {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {0}};
-	struct table *table = table_create(columns);
-	char age[32];
+	(void)now_us;
+	if (((const Reeve__V1__Worker *)message)->manual)
+		out->value = "manual";
+	else
+		fields_word(message, "mode", out);
+}
 
-	for (size_t i = 0; i < s->n_workers; i++) {
-		const struct reeve_worker_info *w = &s->workers[i];
+static const struct column worker_columns[] = {
+    COL_NUMBER("ID", "incarnation"),
+    COL_TEXT("WORKER", "name"),
+    COL_WORD("STATE", "state"),
+    COL_WORD("MODE", NULL, .show = show_mode),
+    COL_NUMBER("SINCE", "mode_since_us", .as = AS_AGE),
+    COL_NUMBER("HOLDS", "holding"),
+    COL_NUMBER("SUCCEEDED", "succeeded"),
+    COL_NUMBER("FAILED", "failed"),
+    COL_NUMBER("UP", "registered_us", .as = AS_AGE),
+    {0},
+};
 
-		table_number(table, w->incarnation);
-		table_text(table, w->name);
-		table_text(table, w->state);
-		table_text(table, w->manual ? "manual" : w->mode);
-		table_text(table, terminal_age(now_us, w->mode_since_us, age, sizeof age));
-		table_number(table, w->holding);
-		table_number(table, w->succeeded);
-		table_number(table, w->failed);
-		table_text(table, terminal_age(now_us, w->registered_us, age, sizeof age));
-	}
+static void write_workers(FILE *out, const Reeve__V1__QueueStatusResponse *s, int64_t now_us)
+{
+	struct table *table = table_create(worker_columns);
+
+	for (size_t i = 0; i < s->n_workers; i++)
+		fields_row(table, worker_columns, s->workers[i], now_us);
 	if (s->n_workers > 0)
 		table_write(table, out, terminal_columns(stdout), false);
 	else
@@ -76,12 +74,14 @@ static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t
 	table_destroy(table);
 }
 
-static void write_status(FILE *out, const struct reeve_queue_status *s, int64_t now_us)
+static void write_status(FILE *out, const Reeve__V1__QueueStatusResponse *s, int64_t now_us)
 {
+	struct shown state;
 	char age[32];
 
+	fields_word(s, "state", &state);
 	terminal_write_clean(out, s->queue);
-	fprintf(out, ": %s", s->state);
+	fprintf(out, ": %s", state.value);
 	if (s->since_us)
 		fprintf(out, " for %s", terminal_age(now_us, s->since_us, age, sizeof age));
 	fprintf(out, "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " finished\n", s->waiting, s->running, s->finished);
@@ -92,59 +92,46 @@ static void write_status(FILE *out, const struct reeve_queue_status *s, int64_t 
 	write_workers(out, s, now_us);
 }
 
-int queue_status(int argc, char **argv)
+static void print_status(const struct call *call, const void *request, const void *answer, int64_t now_us)
 {
-	struct shared_options shared = {0};
-	struct reeve_failure failure = {0};
-	struct reeve_queue_status *status;
-	struct reeve_client *client;
-	const char *queue;
-	int code;
-
-	queue = command_named(&status_table, NULL, &shared, "queue", argc, argv, &code);
-	client = queue ? command_connect(&shared, &code) : NULL;
-	if (!client)
-		return code;
-	status = reeve_queue_status(client, queue, &failure);
-	if (status && shared.json)
-		command_print_json(status->wire);
-	else if (status)
-		write_status(stdout, status, reeve_client_now_us(client));
-	code = status ? EXIT_OK : command_failed(&failure);
-	reeve_queue_status_free(status);
-	reeve_client_destroy(client);
-	return code;
+	(void)call;
+	(void)request;
+	write_status(stdout, answer, now_us);
 }
+
+const struct call queue_status = {
+    .options = {.program = "reeve queue status",
+        .usage = "NAME [--json]",
+        .summary = "Shows a queue: its state, how many tasks wait, run and have ended, its open or last batch with an "
+                   "estimate of the remaining time, and the workers that serve it.",
+        .epilogue = "Example: reeve queue status mail --json"},
+    .operand = "queue",
+    .noun = "queue",
+    .list = {.service = &reeve__v1__queue_service__descriptor, .method = "Status"},
+    .print = print_status,
+};
 
 /*
  * progress
  */
 
 struct progress_options {
-	bool once, quiet, verbose;
+	bool once, quiet, running;
 	int64_t every_ms;
 };
 
-#define FIELD(field) .offset = offsetof(struct progress_options, field)
-
 static const struct option_spec progress_specs[] = {
-    {.name = "once", .type = OPTION_FLAG, FIELD(once), .help = "show it once"},
-    {.name = "every",
-        .type = OPTION_DURATION,
-        FIELD(every_ms),
-        .default_value = "1s",
-        .min = 100,
-        .max = 24 * 3600 * 1000,
-        .argument = "DURATION",
-        .help = "poll interval"},
-    {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .letter = 'q', .help = "show only the end"},
-    {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .help = "also show running tasks"},
-    {.name = NULL},
+    OPT_FLAG(0, "once", OPTION_AT(struct progress_options, once), "show it once"),
+    OPT_SPAN(0, "every", OPTION_AT(struct progress_options, every_ms), 100, 24 * 3600 * 1000, "poll interval",
+        .default_value = "1s"),
+    OPT_FLAG(0, "quiet", OPTION_AT(struct progress_options, quiet), "show only the end"),
+    OPT_FLAG('r', "running", OPTION_AT(struct progress_options, running), "also show running tasks"),
+    {0},
 };
 
 static const struct option_table progress_table = {
     .program = "reeve queue progress",
-    .usage = "NAME [--once] [--every DURATION] [--quiet | --verbose] [--json]",
+    .usage = "NAME [--once] [--every DURATION] [--quiet | --running] [--json]",
     .summary = "Shows the status of a queue, with a line for each worker, until none of its tasks waits or runs "
                "(or it is stopped). On a terminal it is updated in place, elsewhere printed after each change. "
                "With --json, an object each time, as from `reeve queue status`.",
@@ -155,80 +142,88 @@ static const struct option_table progress_table = {
 };
 
 /* The output shown last. */
-struct shown {
+struct block {
 	char *text;
 	int lines; /* on the terminal */
 };
 
-static void show_block(struct shown *shown, char *text)
+static void show_block(struct block *block, char *text)
 {
-	if (shown->text && strcmp(shown->text, text) == 0) {
+	if (block->text && strcmp(block->text, text) == 0) {
 		free(text);
 		return;
 	}
 	if (terminal_columns(stdout) > 0) {
-		if (shown->lines > 0)
-			printf("\x1b[%dA\x1b[J", shown->lines);
-		shown->lines = 0;
+		if (block->lines > 0)
+			printf("\x1b[%dA\x1b[J", block->lines);
+		block->lines = 0;
 		for (const char *at = text; *at; at++)
-			shown->lines += *at == '\n';
+			block->lines += *at == '\n';
 	}
 	fputs(text, stdout);
 	fflush(stdout);
-	free(shown->text);
-	shown->text = text;
+	free(block->text);
+	block->text = text;
 }
+
+static const struct column running_columns[] = {
+    COL_NUMBER("TASK", "id"),
+    COL_TEXT("TYPE", "type"),
+    COL_NUMBER("ATTEMPT", "attempt"),
+    COL_NUMBER("RUNS", "started_us", .as = AS_AGE),
+    COL_TEXT("WORKER", "worker"),
+    {0},
+};
 
 static void write_running(FILE *out, struct reeve_client *client, const char *queue)
 {
-	static const struct column columns[] = {
-	    {"TASK", COLUMN_NUMBER}, {"TYPE", COLUMN_TEXT}, {"ATTEMPT", COLUMN_NUMBER}, {"RUNS", COLUMN_NUMBER},
-	    {"WORKER", COLUMN_TEXT}, {0}};
-	struct reeve_filter filter = {.status = REEVE_TASK_EXECUTING, .queue = queue, .limit = RUNNING_MAX};
-	struct reeve_tasks *tasks = reeve_list(client, &filter, NULL);
-	struct table *table = table_create(columns);
-	char age[32];
+	Reeve__V1__ListRequest request = {.status = TASK(EXECUTING), .queue = queue, .limit = RUNNING_MAX};
+	Reeve__V1__ListResponse *tasks = reeve_task_list(client, &request, NULL, NULL);
+	struct table *table = table_create(running_columns);
 
-	for (size_t i = 0; tasks && i < tasks->count; i++) {
-		const struct reeve_task *t = &tasks->tasks[i];
-
-		table_number(table, t->id);
-		table_text(table, t->type);
-		table_number(table, t->attempt);
-		table_text(table, terminal_age(reeve_client_now_us(client), t->started_us, age, sizeof age));
-		table_text(table, t->worker);
-	}
-	if (tasks && tasks->count > 0)
+	for (size_t i = 0; tasks && i < tasks->n_tasks; i++)
+		fields_row(table, running_columns, tasks->tasks[i], reeve_client_now_us(client));
+	if (tasks && tasks->n_tasks > 0)
 		table_write(table, out, terminal_columns(stdout), false);
 	table_destroy(table);
-	reeve_tasks_free(tasks);
+	reeve_free(tasks);
+}
+
+static bool in_state(const Reeve__V1__QueueStatusResponse *s, const char *state)
+{
+	return fields_is(s, "state", state);
+}
+
+static bool batch_ended(const Reeve__V1__QueueStatusResponse *s)
+{
+	return fields_is(s->batch, "state", "ended");
 }
 
 /* Returns true when no task is left that can progress. */
-static bool drained(const struct reeve_queue_status *s)
+static bool drained(const Reeve__V1__QueueStatusResponse *s)
 {
-	bool in_batch = s->batch && strcmp(s->batch->state, "ended") != 0 && s->batch->submitted > 0;
+	bool in_batch = s->batch && !batch_ended(s) && s->batch->submitted > 0;
 
-	return strcmp(s->state, "stopped") == 0 || (s->waiting == 0 && s->running == 0 && !in_batch);
+	return in_state(s, "stopped") || (s->waiting == 0 && s->running == 0 && !in_batch);
 }
 
 /* Returns true if the shown batch is the queue's latest work. The outcome of an older, ended batch does not matter. */
-static bool is_current(const struct reeve_queue_status *s)
+static bool is_current(const Reeve__V1__QueueStatusResponse *s)
 {
-	if (!s->batch || strcmp(s->batch->state, "ended") != 0)
+	if (!s->batch || !batch_ended(s))
 		return s->batch;
-	return strcmp(s->state, "stopped") == 0 || (strcmp(s->state, "finished") == 0 && s->since_us != 0);
+	return in_state(s, "stopped") || (in_state(s, "finished") && s->since_us != 0);
 }
 
-static void show_progress(struct reeve_client *client, const struct reeve_queue_status *status,
-    const struct progress_options *options, bool json, struct shown *shown)
+static void show_progress(struct reeve_client *client, const Reeve__V1__QueueStatusResponse *status,
+    const struct progress_options *options, bool json, struct block *block)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *out;
 
 	if (json) {
-		command_print_json(status->wire);
+		command_print_json(status);
 		fflush(stdout);
 		return;
 	}
@@ -236,22 +231,23 @@ static void show_progress(struct reeve_client *client, const struct reeve_queue_
 	if (!out)
 		abort();
 	write_status(out, status, reeve_client_now_us(client));
-	if (options->verbose)
+	if (options->running)
 		write_running(out, client, status->queue);
 	fclose(out);
-	show_block(shown, text);
+	show_block(block, text);
 }
 
 static int follow_progress(
     struct reeve_client *client, const char *queue, const struct progress_options *options, bool json)
 {
+	Reeve__V1__QueueStatusRequest request = {.queue = queue};
 	struct reeve_failure failure = {0};
-	struct shown shown = {0};
+	struct block block = {0};
 	int64_t batch = 0; /* the one being watched */
 	int code = EXIT_OK;
 
 	for (bool over = false; !over;) {
-		struct reeve_queue_status *status = reeve_queue_status(client, queue, &failure);
+		Reeve__V1__QueueStatusResponse *status = reeve_queue_status(client, &request, NULL, &failure);
 
 		if (!status) {
 			code = command_failed(&failure);
@@ -259,18 +255,18 @@ static int follow_progress(
 		}
 		over = options->once || drained(status);
 		if (!options->quiet || over)
-			show_progress(client, status, options, json, &shown);
+			show_progress(client, status, options, json, &block);
 		if (is_current(status))
 			batch = status->batch->id;
 		if (over && !options->once && status->batch && status->batch->id == batch && status->batch->failed > 0)
 			code = EXIT_TASK_FAILED;
-		reeve_queue_status_free(status);
+		reeve_free(status);
 		if (!over)
 			nanosleep(&(struct timespec){.tv_sec = options->every_ms / 1000,
 			              .tv_nsec = options->every_ms % 1000 * 1000000},
 			    NULL);
 	}
-	free(shown.text);
+	free(block.text);
 	return code;
 }
 
@@ -285,8 +281,8 @@ int queue_progress(int argc, char **argv)
 	queue = command_named(&progress_table, &options, &shared, "queue", argc, argv, &code);
 	if (!queue)
 		return code;
-	if (options.quiet && options.verbose)
-		return command_usage(&progress_table, "--quiet and --verbose cannot be combined");
+	if (options.quiet && options.running)
+		return command_usage(&progress_table, "--quiet and --running cannot be combined");
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;

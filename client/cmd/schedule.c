@@ -1,128 +1,337 @@
-/* `reeve schedule pause|resume|remove|run`. */
+/* `reeve schedule list|show|runs|pause|resume|remove|run`; schedule_add.c has add and edit. */
 #include "client/cmd/schedule.h"
 
+#include "client/cmd/backoff.h"
+#include "client/cmd/call.h"
+#include "client/cmd/command.h"
+#include "client/cmd/fields.h"
 #include "client/cmd/terminal.h"
+#include "common/clock.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdio.h>
+#include <reeve/v1/schedule_calls.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct option_spec no_specs[] = {{.name = NULL}};
+#define ACTION(name) REEVE__V1__SCHEDULE_ACTION__SCHEDULE_ACTION_##name
+
+enum { WIDTH = 9, PREVIEW_MAX = 1000 };
 
 /*
- * pause, resume, remove
+ * one schedule as text
  */
 
-static const struct {
-	const char *verb, *done;
-	enum reeve_schedule_action action;
-	struct option_table table;
-} actions[] = {
-    {"pause", "paused", REEVE_SCHEDULE_PAUSE,
-        {.program = "reeve schedule pause",
-            .usage = "NAME [--json]",
-            .summary = "Pauses a schedule: it does not run until it is resumed. The tasks that it has submitted go on.",
-            .epilogue = "Example: reeve schedule pause nightly",
-            .specs = no_specs}},
-    {"resume", "resumed", REEVE_SCHEDULE_RESUME,
-        {.program = "reeve schedule resume",
-            .usage = "NAME [--json]",
-            .summary = "Resumes a paused schedule. Its next run is computed from now; the runs it missed are not made up for.",
-            .epilogue = "Example: reeve schedule resume nightly",
-            .specs = no_specs}},
-    {"remove", "removed", REEVE_SCHEDULE_REMOVE,
-        {.program = "reeve schedule remove",
-            .usage = "NAME [--json]",
-            .summary = "Removes a schedule's definition. Its runs are still listed until they are old, and its tasks go on.",
-            .epilogue = "Example: reeve schedule remove nightly",
-            .specs = no_specs}},
-};
-
-/* Prints {"name":…,"done":…}. */
-static void print_done(const char *name, const char *done, bool json)
+/* "1 0 * * *", "every 30s" or "manual" */
+static void show_when(const void *message, int64_t now_us, struct shown *out)
 {
-	if (json) {
-		json_t *object = json_pack("{ss ss}", "name", name, "done", done);
-		char *text = json_dumps(object, JSON_COMPACT);
+	const Reeve__V1__Schedule *schedule = message;
+	char span[64];
 
-		puts(text);
-		free(text);
-		json_decref(object);
-		return;
-	}
-	terminal_write_clean(stdout, name);
-	printf(": %s\n", done);
-}
-
-int schedule_control(int argc, char **argv)
-{
-	struct shared_options shared = {0};
-	struct reeve_failure failure = {0};
-	struct reeve_client *client;
-	const char *name;
-	int code;
-	size_t i = 0;
-
-	while (strcmp(actions[i].verb, argv[0]) != 0)
-		i++;
-	name = command_named(&actions[i].table, NULL, &shared, "schedule", argc, argv, &code);
-	client = name ? command_connect_to_change(&shared, &code) : NULL;
-	if (!client)
-		return code;
-	if (reeve_schedule_control(client, name, actions[i].action, &failure))
-		print_done(name, actions[i].done, shared.json);
+	(void)now_us;
+	if (*schedule->cron)
+		out->value = schedule->cron;
+	else if (schedule->every_ms)
+		snprintf(out->text, sizeof out->text, "every %s", duration_format(schedule->every_ms, span, sizeof span));
 	else
-		code = command_change_failed(&failure);
-	command_disconnect(client);
-	return code;
+		out->value = "manual";
+}
+
+/* "report", "pipeline images" or "stop queue night" */
+static void show_what(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Schedule *schedule = message;
+	struct shown action;
+
+	(void)now_us;
+	fields_word(schedule, "queue_action", &action);
+	if (!schedule->task)
+		snprintf(out->text, sizeof out->text, "%s queue %s", action.value, schedule->action_queue);
+	else if (*schedule->task->pipeline)
+		snprintf(out->text, sizeof out->text, "pipeline %s", schedule->task->pipeline);
+	else
+		out->value = schedule->task->type;
+}
+
+static void show_action(const void *message, int64_t now_us, struct shown *out)
+{
+	if (!((const Reeve__V1__Schedule *)message)->task)
+		show_what(message, now_us, out);
+}
+
+static void show_queue(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__TaskSpec *task = ((const Reeve__V1__Schedule *)message)->task;
+
+	(void)now_us;
+	if (task)
+		out->value = *task->queue ? task->queue : "default";
+}
+
+static void show_backoff(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__TaskSpec *task = ((const Reeve__V1__Schedule *)message)->task;
+
+	(void)now_us;
+	if (task && task->retry)
+		out->value = out->owned = backoff_format(task->retry);
+}
+
+static void show_jitter(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__TaskSpec *task = ((const Reeve__V1__Schedule *)message)->task;
+	int32_t percent = task && task->retry ? task->retry->jitter_percent : 0;
+
+	(void)now_us;
+	if (percent && percent != 25)
+		snprintf(out->text, sizeof out->text, "%d %%", percent < 0 ? 0 : (int)percent);
+}
+
+static void show_catch_up(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Schedule *schedule = message;
+	struct shown word;
+
+	(void)now_us;
+	fields_word(schedule, "catch_up", &word);
+	snprintf(out->text, sizeof out->text, schedule->max_catch_up ? "%s:%" PRIu32 : "%s", word.value, schedule->max_catch_up);
+}
+
+static void show_state(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Schedule *schedule = message;
+
+	(void)now_us;
+	if (schedule->paused)
+		out->value = "paused";
+	else if (schedule->waits_for)
+		snprintf(out->text, sizeof out->text, "waits for the end of task %" PRId64, schedule->waits_for);
+}
+
+static void show_last(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Schedule *schedule = message;
+	char at[40], task[40] = "";
+	struct shown outcome;
+
+	(void)now_us;
+	if (!schedule->last_us)
+		return;
+	fields_word(schedule, "last_outcome", &outcome);
+	if (schedule->last_task_id)
+		snprintf(task, sizeof task, ", task %" PRId64, schedule->last_task_id);
+	snprintf(out->text, sizeof out->text, "%s, %s%s%s", terminal_time(schedule->last_us, at, sizeof at), outcome.value,
+	    task, schedule->last_scheduled_us ? "" : ", manual");
+}
+
+static void show_changed(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Schedule *schedule = message;
+
+	(void)now_us;
+	if (schedule->updated_us && schedule->updated_us != schedule->created_us)
+		terminal_time(schedule->updated_us, out->text, sizeof out->text);
+}
+
+static const struct column lines[] = {
+    {"schedule", .field = "name"},
+    {"when", .show = show_when},
+    {"zone", .field = "zone"},
+    {"start", .field = "start_us", .as = AS_TIME},
+    {"queue", .show = show_queue},
+    {"type", .field = "task.type"},
+    {"pipeline", .field = "task.pipeline"},
+    {"details", .field = "task.details"},
+    {"priority", .field = "task.priority", .as = AS_NUMBER},
+    {"delay", .field = "task.delay_ms", .as = AS_SPAN},
+    {"key", .field = "task.key"},
+    {"key ttl", .field = "task.key_ttl_ms", .as = AS_SPAN},
+    {"attempts", .field = "task.max_attempts", .as = AS_NUMBER},
+    {"timeout", .field = "task.timeout_ms", .as = AS_SPAN},
+    {"backoff", .show = show_backoff},
+    {"jitter", .show = show_jitter},
+    {"as", .field = "task.source"},
+    {"batch", .field = "task.batch_id", .as = AS_NUMBER},
+    {"does", .show = show_action},
+    {"catch-up", .show = show_catch_up},
+    {"overlap", .field = "concurrency_policy"},
+    {"state", .show = show_state},
+    {"next", .field = "next_us", .as = AS_TIME},
+    {"last", .show = show_last},
+    {"source", .field = "source"},
+    {"added", .field = "created_us", .as = AS_TIME},
+    {"changed", .show = show_changed},
+    {0},
+};
+
+void schedule_print(const Reeve__V1__Schedule *schedule, int64_t now_us)
+{
+	char text[40];
+
+	fields_lines(WIDTH, lines, schedule, now_us);
+	for (size_t i = 0; i < schedule->n_scheduled_us; i++)
+		fields_line(WIDTH, i ? "" : "scheduled", terminal_time(schedule->scheduled_us[i], text, sizeof text));
 }
 
 /*
- * run
+ * show, list, runs
  */
 
-static const struct option_table run_table = {
-    .program = "reeve schedule run",
-    .usage = "NAME [--json]",
-    .summary = "Runs a schedule now, in addition to its scheduled runs, even if it is paused, whatever its "
-               "--concurrency-policy, and prints the task's id. The task has its own key.",
-    .epilogue = "Example: reeve wait $(reeve schedule run nightly)",
-    .specs = no_specs,
+static void print_schedule(const struct call *call, const void *request, const void *answer, int64_t now_us)
+{
+	(void)call;
+	(void)request;
+	schedule_print(answer, now_us);
+}
+
+static const struct option_spec show_specs[] = {
+    OPT_INTEGER(0, "next", OPTION_FIELD("preview"), 1, PREVIEW_MAX, "N", "show the next N scheduled times"),
+    {0},
 };
 
-static void print_run(const struct reeve_schedule_run *run, bool json)
+const struct call schedule_show = {
+    .options = {.program = "reeve schedule show",
+        .usage = "NAME [--next N] [--json]",
+        .summary = "Shows a schedule and its next run.",
+        .epilogue = "Example: reeve schedule show nightly --next 5",
+        .specs = show_specs},
+    .operand = "name",
+    .noun = "schedule",
+    .list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Show"},
+    .part = "schedule",
+    .print = print_schedule,
+};
+
+static void show_list_state(const void *message, int64_t now_us, struct shown *out)
 {
-	if (json) {
-		command_print_json(run->wire);
-		return;
+	const Reeve__V1__Schedule *schedule = message;
+
+	(void)now_us;
+	if (schedule->paused)
+		out->value = "paused";
+	else if (schedule->waits_for)
+		snprintf(out->text, sizeof out->text, "waits for task %" PRId64, schedule->waits_for);
+}
+
+static const struct column list_columns[] = {
+    COL_TEXT("NAME", "name"),
+    COL_TEXT("WHEN", NULL, .show = show_when),
+    COL_WORD("ZONE", "zone"),
+    COL_TEXT("DOES", NULL, .show = show_what),
+    COL_WORD("NEXT", "next_us", .as = AS_TIME),
+    COL_WORD("LAST", "last_us", .as = AS_TIME),
+    COL_WORD("OUTCOME", "last_outcome"),
+    COL_TEXT("STATE", NULL, .show = show_list_state),
+    {0},
+};
+
+const struct call schedule_list = {
+    .options = {.program = "reeve schedule list",
+        .usage = "[--json]",
+        .summary = "Lists schedules by name: their times and zones, what they do, their next run, and the outcome of "
+                   "the last.",
+        .epilogue = "Example: reeve schedule list --json | jq -r 'select(.paused).name'"},
+    .list = {.service = &reeve__v1__schedule_service__descriptor, .method = "List", .items = "schedules", .unsent = "task.details",
+        .columns = list_columns},
+};
+
+static const struct option_spec runs_specs[] = {
+    CALL_LIMIT("runs"),
+    OPT_INTEGER(0, "before", OPTION_FIELD("before_id"), 1, INT64_MAX, "ID", "only runs with ids below this one, for paging"),
+    {0},
+};
+
+static const struct column runs_columns[] = {
+    COL_NUMBER("ID", "id"),
+    COL_WORD("PLANNED", "scheduled_us", .as = AS_TIME, .otherwise = "manual"),
+    COL_WORD("FIRED", "at_us", .as = AS_TIME),
+    COL_WORD("OUTCOME", "outcome"),
+    COL_NUMBER("TASK", "task_id", .as = AS_NUMBER),
+    COL_WORD("STATUS", "task_status", .as = AS_STATE),
+    COL_TEXT("BY", "actor"),
+    COL_TEXT("NOTE", "note"),
+    {0},
+};
+
+const struct call schedule_runs = {
+    .options = {.program = "reeve schedule runs",
+        .usage = "NAME [--limit N] [--before ID] [--json]",
+        .summary = "Lists the runs of a schedule, newest first: when they were scheduled and when they fired, and the "
+                   "task with its current status. It also lists those of a removed schedule.",
+        .epilogue = "Example: reeve schedule runs nightly --limit 7",
+        .specs = runs_specs},
+    .operand = "name",
+    .noun = "schedule",
+    .list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Runs", .items = "runs", .columns = runs_columns},
+};
+
+/*
+ * pause, resume, remove, run
+ */
+
+/* "nightly: paused" */
+static void print_done(const struct call *call, const void *request, const void *answer, int64_t now_us)
+{
+	(void)answer;
+	(void)now_us;
+	terminal_write_clean(stdout, ((const Reeve__V1__ControlScheduleRequest *)request)->name);
+	printf(": %s\n", call->done);
+}
+
+/* {"name":…,"done":…} */
+static void print_done_json(const struct call *call, const void *request, const void *answer)
+{
+	const char *name = ((const Reeve__V1__ControlScheduleRequest *)request)->name;
+
+	(void)answer;
+	command_print_object(json_pack("{ss ss}", "name", name, "done", call->done));
+}
+
+#define CONTROL(verb, action, word, text)                                                                              \
+	{                                                                                                              \
+		.options = {.program = "reeve schedule " verb,                                                         \
+		    .usage = "NAME [--json]",                                                                          \
+		    .summary = text,                                                                                   \
+		    .epilogue = "Example: reeve schedule " verb " nightly"},                                           \
+		.operand = "name", .noun = "schedule", .preset = "action", .value = ACTION(action), .changes = true,   \
+		.list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Control"}, .print = print_done,                    \
+		.print_json = print_done_json, .done = word                                                            \
 	}
+
+const struct call schedule_pause = CONTROL("pause", PAUSE, "paused",
+    "Pauses a schedule: it does not run until it is resumed. The tasks that it has submitted go on.");
+
+const struct call schedule_resume = CONTROL("resume", RESUME, "resumed",
+    "Resumes a paused schedule. Its next run is computed from now; the runs it missed are not made up for.");
+
+const struct call schedule_remove = CONTROL("remove", REMOVE, "removed",
+    "Removes a schedule's definition. Its runs are still listed until they are old, and its tasks go on.");
+
+static void print_run(const struct call *call, const void *request, const void *answer, int64_t now_us)
+{
+	const Reeve__V1__ScheduleRun *run = answer;
+	struct shown outcome;
+
+	(void)call;
+	(void)request;
+	(void)now_us;
+	fields_word(run, "outcome", &outcome);
 	if (run->task_id)
 		printf("%" PRId64 "\n", run->task_id);
-	if (strcmp(run->outcome, "submitted") != 0)
-		command_log("%s%s%s", run->outcome, *run->note ? ": " : "", run->note);
+	if (strcmp(outcome.value, "submitted") != 0)
+		command_log("%s%s%s", outcome.value, *run->note ? ": " : "", run->note);
 }
 
-int schedule_run(int argc, char **argv)
-{
-	struct shared_options shared = {0};
-	struct reeve_failure failure = {0};
-	struct reeve_schedule_runs *runs;
-	struct reeve_client *client;
-	const char *name;
-	int code;
-
-	name = command_named(&run_table, NULL, &shared, "schedule", argc, argv, &code);
-	client = name ? command_connect_to_change(&shared, &code) : NULL;
-	if (!client)
-		return code;
-	runs = reeve_schedule_run(client, name, NULL, &failure);
-	if (runs)
-		print_run(&runs->runs[0], shared.json);
-	else
-		code = command_change_failed(&failure);
-	reeve_schedule_runs_free(runs);
-	command_disconnect(client);
-	return code;
-}
+const struct call schedule_run = {
+    .options = {.program = "reeve schedule run",
+        .usage = "NAME [--json]",
+        .summary = "Runs a schedule now, in addition to its scheduled runs, even if it is paused, whatever its "
+                   "--concurrency-policy, and prints the task's id. The task has its own key.",
+        .epilogue = "Example: reeve wait $(reeve schedule run nightly)"},
+    .operand = "name",
+    .noun = "schedule",
+    .changes = true,
+    .list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Run"},
+    .part = "run",
+    .print = print_run,
+};

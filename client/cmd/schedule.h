@@ -2,9 +2,9 @@
 #ifndef REEVE_CLIENT_CMD_SCHEDULE_H
 #define REEVE_CLIENT_CMD_SCHEDULE_H
 
-#include "client/cmd/command.h"
+#include <reeve/v1/schedule.pb-c.h>
 
-/* Writes a schedule as text, or as JSON. */
-void schedule_print(const struct reeve_schedule *schedule, bool json);
+/* Describes a schedule in lines. */
+void schedule_print(const Reeve__V1__Schedule *schedule, int64_t now_us);
 
 #endif

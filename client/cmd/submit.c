@@ -11,27 +11,18 @@
 #include <string.h>
 
 struct submit_options {
+	struct option_message message;
 	struct task_options task;
 	const char *bulk;
 	bool wait;
 };
 
-#define FIELD(field) .offset = offsetof(struct submit_options, field)
-
 static const struct option_spec specs[] = {
-    TASK_OPTION_SPECS(struct submit_options, task),
-    {.name = "bulk",
-        .type = OPTION_TEXT,
-        FIELD(bulk),
-        .argument = "FILE|-",
-        .help = "submit a file (or standard input) with one JSON object per line; the options above are the "
-                "defaults of its lines"},
-    {.name = "wait",
-        .type = OPTION_FLAG,
-        FIELD(wait),
-        .letter = 'w',
-        .help = "wait until it has ended and write its result"},
-    {.name = NULL},
+    TASK_OPTIONS(struct submit_options, "", TASK_AT_HELP, TASK_VERSION_HELP),
+    OPT_TEXT(0, "bulk", OPTION_AT(struct submit_options, bulk), "FILE|-",
+        "submit a file (or standard input) with one JSON object per line; the options above are the defaults of its lines"),
+    OPT_FLAG('w', "wait", OPTION_AT(struct submit_options, wait), "wait until it has ended and write its result"),
+    {0},
 };
 
 static const struct option_table table = {
@@ -92,7 +83,7 @@ static int submit_one(struct reeve_client *client, Reeve__V1__TaskSpec *spec, bo
 static int submit_as(struct reeve_client *client, const struct submit_options *options, Reeve__V1__TaskSpec *spec,
     struct lines *lines, int operands, char **argv, bool json)
 {
-	int at = options->task.pipeline ? 1 : 2; /* the index of the details */
+	int at = spec->pipeline ? 1 : 2; /* the index of the details */
 	char *details = NULL;
 	int code;
 
@@ -111,46 +102,38 @@ static int submit_as(struct reeve_client *client, const struct submit_options *o
 	return code;
 }
 
-static int submit(struct reeve_client *client, struct submit_options *options, struct lines *lines, int operands, char **argv,
-    bool json)
+static int submit(struct reeve_client *client, const struct submit_options *options, Reeve__V1__TaskSpec *spec,
+    struct lines *lines, int operands, char **argv, bool json)
 {
-	bool typed = operands > 0 && !options->task.pipeline;
-	Reeve__V1__TaskSpec spec = task_options_spec(&options->task, typed ? argv[1] : NULL);
-	struct reeve_batch_report *batch = NULL;
-	struct reeve_failure failure = {0};
+	Reeve__V1__BatchReportResponse *batch = NULL;
 	int code;
 
 	/* All tasks of a batch are of one queue. */
-	if (spec.batch_id && !spec.queue) {
-		batch = reeve_batch_report(client, spec.batch_id, 0, 1, &failure);
+	if (spec->batch_id && !spec->queue) {
+		batch = task_options_batch(client, spec->batch_id, &code);
 		if (!batch)
-			return command_failed(&failure);
-		spec.queue = batch->batch.queue;
+			return code;
+		spec->queue = batch->batch->queue;
 	}
-	code = submit_as(client, options, &spec, lines, operands, argv, json);
-	reeve_batch_report_free(batch);
+	code = submit_as(client, options, spec, lines, operands, argv, json);
+	reeve_free(batch);
 	return code;
 }
 
 /* Returns what is wrong with the options beyond the option table's checks, or NULL. */
-static const char *usage_problem(const struct submit_options *options, int operands)
+static const char *usage_problem(const struct submit_options *options, const Reeve__V1__TaskSpec *spec, int operands)
 {
-	const struct task_options *task = &options->task;
-	const char *problem = task_options_problem(task);
-
-	if (problem)
-		return problem;
-	if (task->key_ttl_ms != NOT_GIVEN && !task->key && !options->bulk)
+	if (option_is_set(&options->message, "key_ttl_ms") && !spec->key && !options->bulk)
 		return "--key-ttl needs a --key";
-	if (task->version != NOT_GIVEN && !task->key && !options->bulk)
+	if (spec->version && !spec->key && !options->bulk)
 		return "--version needs a --key";
-	if (options->bulk && task->key)
+	if (options->bulk && spec->key)
 		return "--key cannot be the same for all tasks of a file; each line may have its own";
-	if (task->pipeline && operands > (options->bulk ? 0 : 1))
+	if (spec->pipeline && operands > (options->bulk ? 0 : 1))
 		return "with a --pipeline no TYPE is given, only DETAILS (with blanks they need quotes)";
 	if (options->bulk && operands > 1)
 		return "the details of --bulk stand in its lines";
-	if (!options->bulk && !task->pipeline && operands == 0)
+	if (!options->bulk && !spec->pipeline && operands == 0)
 		return "the task's TYPE is missing";
 	if (operands > 2)
 		return "one TYPE and one DETAILS are taken (details with blanks need quotes)";
@@ -159,7 +142,8 @@ static const char *usage_problem(const struct submit_options *options, int opera
 
 int command_submit(int argc, char **argv)
 {
-	struct submit_options options = {.task = task_options_none};
+	Reeve__V1__TaskSpec spec = {.base.descriptor = &reeve__v1__task_spec__descriptor};
+	struct submit_options options = {.message.message = &spec.base, .task.retry_limit = NOT_GIVEN};
 	struct shared_options shared = {0};
 	struct reeve_error error = {0};
 	struct lines lines = {0};
@@ -169,11 +153,13 @@ int command_submit(int argc, char **argv)
 
 	if (!command_options(&table, &options, &shared, argc, argv, &operands, &code))
 		return code;
-	problem = usage_problem(&options, operands);
+	if (!task_options_complete(&options.message, "", &options.task, &spec, &error))
+		return command_usage(&table, "%s", error.message);
+	problem = usage_problem(&options, &spec, operands);
 	if (problem)
 		return command_usage(&table, "%s", problem);
-	if (!task_options_growth(&options.task, &error))
-		return command_usage(&table, "--backoff: %s", error.message);
+	if (operands > 0 && !spec.pipeline)
+		spec.type = argv[1];
 	if (options.bulk && !lines_open(&lines, options.bulk, &error)) {
 		command_log("--bulk: %s", error.message);
 		return EXIT_USAGE;
@@ -181,7 +167,7 @@ int command_submit(int argc, char **argv)
 	interrupts_hold();
 	client = command_connect(&shared, &code);
 	if (client)
-		code = submit(client, &options, &lines, operands, argv, shared.json);
+		code = submit(client, &options, &spec, &lines, operands, argv, shared.json);
 	command_disconnect(client);
 	lines_close(&lines);
 	return code;

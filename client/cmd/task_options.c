@@ -1,123 +1,100 @@
-/* Checks the options of a task and makes a task of them. */
+/* Checks the options of a task and completes the task. */
 #include "client/cmd/task_options.h"
 
 #include "client/cmd/command.h"
 
-#include <stddef.h>
+#include <reeve/v1/batch_calls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNLIMITED_DETAILS = 64 * 1024 * 1024 };
+enum { UNLIMITED_DETAILS = 64 * 1024 * 1024, PATH = 40 };
 
-const struct task_options task_options_none = {
-    .priority = NOT_GIVEN,
-    .max_attempts = NOT_GIVEN,
-    .retry_limit = NOT_GIVEN,
-    .jitter = NOT_GIVEN,
-    .version = NOT_GIVEN,
-    .batch = NOT_GIVEN,
-    .delay_ms = NOT_GIVEN,
-    .key_ttl_ms = NOT_GIVEN,
-    .timeout_ms = NOT_GIVEN,
-    .retry_base_ms = NOT_GIVEN,
-    .retry_max_ms = NOT_GIVEN,
-    .at_us = NOT_GIVEN,
-};
-
-static bool given(int64_t number)
+static bool is_set(const struct option_message *message, const char *prefix, const char *field)
 {
-	return number != NOT_GIVEN;
+	char path[PATH];
+
+	snprintf(path, sizeof path, "%s%s", prefix, field);
+	return option_is_set(message, path);
 }
 
-static int64_t or_zero(int64_t number)
+static bool wrong(struct reeve_error *error, const char *one, const char *other)
 {
-	return given(number) ? number : 0;
+	return error_set(error, STATUS(INVALID_ARGUMENT), "%s cannot be combined%s", one, other);
 }
 
-/* Returns what is wrong if an option is set that a pipeline's stages define, or NULL. */
-static const char *said_by_stages(const struct task_options *options)
+/* Checks that no option is set that a pipeline's stages define. */
+static bool stages_set_it(const struct option_message *message, const char *prefix, const struct task_options *options,
+    struct reeve_error *error)
 {
-	if (given(options->max_attempts))
-		return "--max-attempts cannot be combined with --pipeline, whose stages set it";
-	if (given(options->retry_limit))
-		return "--retry-limit cannot be combined with --pipeline, whose stages set it";
-	if (given(options->timeout_ms))
-		return "--timeout cannot be combined with --pipeline, whose stages set it";
-	if (given(options->retry_base_ms))
-		return "--retry-base cannot be combined with --pipeline, whose stages set it";
-	if (given(options->retry_max_ms))
-		return "--retry-max cannot be combined with --pipeline, whose stages set it";
+	static const char of_stages[] = " with --pipeline, whose stages set it";
+
+	if (!is_set(message, prefix, "pipeline"))
+		return true;
+	if (is_set(message, prefix, "max_attempts"))
+		return wrong(error, "--max-attempts", of_stages);
+	if (options->retry_limit != NOT_GIVEN)
+		return wrong(error, "--retry-limit", of_stages);
+	if (is_set(message, prefix, "timeout_ms"))
+		return wrong(error, "--timeout", of_stages);
+	if (is_set(message, prefix, "retry.base_ms"))
+		return wrong(error, "--retry-base", of_stages);
+	if (is_set(message, prefix, "retry.max_ms"))
+		return wrong(error, "--retry-max", of_stages);
 	if (options->backoff)
-		return "--backoff cannot be combined with --pipeline, whose stages set it";
-	return given(options->jitter) ? "--jitter cannot be combined with --pipeline, whose stages set it" : NULL;
+		return wrong(error, "--backoff", of_stages);
+	return !is_set(message, prefix, "retry.jitter_percent") || wrong(error, "--jitter", of_stages);
 }
 
-const char *task_options_problem(const struct task_options *options)
+/* Combines the options of the retry policy. */
+static bool complete_retry(const struct option_message *message, const char *prefix, struct task_options *options,
+    Reeve__V1__TaskSpec *task, struct reeve_error *error)
 {
-	if (given(options->delay_ms) && given(options->at_us))
-		return "--delay and --at cannot be combined";
-	if (given(options->at_us) && options->at_us < 0)
-		return "--at lies before 1970";
-	if (options->queue && !*options->queue)
-		return "--queue is empty";
-	if (options->key && !*options->key)
-		return "--key is empty";
-	if (options->source && !*options->source)
-		return "--source is empty";
-	if (given(options->max_attempts) && given(options->retry_limit))
-		return "--max-attempts and --retry-limit cannot be combined";
-	if (options->backoff && given(options->retry_base_ms))
-		return "--backoff and --retry-base cannot be combined";
-	if (options->pipeline && !*options->pipeline)
-		return "--pipeline is empty";
-	return options->pipeline ? said_by_stages(options) : NULL;
-}
+	Reeve__V1__RetryPolicy *given = task->retry, *policy = &options->growth.policy;
+	int64_t jitter = is_set(message, prefix, "retry.jitter_percent") ? given->jitter_percent : -1;
+	struct reeve_error problem = {0};
 
-bool task_options_growth(struct task_options *options, struct reeve_error *error)
-{
-	Reeve__V1__RetryPolicy *policy = &options->growth.policy;
-	int64_t jitter = given(options->jitter) ? options->jitter : -1;
-
-	if (options->backoff && !backoff_parse(&options->growth, options->backoff, jitter, error))
-		return false;
-	if (!options->backoff) {
-		policy->base_ms = or_zero(options->retry_base_ms);
-		policy->jitter_percent = jitter == 0 ? -1 : jitter > 0 ? (int32_t)jitter : 0;
+	if (options->backoff) {
+		if (!backoff_parse(&options->growth, options->backoff, jitter, &problem))
+			return error_set(error, STATUS(INVALID_ARGUMENT), "--backoff: %s", problem.message);
+		if (policy->max_ms && given && given->max_ms)
+			return wrong(error, "--backoff: its CAP and --retry-max", "");
+		if (given && given->max_ms)
+			policy->max_ms = given->max_ms;
+		task->retry = policy;
+	} else if (given) {
+		given->jitter_percent = jitter == 0 ? -1 : jitter > 0 ? (int32_t)jitter : 0;
+		if (!given->base_ms && !given->max_ms && !given->jitter_percent)
+			task->retry = NULL;
 	}
-	if (policy->max_ms && or_zero(options->retry_max_ms))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "its CAP and --retry-max cannot be combined");
-	if (or_zero(options->retry_max_ms))
-		policy->max_ms = options->retry_max_ms;
 	return true;
 }
 
-bool task_options_retry_given(const struct task_options *options)
+bool task_options_complete(const struct option_message *message, const char *prefix, struct task_options *options,
+    Reeve__V1__TaskSpec *task, struct reeve_error *error)
 {
-	return options->backoff || given(options->jitter) || or_zero(options->retry_base_ms) ||
-	       or_zero(options->retry_max_ms);
+	if (is_set(message, prefix, "delay_ms") && is_set(message, prefix, "run_at_us"))
+		return wrong(error, "--delay and --at", "");
+	if (is_set(message, prefix, "max_attempts") && options->retry_limit != NOT_GIVEN)
+		return wrong(error, "--max-attempts and --retry-limit", "");
+	if (options->backoff && is_set(message, prefix, "retry.base_ms"))
+		return wrong(error, "--backoff and --retry-base", "");
+	if (!stages_set_it(message, prefix, options, error))
+		return false;
+	if (options->retry_limit != NOT_GIVEN)
+		task->max_attempts = (uint32_t)options->retry_limit + 1;
+	return complete_retry(message, prefix, options, task, error);
 }
 
-Reeve__V1__TaskSpec task_options_spec(struct task_options *options, const char *type)
+Reeve__V1__BatchReportResponse *task_options_batch(struct reeve_client *client, int64_t id, int *code)
 {
-	int64_t attempts = given(options->retry_limit) ? options->retry_limit + 1 : or_zero(options->max_attempts);
+	Reeve__V1__BatchReportRequest request = {.id = id, .limit = 1};
+	struct reeve_failure failure = {0};
+	Reeve__V1__BatchReportResponse *batch = reeve_batch_report(client, &request, NULL, &failure);
 
-	return (Reeve__V1__TaskSpec){
-	    .queue = options->queue,
-	    .type = type,
-	    .priority = (int32_t)or_zero(options->priority),
-	    .delay_ms = or_zero(options->delay_ms),
-	    .run_at_us = or_zero(options->at_us),
-	    .key = options->key,
-	    .key_ttl_ms = or_zero(options->key_ttl_ms),
-	    .max_attempts = (uint32_t)attempts,
-	    .timeout_ms = or_zero(options->timeout_ms),
-	    .retry = task_options_retry_given(options) ? &options->growth.policy : NULL,
-	    .source = options->source,
-	    .version = or_zero(options->version),
-	    .batch_id = or_zero(options->batch),
-	    .pipeline = options->pipeline,
-	};
+	if (!batch)
+		*code = command_failed(&failure);
+	return batch;
 }
 
 char *task_details_read(struct reeve_client *client, int *code)

@@ -1,12 +1,11 @@
 /* Terminals. The system reports their properties; widths are the C library's, by character. */
 #include "client/cmd/terminal.h"
 
-#include "common/clock.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -32,22 +31,24 @@ bool terminal_has_colour(FILE *out)
 	return isatty(fileno(out)) && !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0;
 }
 
-const char *terminal_status_colour(enum reeve_task_status status)
+const char *terminal_state_colour(const char *word)
 {
-	switch (status) {
-	case REEVE_TASK_EXECUTING:
-		return "\x1b[36m";
-	case REEVE_TASK_FAILED:
-		return "\x1b[33m";
-	case REEVE_TASK_COMPLETED:
-		return "\x1b[32m";
-	case REEVE_TASK_DEAD:
-		return "\x1b[31m";
-	case REEVE_TASK_CANCELLED:
-		return "\x1b[2m";
-	default:
-		return "";
-	}
+	static const struct {
+		const char *colour, *words;
+	} colours[] = {
+	    {"\x1b[32m", " completed alive delivered "},
+	    {"\x1b[33m", " failed late waiting paused draining lost "},
+	    {"\x1b[31m", " dead given_up "},
+	    {"\x1b[36m", " executing "},
+	    {"\x1b[2m", " cancelled gone "},
+	};
+	char wanted[32];
+
+	snprintf(wanted, sizeof wanted, " %s ", word);
+	for (size_t i = 0; *word && i < sizeof colours / sizeof *colours; i++)
+		if (strstr(colours[i].words, wanted))
+			return colours[i].colour;
+	return "";
 }
 
 /* Returns the character at `text` if it can control a terminal or change the order of other characters: C0, DEL, C1,
@@ -202,15 +203,36 @@ const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size
 	return out;
 }
 
+/* Writes a time in the local time zone, with its offset from UTC. */
+static void write_time(int64_t us, bool has_seconds, char *out, size_t size)
+{
+	time_t seconds = (time_t)(us / 1000000);
+	char date[32], fraction[16] = "", zone[8] = "Z";
+	struct tm local;
+	long minutes;
+
+	localtime_r(&seconds, &local);
+	minutes = local.tm_gmtoff / 60;
+	if (minutes)
+		snprintf(zone, sizeof zone, "%c%02d:%02d", minutes < 0 ? '-' : '+', (int)(labs(minutes) / 60 % 100),
+		    (int)(labs(minutes) % 60));
+	strftime(date, sizeof date, "%Y-%m-%d %H:%M", &local);
+	if (has_seconds)
+		snprintf(fraction, sizeof fraction, ":%02d.%03d", local.tm_sec, (int)(us / 1000 % 1000));
+	snprintf(out, size, "%s%s%s", date, fraction, zone);
+}
+
 const char *terminal_time(int64_t us, char *out, size_t size)
 {
-	char text[40];
-
-	if (us == 0) {
+	if (us)
+		write_time(us, true, out, size);
+	else
 		snprintf(out, size, "-");
-		return out;
-	}
-	time_format(us, text, sizeof text);
-	snprintf(out, size, "%.10s %.12sZ", text, text + 11);
+	return out;
+}
+
+const char *terminal_minute(int64_t us, char *out, size_t size)
+{
+	write_time(us, false, out, size);
 	return out;
 }

@@ -2,7 +2,6 @@
 #ifndef REEVE_CLIENT_TERMINAL_H
 #define REEVE_CLIENT_TERMINAL_H
 
-#include <reeve/client.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,8 +13,8 @@ int terminal_columns(FILE *out);
 /* Returns true if `out` is a terminal with colors, and NO_COLOR is not set. */
 bool terminal_has_colour(FILE *out);
 
-/* Returns the escape sequence for a status, or "". */
-const char *terminal_status_colour(enum reeve_task_status status);
+/* Returns the escape sequence for the word of a state, such as "dead" or "given_up"; "" if it has no color. */
+const char *terminal_state_colour(const char *word);
 extern const char terminal_no_colour[];
 
 /* Writes a string. The bytes of control characters, except newline and tab, and of characters that change the text
@@ -38,7 +37,10 @@ size_t terminal_cut(const char *text, int columns, int *width);
 /* Writes "3s", "5m", "2h" or "4d" since then, "in 5m" for the future, "-" for never. Returns `out`. */
 const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size);
 
-/* Writes "2026-01-14 08:00:00.123Z", or "-" for never. Returns `out`. */
+/* Writes a time in the local time zone, "2026-01-14 09:00:00.123+01:00" (or Z in UTC), or "-" for never. Returns `out`. */
 const char *terminal_time(int64_t us, char *out, size_t size);
+
+/* Writes a time without seconds, "2026-01-14 09:00+01:00". Returns `out`. */
+const char *terminal_minute(int64_t us, char *out, size_t size);
 
 #endif

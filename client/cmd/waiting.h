@@ -10,6 +10,6 @@ enum { WAITING_TEXT = 160 };
 
 /* Writes a phrase such as "its queue is paused", which is complete in itself; "" if the task does not wait or the
  * reason is unknown. Returns `out`. */
-const char *waiting_text(const struct reeve_task *task, int64_t now_us, char out[WAITING_TEXT]);
+const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[WAITING_TEXT]);
 
 #endif

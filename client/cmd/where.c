@@ -3,6 +3,7 @@
 
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
+#include "common/json_names.h"
 #include "common/text.h"
 
 #include <ctype.h>
@@ -19,8 +20,9 @@ struct reader {
 	const char *text; /* all of it */
 	const char *at;
 	char *out;        /* where the next value goes */
-	struct reeve_where *where;
+	struct where *where;
 	unsigned given;   /* the conditions read so far */
+	char seen[8];     /* the statuses read so far */
 	struct reeve_error *error;
 };
 
@@ -140,7 +142,7 @@ struct condition {
 
 static void *field(const struct reader *reader, const struct condition *condition)
 {
-	return (char *)reader->where + condition->offset;
+	return (char *)&reader->where->filter + condition->offset;
 }
 
 static bool take_text(struct reader *reader, const struct condition *condition, const char *value, const char *place)
@@ -178,24 +180,27 @@ static bool take_statuses(
     struct reader *reader, const struct condition *condition, const char *value, const char *place)
 {
 	for (const char *name = value; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
+		Reeve__V1__TaskFilter *filter = &reader->where->filter;
 		char word[16];
-		enum reeve_task_status status;
+		int status;
 
 		snprintf(word, sizeof word, "%.*s", (int)strcspn(name, ","), name);
-		status = reeve_task_status_by_name(word);
-		if (status == REEVE_TASK_ANY)
+		if (!json_enum_number(&reeve__v1__task_status__descriptor, word, &status) || !status)
 			return wrong(reader, place + (name - value),
 			    "%s takes queued, executing, failed, completed, dead or cancelled, or several with commas",
 			    condition->name);
-		reader->where->statuses |= 1U << status;
+		if (!memchr(reader->seen, status, filter->n_statuses)) {
+			reader->seen[filter->n_statuses] = (char)status;
+			reader->where->statuses[filter->n_statuses++] = (Reeve__V1__TaskStatus)status;
+		}
 	}
 	return true;
 }
 
-#define FIELD(name) offsetof(struct reeve_where, name)
+#define FIELD(name) offsetof(Reeve__V1__TaskFilter, name)
 
 static const struct condition conditions[] = {
-    {"status", '=', take_statuses, FIELD(statuses)},
+    {"status", '=', take_statuses, 0},
     {"queue", '=', take_text, FIELD(queue)},
     {"type", '=', take_text, FIELD(type)},
     {"error", '=', take_text, FIELD(error)},
@@ -242,11 +247,12 @@ static const struct condition *read_name(struct reader *reader)
 	return NULL;
 }
 
-bool where_parse(struct where *where, const char *text, struct reeve_error *error)
+bool where_parse(struct where *where, const char *text, const Reeve__V1__TaskFilter *more, struct reeve_error *error)
 {
-	struct reader reader = {.text = text, .at = text, .where = &where->conditions, .error = error};
+	struct reader reader = {.text = text, .at = text, .where = where, .error = error};
 
-	*where = (struct where){0};
+	*where = (struct where){.filter.base.descriptor = &reeve__v1__task_filter__descriptor};
+	where->filter.statuses = where->statuses;
 	where->text = malloc(strlen(text) + 1);
 	if (!where->text)
 		abort();
@@ -267,6 +273,8 @@ bool where_parse(struct where *where, const char *text, struct reeve_error *erro
 		if (!value || !condition->take(&reader, condition, value, place))
 			return false;
 	}
+	if (more && more->running_longer_ms)
+		where->filter.running_longer_ms = more->running_longer_ms;
 	return reader.given || error_set(error, STATUS(INVALID_ARGUMENT), "it is empty; there are " WHERE_NAMES);
 }
 

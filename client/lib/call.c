@@ -5,6 +5,7 @@
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
+#include "common/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,4 +262,15 @@ ProtobufCMessage *reeve_call(struct reeve_client *client, const ProtobufCService
 void reeve_free(void *answer)
 {
 	protobuf_c_message_free_unpacked(answer, NULL);
+}
+
+char *reeve_json(const void *message)
+{
+	json_t *object = json_from_message(message);
+	char *text = json_dumps(object, JSON_COMPACT);
+
+	json_decref(object);
+	if (!text)
+		abort();
+	return text;
 }

@@ -25,25 +25,6 @@ bool fail(struct reeve_failure *failure, reeve_status code, const char *format, 
 	return false;
 }
 
-const char *enum_word(const ProtobufCEnumDescriptor *descriptor, int value)
-{
-	enum { WORDS_MAX = 256 };
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static char *words[WORDS_MAX];
-	char word[JSON_NAME_BYTES];
-	size_t i = 0;
-
-	if (!value || !json_enum_word(descriptor, value, word))
-		return "";
-	pthread_mutex_lock(&lock);
-	while (words[i] && strcmp(words[i], word) != 0)
-		i++;
-	if (!words[i])
-		words[i] = strdup(word);
-	pthread_mutex_unlock(&lock);
-	return words[i];
-}
-
 const char *reeve_code_name(enum reeve_code code)
 {
 	return status_name((reeve_status)code);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define RESULT(name) REEVE__V1__RESULT_STATUS__RESULT_STATUS_##name
+
 enum {
 	REPORT_TRIES = 20,            /* attempts of a report whose task another transaction has locked */
 	REPORT_REST_US = 250 * 1000,  /* the delay between them */
@@ -22,32 +24,23 @@ enum {
 	LEAVE_MS = 2000,
 };
 
-static ProtobufCMessage *ask(struct reeve_client *client, const char *method, ProtobufCMessage *request,
-    int64_t timeout_ms, struct reeve_failure *failure)
-{
-	return client_call(client, &reeve__v1__worker_service__descriptor, method, request, NULL, timeout_ms, failure);
-}
-
 /* Registers an incarnation and returns it; returns 0 with *failure set on an error. */
 static int64_t come(struct reeve_client *client, const char *name, struct reeve_failure *failure)
 {
-	Reeve__V1__RegisterRequest request = REEVE__V1__REGISTER_REQUEST__INIT;
-	Reeve__V1__RegisterResponse *response;
 	char host[256] = "";
+	Reeve__V1__RegisterRequest request = {.name = name ? name : rpc_client_actor(client->rpc),
+	    .host = host,
+	    .pid = getpid(),
+	    .concurrency = 1,
+	    .version = REEVE_VERSION,
+	    .manual = true};
+	Reeve__V1__RegisterResponse *response;
 	int64_t incarnation;
 
 	gethostname(host, sizeof host - 1);
-	request.name = (char *)(name ? name : rpc_client_actor(client->rpc));
-	request.host = host;
-	request.pid = getpid();
-	request.concurrency = 1;
-	request.version = REEVE_VERSION;
-	request.manual = true;
-	response = (Reeve__V1__RegisterResponse *)ask(client, "Register", &request.base, 0, failure);
-	if (!response)
-		return 0;
-	incarnation = response->incarnation;
-	reeve__v1__register_response__free_unpacked(response, NULL);
+	response = reeve_worker_register(client, &request, NULL, failure);
+	incarnation = response ? response->incarnation : 0;
+	reeve_free(response);
 	return incarnation;
 }
 
@@ -57,48 +50,11 @@ static void go(struct reeve_client *client, int64_t incarnation)
 {
 	Reeve__V1__LeaveRequest request = REEVE__V1__LEAVE_REQUEST__INIT;
 	const struct rpc_call_options options = {.timeout_ms = LEAVE_MS};
-	ProtobufCMessage *response;
 
 	request.incarnation = incarnation;
 	request.reason = "manual; nothing was fetched";
-	response = rpc_client_call(
-	    client->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, NULL);
-	if (response)
-		protobuf_c_message_free_unpacked(response, NULL);
-}
-
-struct taken_result {
-	struct reeve_taken_list list;
-	Reeve__V1__FetchResponse *response;
-};
-
-static struct reeve_taken_list *make_result(int64_t incarnation, Reeve__V1__FetchResponse *response)
-{
-	struct taken_result *result = allocate(1, sizeof *result);
-
-	result->response = response;
-	result->list.incarnation = incarnation;
-	result->list.count = response->n_assignments;
-	result->list.tasks = allocate(response->n_assignments, sizeof *result->list.tasks);
-	for (size_t i = 0; i < response->n_assignments; i++) {
-		const Reeve__V1__Assignment *message = response->assignments[i];
-
-		result->list.tasks[i] = (struct reeve_taken){
-		    .id = message->task_id,
-		    .token = message->token,
-		    .queue = message->queue,
-		    .type = message->type,
-		    .details = message->details,
-		    .key = message->key,
-		    .stage = message->stage,
-		    .attempt = message->attempt,
-		    .max_attempts = message->max_attempts,
-		    .timeout_ms = message->timeout_ms,
-		    .expires_in_ms = message->expires_in_ms,
-		    .wire = message,
-		};
-	}
-	return &result->list;
+	reeve_free(rpc_client_call(
+	    client->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, NULL));
 }
 
 /* Returns true if an answer is empty only because the manager did not know yet: it was reading rows, or other managers
@@ -110,31 +66,22 @@ static bool is_unsure(const Reeve__V1__FetchResponse *response)
 
 /* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. The manager
  * counts expires_in_ms from the claim, which was not before the Fetch was sent and had waited for parked_ms. */
-static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const struct reeve_fetch *fetch,
-    int64_t incarnation, struct reeve_failure *failure)
+static Reeve__V1__FetchResponse *fetch_until(
+    struct reeve_client *client, Reeve__V1__FetchRequest *request, int64_t wait_ms, struct reeve_failure *failure)
 {
-	Reeve__V1__FetchRequest request = REEVE__V1__FETCH_REQUEST__INIT;
-	int64_t end_ms = clock_monotonic_ms() + fetch->wait_ms, unsure_end_ms = end_ms + UNSURE_MS;
+	int64_t end_ms = clock_monotonic_ms() + wait_ms, unsure_end_ms = end_ms + UNSURE_MS;
 
-	request.incarnation = incarnation;
-	request.slots = fetch->most ? fetch->most : 1;
-	request.n_queues = fetch->n_queues;
-	request.queues = (const char **)fetch->queues;
-	request.n_types = fetch->n_types;
-	request.types = (const char **)fetch->types;
-	request.n_exclude_ids = fetch->n_exclude;
-	request.exclude_ids = (int64_t *)fetch->exclude;
 	/* The call may be sent to several managers: each first checks the journal for assignments of this Fetch. */
-	request.resend = true;
+	request->resend = true;
 	for (;;) {
 		int64_t sent_ms = clock_monotonic_ms();
 		int64_t left_ms = end_ms > sent_ms ? end_ms - sent_ms : 0;
 		Reeve__V1__FetchResponse *response;
 
-		request.fetch_id++;
-		request.wait_ms = (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS);
-		response = (Reeve__V1__FetchResponse *)ask(
-		    client, "Fetch", &request.base, request.wait_ms + ANSWER_MS, failure);
+		request->fetch_id++;
+		request->wait_ms = (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS);
+		response = reeve_worker_fetch(client, request,
+		    &(struct reeve_call_options){.timeout_ms = request->wait_ms + ANSWER_MS}, failure);
 		if (!response)
 			return NULL;
 		int64_t now_ms = clock_monotonic_ms();
@@ -147,116 +94,73 @@ static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const 
 		}
 		if (is_unsure(response))
 			usleep((useconds_t)response->retry_after_ms * 1000);
-		reeve__v1__fetch_response__free_unpacked(response, NULL);
+		reeve_free(response);
 	}
 }
 
-struct reeve_taken_list *reeve_fetch(
-    struct reeve_client *client, const struct reeve_fetch *fetch, struct reeve_failure *failure)
+Reeve__V1__FetchResponse *reeve_fetch(struct reeve_client *client, const char *name, Reeve__V1__FetchRequest *request,
+    int64_t wait_ms, struct reeve_failure *failure)
 {
 	Reeve__V1__FetchResponse *response;
-	int64_t incarnation;
 
-	if (fetch->wait_ms < 0) {
+	if (wait_ms < 0) {
 		fail(failure, STATUS(INVALID_ARGUMENT), "wait_ms is negative");
 		return NULL;
 	}
-	incarnation = come(client, fetch->name, failure);
-	if (!incarnation)
+	request->incarnation = come(client, name, failure);
+	if (!request->incarnation)
 		return NULL;
-	response = fetch_until(client, fetch, incarnation, failure);
+	request->slots = request->slots ? request->slots : 1;
+	request->fetch_id = 0;
+	response = fetch_until(client, request, wait_ms, failure);
 	if (!response || response->n_assignments == 0)
-		go(client, incarnation);
-	return response ? make_result(incarnation, response) : NULL;
+		go(client, request->incarnation);
+	return response;
 }
 
-void reeve_taken_free(struct reeve_taken_list *list)
+/* Returns whether the result of an attempt was committed; if not, sets *failure. */
+static bool accepted(const Reeve__V1__Result *result, const Reeve__V1__ResultAck *ack, struct reeve_failure *failure)
 {
-	struct taken_result *result = (struct taken_result *)list;
-
-	if (!list)
-		return;
-	reeve__v1__fetch_response__free_unpacked(result->response, NULL);
-	free(list->tasks);
-	free(result);
+	switch (ack->status) {
+	case RESULT(ACCEPTED):
+		return true;
+	case RESULT(LOST):
+		return fail(failure, STATUS(FAILED_PRECONDITION),
+		    "task %" PRId64 " is not held by token %" PRId64
+		    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
+		    result->task_id, result->token);
+	case RESULT(LATER):
+		return fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", result->task_id, ack->note);
+	default:
+		return fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", result->task_id, ack->note);
+	}
 }
 
-bool reeve_report(struct reeve_client *client, const struct reeve_report *report, struct reeve_failure *failure)
+bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct reeve_failure *failure)
 {
-	Reeve__V1__Result result = REEVE__V1__RESULT__INIT, *results[] = {&result};
-	Reeve__V1__ReportRequest request = REEVE__V1__REPORT_REQUEST__INIT;
+	Reeve__V1__ReportRequest request = {.n_results = 1, .results = &result};
 	Reeve__V1__ReportResponse *response;
-	Reeve__V1__ResultStatus status;
 	bool good;
 
-	if (report->outcome < REEVE_OUTCOME_COMPLETED || report->outcome > REEVE_OUTCOME_RETURNED)
+	if (result->outcome < REEVE__V1__OUTCOME__OUTCOME_COMPLETED || result->outcome > REEVE__V1__OUTCOME__OUTCOME_RETURNED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "outcome is none");
-	if (report->retry_in_ms && report->outcome != REEVE_OUTCOME_FAILED)
+	if (result->retry_in_ms && result->outcome != REEVE__V1__OUTCOME__OUTCOME_FAILED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "retry_in_ms is for attempts that failed");
-	if (report->stage && *report->stage && report->outcome != REEVE_OUTCOME_COMPLETED)
+	if (result->stage && *result->stage && result->outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "stage is for attempts that completed");
-	result.task_id = report->id;
-	result.token = report->token;
-	result.outcome = (Reeve__V1__Outcome)report->outcome;
-	if (report->result)
-		result.result = report->result;
-	if (report->error)
-		result.error = report->error;
-	if (report->error_code)
-		result.error_code = report->error_code;
-	if (report->remark)
-		result.remark = report->remark;
-	if (report->stack_trace)
-		result.stack_trace = report->stack_trace;
-	result.retry_in_ms = report->retry_in_ms;
-	if (report->stage)
-		result.stage = report->stage;
-	request.n_results = 1;
-	request.results = results;
-	response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
+	response = reeve_worker_report(client, &request, NULL, failure);
 	for (int tries = 1; tries < REPORT_TRIES && response && response->n_acks == 1 &&
-	    response->acks[0]->status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER; tries++) {
-		reeve__v1__report_response__free_unpacked(response, NULL);
+	    response->acks[0]->status == RESULT(LATER); tries++) {
+		reeve_free(response);
 		usleep(REPORT_REST_US);
-		response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
+		response = reeve_worker_report(client, &request, NULL, failure);
 	}
 	if (!response)
 		return false;
-	if (response->n_acks == 1) {
-		status = response->acks[0]->status;
-		good = status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
-		if (status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST)
-			fail(failure, STATUS(FAILED_PRECONDITION),
-			    "task %" PRId64 " is not held by token %" PRId64
-			    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
-			    report->id, report->token);
-		else if (status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER)
-			fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", report->id, response->acks[0]->note);
-		else if (!good)
-			fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", report->id, response->acks[0]->note);
-	} else {
-		good = fail(failure, STATUS(INTERNAL), "the manager answered %zu verdicts to one result", response->n_acks);
-	}
-	reeve__v1__report_response__free_unpacked(response, NULL);
+	if (response->n_acks == 1)
+		good = accepted(result, response->acks[0], failure);
+	else
+		good = fail(failure, STATUS(INTERNAL), "the manager answered %zu results to one", response->n_acks);
+	reeve_free(response);
 	return good;
-}
-
-bool reeve_extend(struct reeve_client *client, int64_t id, int64_t token, int64_t by_ms, int64_t *run_ms,
-    int64_t *expires_in_ms, struct reeve_failure *failure)
-{
-	Reeve__V1__ExtendRequest request = REEVE__V1__EXTEND_REQUEST__INIT;
-	Reeve__V1__ExtendResponse *response;
-
-	request.task_id = id;
-	request.token = token;
-	request.run_ms = by_ms;
-	response = (Reeve__V1__ExtendResponse *)ask(client, "Extend", &request.base, 0, failure);
-	if (!response)
-		return false;
-	if (run_ms)
-		*run_ms = response->run_ms;
-	if (expires_in_ms)
-		*expires_in_ms = response->expires_in_ms;
-	reeve__v1__extend_response__free_unpacked(response, NULL);
-	return true;
 }

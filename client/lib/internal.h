@@ -1,21 +1,15 @@
 /*
  * Internals of libreeve, on top of common/rpc/client.h. call.c makes calls, blocking and in flight, and ends them when
- * the client is interrupted; client.c creates clients and makes the first contact; check.c validates tasks; the other files are the public functions by group.
+ * the client is interrupted; client.c creates clients and makes the first contact; check.c validates tasks; the other
+ * files are the public functions by group.
  */
 #ifndef REEVE_CLIENT_INTERNAL_H
 #define REEVE_CLIENT_INTERNAL_H
 
-#include "common/json_names.h"
 #include "common/rpc/client.h"
 
 #include <pthread.h>
 #include <reeve/client.h>
-#include <reeve/v1/admin_calls.h>
-#include <reeve/v1/batch.pb-c.h>
-#include <reeve/v1/pipeline.pb-c.h>
-#include <reeve/v1/metric_calls.h>
-#include <reeve/v1/queue.pb-c.h>
-#include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task_calls.h>
 #include <reeve/v1/worker_calls.h>
 #include <stdatomic.h>
@@ -53,8 +47,7 @@ struct pending_call {
 	struct pending_call *prev, *next;
 };
 
-/* Returns the name of an enum's value: a string that stays valid; "" if it is unspecified. */
-const char *enum_word(const ProtobufCEnumDescriptor *descriptor, int value);
+#define TASK_STATUS(name) REEVE__V1__TASK_STATUS__TASK_STATUS_##name
 
 /* The interval at which waiting functions check for a manager. */
 enum { POLL_MS = 100 };
@@ -95,44 +88,6 @@ void message_complete(void *message, const ProtobufCMessageDescriptor *descripto
 /* Writes what is invalid in a task to `out`, such as "details is not UTF-8", and returns it; returns NULL if the task
  * is valid. max_details 0: not known. */
 const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size);
-
-/* Fills in the public struct of a task; its strings point into the message. */
-void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message);
-struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *message);
-
-/* Leaves a string out of the message's JSON if the manager did not send it: the JSON must not show it as empty. */
-void leave_out(const char **text);
-
-/* A filter as a message. Its strings belong to the struct reeve_where; it must not be moved. */
-struct where_message {
-	Reeve__V1__TaskFilter filter;
-	Reeve__V1__TaskStatus statuses[8];
-};
-void where_to_message(struct where_message *message, const struct reeve_where *where);
-
-/* Fill in the public structs of a worker and of a batch; their strings point into the messages. */
-void worker_from_message(struct reeve_worker_info *worker, const Reeve__V1__Worker *message);
-void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *message);
-
-/* The answers with the pages of a list; the list's items point into them. */
-struct pages {
-	ProtobufCMessage **pages;
-	size_t count;
-};
-
-/* Adds an answer, which is then owned by `pages`; returns it. */
-void *pages_add(struct pages *pages, void *page);
-
-/* Frees all answers. */
-void pages_free(struct pages *pages);
-
-/* Appends pointers to messages to a list, which may be NULL; returns the list, to be freed with free(). */
-void *gather(void *list, size_t *count, void *more, size_t n_more);
-
-/* Sorts a list of pointers (`compare` gets pointers to them) and merges equal items: `add` adds a further item to the
- * first. Returns how many items remain. */
-size_t add_up(
-    void *list, size_t count, int (*compare)(const void *a, const void *b), void (*add)(void *to, void *more));
 
 /* calloc() that aborts the program if it fails. */
 void *allocate(size_t count, size_t size);

@@ -41,15 +41,14 @@ static size_t drop_doubles(int64_t *ids, size_t count)
 static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gone, Reeve__V1__Task *message)
 {
 	const int64_t *found = bsearch(&message->id, waiting->ids + from, n, sizeof *found, compare_ids);
-	struct reeve_task task;
 
 	if (!found || gone[found - (waiting->ids + from)])
 		return false;
 	gone[found - (waiting->ids + from)] = true;
-	task_from_message(&task, message);
-	leave_out(&message->details);
+	if (!*message->details)
+		message->details = NULL; /* it was not sent: the JSON must not show it as empty */
 	if (waiting->wait->ended)
-		waiting->wait->ended(waiting->wait->arg, &task);
+		waiting->wait->ended(waiting->wait->arg, message);
 	return true;
 }
 
@@ -57,16 +56,12 @@ static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gon
 static bool poll_once(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *n_ended, struct reeve_failure *failure)
 {
 	size_t n = waiting->count - from < REEVE_MAX_BATCH ? waiting->count - from : REEVE_MAX_BATCH;
-	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
-	Reeve__V1__WaitResponse *response;
+	Reeve__V1__WaitRequest request = {.n_ids = n, .ids = waiting->ids + from, .wait_ms = wait_ms};
+	const struct reeve_call_options options = {.timeout_ms = wait_ms + waiting->client->call_timeout_ms};
+	Reeve__V1__WaitResponse *response = reeve_task_wait(waiting->client, &request, &options, failure);
 	bool *gone;
 	size_t kept = from;
 
-	request.n_ids = n;
-	request.ids = waiting->ids + from;
-	request.wait_ms = wait_ms;
-	response = (Reeve__V1__WaitResponse *)client_call(waiting->client, &reeve__v1__task_service__descriptor, "Wait",
-	    &request.base, NULL, wait_ms + waiting->client->call_timeout_ms, failure);
 	if (!response)
 		return false;
 	*n_ended = 0;
@@ -79,7 +74,7 @@ static bool poll_once(struct waiting *waiting, size_t from, int64_t wait_ms, siz
 	}
 	waiting->count = kept;
 	free(gone);
-	reeve__v1__wait_response__free_unpacked(response, NULL);
+	reeve_free(response);
 	return true;
 }
 

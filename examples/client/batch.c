@@ -3,10 +3,9 @@
  * examples/worker/remarks.c running: `example-batch tcp://127.0.0.1:7171 book '{"room": 7}' '{"room": 13}' '{}'`.
  */
 #include <inttypes.h>
-#include <reeve/client.h>
+#include <reeve/v1/batch_calls.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { MOST = 100 };
@@ -15,37 +14,39 @@ enum { MOST = 100 };
 static int64_t submit_batch(
     struct reeve_client *client, const char *type, char **details, size_t count, struct reeve_failure *failure)
 {
-	const struct reeve_batch_spec batch = {.name = "example"};
+	Reeve__V1__OpenBatchRequest opening = {.name = "example"};
+	Reeve__V1__CloseBatchRequest closing = {0};
 	/* Retry delays of exactly 200 ms after the first failed attempt and 300 ms after the second. */
-	Reeve__V1__RetryPolicy rests = {
+	Reeve__V1__RetryPolicy delays = {
 	    .kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LINEAR, .base_ms = 200, .step_ms = 100, .jitter_percent = -1};
 	Reeve__V1__TaskSpec tasks[MOST] = {{.type = NULL}};
 	Reeve__V1__SubmittedTask submitted[MOST];
-	struct reeve_batch *closed;
-	int64_t id;
+	Reeve__V1__OpenBatchResponse *opened = reeve_batch_open(client, &opening, NULL, failure);
+	Reeve__V1__CloseBatchResponse *closed = NULL;
 
-	if (!reeve_batch_open(client, &batch, NULL, &id, failure))
+	if (!opened)
 		return 0;
+	closing.id = opened->id;
+	reeve_free(opened);
 	for (size_t i = 0; i < count; i++)
 		tasks[i] = (Reeve__V1__TaskSpec){
-		    .type = type, .details = details[i], .max_attempts = 3, .retry = &rests, .batch_id = id};
-	if (!reeve_submit(client, tasks, count, NULL, submitted, failure))
-		return 0;
-	closed = reeve_batch_close(client, id, failure);
+		    .type = type, .details = details[i], .max_attempts = 3, .retry = &delays, .batch_id = closing.id};
+	if (reeve_submit(client, tasks, count, NULL, submitted, failure))
+		closed = reeve_batch_close(client, &closing, NULL, failure);
 	if (!closed)
 		return 0;
-	reeve_batch_free(closed);
-	return id;
+	reeve_free(closed);
+	return closing.id;
 }
 
-static void print_report(const struct reeve_batch_report *report)
+static void print_report(const Reeve__V1__BatchReportResponse *report)
 {
-	const struct reeve_batch *batch = &report->batch;
+	const Reeve__V1__Batch *batch = report->batch;
 
 	printf("batch %" PRId64 ": %" PRId64 " completed, %" PRId64 " failed in %" PRId64 " ms\n", batch->id, batch->succeeded,
 	    batch->failed, batch->duration_ms);
-	for (size_t i = 0; i < report->count; i++) {
-		const struct reeve_task *task = &report->tasks[i];
+	for (size_t i = 0; i < report->n_tasks; i++) {
+		const Reeve__V1__Task *task = report->tasks[i];
 
 		printf("task %" PRId64 ": %s at attempt %" PRIu32 "; %s\n", task->id, reeve_task_status_name(task->status),
 		    task->attempt, *task->remark ? task->remark : task->last_error);
@@ -55,16 +56,18 @@ static void print_report(const struct reeve_batch_report *report)
 /* Polls until the batch has ended, and prints its report. */
 static bool await_batch(struct reeve_client *client, int64_t id, struct reeve_failure *failure)
 {
+	Reeve__V1__BatchReportRequest request = {.id = id, .limit = MOST};
+
 	for (;;) {
-		struct reeve_batch_report *report = reeve_batch_report(client, id, 0, MOST, failure);
+		Reeve__V1__BatchReportResponse *report = reeve_batch_report(client, &request, NULL, failure);
 		bool ended;
 
 		if (!report)
 			return false;
-		ended = strcmp(report->batch.state, "ended") == 0;
+		ended = report->batch->state == REEVE__V1__BATCH_STATE__BATCH_STATE_ENDED;
 		if (ended)
 			print_report(report);
-		reeve_batch_report_free(report);
+		reeve_free(report);
 		if (ended)
 			return true;
 		nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL);

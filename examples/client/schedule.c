@@ -3,52 +3,56 @@
  * examples/worker/remarks.c running: `example-schedule tcp://127.0.0.1:7171 book '{"room": 7}'`.
  */
 #include <inttypes.h>
-#include <reeve/client.h>
+#include <reeve/v1/schedule_calls.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Prints the outcomes of the latest runs and the status of their tasks. */
 static bool print_runs(struct reeve_client *client, const char *name, struct reeve_failure *failure)
 {
-	struct reeve_schedule_runs *runs = reeve_schedule_runs(client, name, 10, 0, failure);
+	Reeve__V1__ScheduleRunsRequest request = {.name = name, .limit = 10};
+	Reeve__V1__ScheduleRunsResponse *runs = reeve_schedule_runs(client, &request, NULL, failure);
 
 	if (!runs)
 		return false;
-	for (size_t i = 0; i < runs->count; i++)
-		printf("run: %s, task %s\n", runs->runs[i].outcome, reeve_task_status_name(runs->runs[i].task_status));
-	reeve_schedule_runs_free(runs);
+	for (size_t i = 0; i < runs->n_runs; i++)
+		printf("run: %s, task %s\n",
+		    runs->runs[i]->outcome == REEVE__V1__RUN_OUTCOME__RUN_OUTCOME_SUBMITTED ? "submitted" : runs->runs[i]->note,
+		    reeve_task_status_name(runs->runs[i]->task_status));
+	reeve_free(runs);
 	return true;
 }
 
 /* Runs the schedule now, and waits until the task has ended. */
 static bool run_now(struct reeve_client *client, const char *name, struct reeve_failure *failure)
 {
-	struct reeve_schedule_runs *run = reeve_schedule_run(client, name, NULL, failure);
+	Reeve__V1__RunScheduleRequest request = {.name = name};
+	Reeve__V1__RunScheduleResponse *answer = reeve_schedule_run(client, &request, NULL, failure);
 	const struct reeve_wait wait = {.timeout_ms = -1};
 	bool ended;
 
-	if (!run)
+	if (!answer)
 		return false;
-	ended = reeve_wait(client, &run->runs[0].task_id, 1, &wait, NULL, failure);
-	reeve_schedule_runs_free(run);
+	ended = reeve_wait(client, &answer->run->task_id, 1, &wait, NULL, failure);
+	reeve_free(answer);
 	return ended;
 }
 
 static bool add(struct reeve_client *client, const char *type, const char *details, struct reeve_failure *failure)
 {
 	Reeve__V1__TaskSpec task = {.type = type, .details = details, .max_attempts = 3};
-	const struct reeve_schedule_spec spec = {.name = "example",
+	Reeve__V1__Schedule schedule = {.name = "example",
 	    .cron = "1 0 * * *",
 	    .zone = "Europe/Berlin",
 	    .task = &task,
-	    .catch_up = REEVE_CATCH_UP_ALL,
+	    .catch_up = REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL,
 	    .max_catch_up = 7};
-	struct reeve_schedule *schedule = reeve_schedule_add(client, &spec, NULL, failure);
+	Reeve__V1__AddScheduleRequest request = {.schedule = &schedule};
+	Reeve__V1__AddScheduleResponse *added = reeve_schedule_add(client, &request, NULL, failure);
 
-	if (!schedule)
+	if (!added)
 		return false;
-	printf("added %s: %s in %s\n", schedule->spec.name, schedule->spec.cron, schedule->spec.zone);
-	reeve_schedule_free(schedule);
+	printf("added %s: %s in %s\n", added->schedule->name, added->schedule->cron, added->schedule->zone);
+	reeve_free(added);
 	return true;
 }
 
@@ -56,16 +60,27 @@ static bool add(struct reeve_client *client, const char *type, const char *detai
 static bool edit(struct reeve_client *client, struct reeve_failure *failure)
 {
 	Reeve__V1__TaskSpec task = {.priority = 5};
-	const struct reeve_schedule_spec spec = {.name = "example", .every_ms = 3600 * 1000, .task = &task};
-	struct reeve_schedule *schedule =
-	    reeve_schedule_edit(client, &spec, REEVE_SCHEDULE_EVERY | REEVE_SCHEDULE_TASK_PRIORITY, failure);
+	Reeve__V1__Schedule schedule = {.name = "example", .every_ms = 3600 * 1000, .task = &task};
+	const char *fields[] = {"every_ms", "task.priority"};
+	Reeve__V1__EditScheduleRequest request = {.schedule = &schedule, .n_fields = 2, .fields = fields};
+	Reeve__V1__EditScheduleResponse *edited = reeve_schedule_edit(client, &request, NULL, failure);
 
-	if (!schedule)
+	if (!edited)
 		return false;
-	printf("edited: every %" PRId64 " ms, priority %" PRId32 ", type %s\n", schedule->spec.every_ms,
-	    schedule->spec.task->priority, schedule->spec.task->type);
-	reeve_schedule_free(schedule);
+	printf("edited: every %" PRId64 " ms, priority %" PRId32 ", type %s\n", edited->schedule->every_ms,
+	    edited->schedule->task->priority, edited->schedule->task->type);
+	reeve_free(edited);
 	return true;
+}
+
+static bool remove_it(struct reeve_client *client, struct reeve_failure *failure)
+{
+	Reeve__V1__ControlScheduleRequest request = {
+	    .name = "example", .action = REEVE__V1__SCHEDULE_ACTION__SCHEDULE_ACTION_REMOVE};
+	Reeve__V1__ControlScheduleResponse *answer = reeve_schedule_control(client, &request, NULL, failure);
+
+	reeve_free(answer);
+	return answer;
 }
 
 int main(int argc, char **argv)
@@ -81,8 +96,7 @@ int main(int argc, char **argv)
 	}
 	client = reeve_client_create(&options, &failure);
 	good = client && add(client, argv[2], argv[3], &failure) && run_now(client, "example", &failure) &&
-	       print_runs(client, "example", &failure) && edit(client, &failure) &&
-	       reeve_schedule_control(client, "example", REEVE_SCHEDULE_REMOVE, &failure);
+	       print_runs(client, "example", &failure) && edit(client, &failure) && remove_it(client, &failure);
 	if (good)
 		printf("removed\n");
 	else

@@ -205,7 +205,7 @@ static int by_text(const void *a, const void *b)
 
 /* Returns a sorted copy of the array without duplicates, and sets *count. The caller frees the array; the strings are
  * shared. */
-static char **texts_sorted(char *const *texts, int *count)
+static char **texts_sorted(const char *const *texts, int *count)
 {
 	char **sorted = mem_calloc((size_t)*count + 1, sizeof *sorted);
 	int n = 0;

@@ -511,7 +511,7 @@ story_callbacks_are_listed() {
 	expect_match "there are more callbacks than the 1 shown" "$(reeve callback list --limit 1 2>&1)"
 	expect_no_match 'there are more' "$(reeve callback list --limit 2 2>&1)"
 	expect_fail 2 reeve callback list --state ended
-	expect_match 'use waiting, delivered or given_up' "$OUTPUT"
+	expect_match 'it takes waiting, delivered or given_up' "$OUTPUT"
 	expect_fail 2 reeve callback list --batch x
 	expect_match 'batch: "x" is not a whole number' "$OUTPUT"
 	expect_match 'Usage: reeve callback list' "$(reeve callback list --help)"

@@ -62,7 +62,7 @@ OK halted: no task waits in a queue that gives none$' "$OUTPUT"
 	checked 0 --unserved 1 --type lonely
 	checked 1 --queue alone
 	# Only the given conditions are checked. Queues that give no tasks do not count.
-	checked 0 --failed 0
+	checked 0 --failed-waiting 0
 	reeve queue pause alone >/dev/null
 	checked 0 --unserved 1
 	checked 1 # of the other queue; those of a paused one are told, whatever their bounds
@@ -109,17 +109,17 @@ story_what_has_failed_and_waits_is_counted() {
 	b=$(reeve submit sh 'exit 4' --queue later --retry-base 1h)
 	wait_status 20 "$a" failed
 	wait_status 20 "$b" failed
-	checked 0 --failed 2 --queue later
-	checked 2 --failed 1 --queue later
+	checked 0 --failed-waiting 2 --queue later
+	checked 2 --failed-waiting 1 --queue later
 	expect_match '^REEVE CRITICAL - 2 tasks have failed and wait to be tried again, more than 1\|failed=2;;1;0$' "$FIRST"
 	expect_match '2 of queue later, type sh: exit:4, the latest is task '"$b"': attempt 1 failed, due again in [0-9]+m' "$OUTPUT"
 	# A task that was retried and failed again counts; a cancelled one does not.
 	reeve cancel "$b" >/dev/null
 	reeve retry "$a" >/dev/null
 	wait_until 20 "[ \"\$(field $a attempt)\" = 2 ] && [ \"\$(field $a status)\" = failed ]"
-	expect_eq 1 "$(value failed --failed 0 --queue later)"
+	expect_eq 1 "$(value failed --failed-waiting 0 --queue later)"
 	reeve cancel "$a" >/dev/null
-	expect_eq 0 "$(value failed --failed 0 --queue later)"
+	expect_eq 0 "$(value failed --failed-waiting 0 --queue later)"
 }
 
 story_the_longest_waiting_task_of_queues_that_give_tasks() {
@@ -167,18 +167,18 @@ story_attempts_that_run_for_long() {
 	b=$(reeve submit sh "$HOLD" --queue longer --timeout 1h)
 	wait_began "$a"
 	wait_began "$b"
-	checked 0 --running-longer 1h
-	wait_until 20 '[ "$(value running_longest --running-longer 1h --queue long)" -gt 300 ]'
-	checked 2 --running-longer 300ms --queue long
+	checked 0 --longest-running 1h
+	wait_until 20 '[ "$(value running_longest --longest-running 1h --queue long)" -gt 300 ]'
+	checked 2 --longest-running 300ms --queue long
 	expect_match '^REEVE CRITICAL - the attempt that runs longest runs for .*, longer than 300ms\|running_longest=' "$FIRST"
 	expect_match "task $a of queue long, type sh, runs for .* at worker worker" "$OUTPUT"
 	expect_no_match "task $b " "$OUTPUT"
-	wait_until 20 '[ "$(value running_longest --running-longer 1h --queue longer)" -gt 300 ]'
-	expect_eq 2 "$(reeve check --running-longer 300ms, --json | jq '.conditions[0].count')"
-	expect_eq 'WARNING' "$(reeve check --running-longer 300ms,1h --json | jq -r .state)"
+	wait_until 20 '[ "$(value running_longest --longest-running 1h --queue longer)" -gt 300 ]'
+	expect_eq 2 "$(reeve check --longest-running 300ms, --json | jq '.conditions[0].count')"
+	expect_eq 'WARNING' "$(reeve check --longest-running 300ms,1h --json | jq -r .state)"
 	release
 	reeve wait "$a" "$b" >/dev/null
-	checked 0 --running-longer 300ms
+	checked 0 --longest-running 300ms
 	expect_match 'no attempt runs' "$OUTPUT"
 }
 
@@ -243,30 +243,30 @@ story_callbacks_that_were_given_up() {
 story_several_conditions_the_worst_counts_and_comes_first() {
 	start_worker worker --concurrency 4
 	dead several 2
-	checked 2 --dead-per-hour 0,1 --failed 5 --oldest-queued 1h,2h --running-longer 1h --queue several
+	checked 2 --dead-per-hour 0,1 --failed-waiting 5 --oldest-queued 1h,2h --longest-running 1h --queue several
 	expect_match '^REEVE CRITICAL - 2 tasks ended dead .*\|dead_per_hour=2;0;1;0 failed=0;;5;0 oldest_queued=0\.000s;3600\.000;7200\.000;0 running_longest=0\.000s;;3600\.000;0$' "$FIRST"
-	expect_eq 'CRITICAL dead-per-hour:,OK failed:,OK oldest-queued:,OK running-longer:' \
+	expect_eq 'CRITICAL dead-per-hour:,OK failed-waiting:,OK oldest-queued:,OK longest-running:' \
 		"$(tail -n +2 <<<"$OUTPUT" | grep -v '^ ' | cut -d' ' -f1,2 | paste -sd,)"
-	expect_eq 'dead_per_hour CRITICAL 2 0 1|failed OK 0 null 5' "$(reeve check --dead-per-hour 0,1 --failed 5 --queue several --json |
+	expect_eq 'dead_per_hour CRITICAL 2 0 1|failed OK 0 null 5' "$(reeve check --dead-per-hour 0,1 --failed-waiting 5 --queue several --json |
 		jq -r '[.conditions[] | [.name, .state, .value, .warning, .critical] | map(tostring) | join(" ")] | join("|")')"
 }
 
 story_what_cannot_be_known_is_unknown() {
-	checked 3 --failed many
-	expect_match 'REEVE UNKNOWN - --failed takes CRIT, "WARN,CRIT" or "WARN,", whole numbers from 0, not "many"' "$OUTPUT"
+	checked 3 --failed-waiting many
+	expect_match 'REEVE UNKNOWN - --failed-waiting takes CRIT, "WARN,CRIT" or "WARN,", whole numbers from 0, not "many"' "$OUTPUT"
 	checked 3 --oldest-queued 10m,5m
 	expect_match "--oldest-queued: the warning's bound lies above the critical one" "$OUTPUT"
 	checked 3 --oldest-queued ten
 	checked 3 --oldest-queued ,5m
-	checked 3 --failed 1,2,3
-	checked 3 --failed -1
-	checked 3 --failed
+	checked 3 --failed-waiting 1,2,3
+	checked 3 --failed-waiting -1
+	checked 3 --failed-waiting
 	checked 3 --nonsense
 	expect_match 'REEVE UNKNOWN - wrong usage' "$OUTPUT"
 	checked 3 now
-	checked 3 --failed 1 --queue nobody-knows
+	checked 3 --failed-waiting 1 --queue nobody-knows
 	expect_match '^REEVE UNKNOWN - queue: there is no queue "nobody-knows"$' "$OUTPUT"
-	checked 3 --failed 1 --type nobody-knows
+	checked 3 --failed-waiting 1 --type nobody-knows
 	expect_match '^REEVE UNKNOWN - there has never been a task of type "nobody-knows"$' "$OUTPUT"
 	checked 3 --manager tcp://127.0.0.1:1 --connect-timeout 300ms
 	expect_match '^REEVE UNKNOWN - ' "$FIRST"
@@ -285,16 +285,16 @@ story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 			select r.id, r.queue, r.type, 'failed', 'lost', now(), 1, now() + interval '40.5 minutes', now(), now()
 			from routes r, generate_series(1, 13650) where r.queue = 'part9';
 		select counts_recount()" >/dev/null
-	checked 2 --failed 10
+	checked 2 --failed-waiting 10
 	expect_match '^REEVE CRITICAL - 15000 tasks have failed ' "$FIRST"
 	expect_match $'\n  of 1000 examined: 910 of queue part9, type none: lost\n  of 1000 examined: 10 of queue part[0-8], type none: E1\n' "$OUTPUT"
 	expect_no_match latest "$OUTPUT"
-	expect_eq '15000 1000' "$(reeve check --failed 10 --json | jq -r '.conditions[0] | "\(.count) \(.examined)"')"
+	expect_eq '15000 1000' "$(reeve check --failed-waiting 10 --json | jq -r '.conditions[0] | "\(.count) \(.examined)"')"
 	# Up to 1,000 failed tasks, all of them are examined.
-	checked 2 --failed 10 --queue part3
+	checked 2 --failed-waiting 10 --queue part3
 	expect_match '150 of queue part3, type none: E1, the latest is task [0-9]+: attempt 1 failed, due again in 40m' "$OUTPUT"
 	expect_no_match 'examined' "$OUTPUT"
-	expect_eq '150 150' "$(reeve check --failed 10 --queue part3 --json | jq -r '.conditions[0] | "\(.count) \(.examined)"')"
+	expect_eq '150 150' "$(reeve check --failed-waiting 10 --queue part3 --json | jq -r '.conditions[0] | "\(.count) \(.examined)"')"
 	sql "delete from tasks where queue like 'part%'; select counts_recount()" >/dev/null
 }
 
@@ -317,7 +317,7 @@ story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 	sed -n '/^\[/,$p' "$DIR/plan" | jq '.[0].Plan | ."Shared Hit Blocks" + ."Shared Read Blocks"' >"$DIR/pages"
 	note "pages read: $(cat "$DIR/pages")"
 	expect [ "$(cat "$DIR/pages")" -lt 3000 ]
-	expect_eq OK "$(reeve check --oldest-queued 1h --failed 10 --json | jq -r .state)"
+	expect_eq OK "$(reeve check --oldest-queued 1h --failed-waiting 10 --json | jq -r .state)"
 	sql "delete from tasks; delete from task_history where task_id < 0; select counts_recount()" >/dev/null
 }
 

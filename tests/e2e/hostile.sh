@@ -50,7 +50,7 @@ story_one_connection_cannot_take_all_calls() {
 	before=$(worker_incarnation worker)
 	for _ in 1 2 3 4 5 6; do
 		expect_eq x "$(reeve submit echo x --wait --timeout 20s)"
-		expect_match '^REEVE OK' "$(reeve check --running-longer 1h)"
+		expect_match '^REEVE OK' "$(reeve check --longest-running 1h)"
 		sleep 1
 	done
 	expect_eq "$before" "$(worker_incarnation worker)" "the worker was lost"
@@ -265,7 +265,7 @@ story_reads_over_many_connections_keep_no_operator_waiting() {
 	sleep 1
 	for _ in 1 2 3; do
 		begin=$(ms)
-		expect_match '^REEVE OK' "$(reeve check --running-longer 1h)"
+		expect_match '^REEVE OK' "$(reeve check --longest-running 1h)"
 		took=$(($(ms) - begin))
 		note "a check took $took ms"
 		[ "$took" -lt 1500 ] || fail "a check took $took ms"

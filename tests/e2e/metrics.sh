@@ -126,8 +126,8 @@ story_what_is_wrong_is_refused() {
 		4|metrics.0..category.*255|put "$long" orders 1
 		4|metrics.0..name.*control|put shop $'a\tb' 1
 		4|metrics.0..name.*UTF-8|put shop $'a\xff' 1
-		2|one CATEGORY at a time|list a b
-		2|CATEGORY is empty|list ''
+		2|one category at a time|list a b
+		2|the category's name is empty|list ''
 	END
 	expect_eq '' "$(reeve metric list shop --json)"
 	expect_match 'put +set a metric' "$(reeve metric --help)"

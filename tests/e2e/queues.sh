@@ -311,7 +311,7 @@ story_status_and_progress_tell_of_batch_and_workers() {
 	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 finished' "$(cat "$DIR/out")"
 	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 succeeded, 1 failed; .* left' "$(cat "$DIR/out")"
 	expect_match 'WORKER.*SUCCEEDED +FAILED +UP' "$(cat "$DIR/out")"
-	reeve queue progress shown --once --verbose >"$DIR/out"
+	reeve queue progress shown --once --running >"$DIR/out"
 	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
 	start follower "$REEVE_BIN/reeve" queue progress shown --every 100ms
 	wait_until 5 'grep -q "2 pending" "$DIR/log/follower.log"'
@@ -365,7 +365,7 @@ story_what_is_wrong_is_refused() {
 	refused 2 'keep: "lost=1d" is not like' reeve queue set x --keep lost=1d
 	refused 2 'is negative' reeve queue set x --resting -1s
 	refused 2 'out of range' reeve queue set x --retry-limit 10000
-	refused 2 'cannot be read' reeve queue set x --callback-secret-file "$DIR/nowhere"
+	refused 2 'No such file' reeve queue set x --callback-secret-file "$DIR/nowhere"
 	refused 4 'callback_url' reeve queue set x --callback ftp://example.org
 	refused 4 'callback_tasks is given, and the queue has no callback_url' reeve queue set x --callback-tasks yes
 	refused 4 'batches is off, and autostart is off' reeve queue set x --autostart no --batches no

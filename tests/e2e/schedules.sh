@@ -433,7 +433,7 @@ story_what_is_wrong_is_said() {
 		4|schedule.task.key has \{day\}; \{name\}|add x --every 5s nothing --key '{name}{day}'
 		4|task.key holds a control character|edit there --priority 1 nothing --key $'a\nb'
 		4|task.details is longer than|add x --manual nothing - <"$DIR/long"
-		4|task.details holds a NUL byte|add x --manual nothing - < <(printf 'a\0b')
+		4|details holds a NUL byte|add x --manual nothing - < <(printf 'a\0b')
 		4|there is no batch 12345|add x --manual nothing --batch 12345
 		4|batch [0-9]+ is of queue "elsewhere", the schedule's tasks of "q"|add x --manual nothing --queue q --batch $open
 		2|--queue-action and a TYPE cannot be combined|add x --manual --queue-action stop --queue q nothing

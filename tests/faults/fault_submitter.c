@@ -36,7 +36,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <reeve/client.h>
+#include <reeve/v1/batch_calls.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -344,12 +344,12 @@ static void whole_batch(struct submitter *me)
 	char name[160];
 	struct call opening = {0};
 	struct reeve_failure failure;
-	struct reeve_batch *closed;
-	int64_t id;
+	Reeve__V1__OpenBatchResponse *opened;
+	Reeve__V1__CloseBatchResponse *closed;
 	bool adorned = draw(me, 2), called = draw(me, 2);
 
 	snprintf(name, sizeof name, "%.120s.batch-%ld", options.name, atomic_fetch_add(&batches, 1) + 1);
-	struct reeve_batch_spec spec = {.name = name,
+	Reeve__V1__OpenBatchRequest spec = {.name = name,
 	    .queue = options.queue,
 	    .entry_type = adorned ? "fault-entry" : NULL,
 	    .exit_type = adorned ? "fault-exit" : NULL,
@@ -359,19 +359,24 @@ static void whole_batch(struct submitter *me)
 
 	if (!new_request(&opening))
 		return;
-	while (!reeve_batch_open(client, &spec, opening.request_id, &id, &failure))
+	while (!(opened = reeve_batch_open(
+	             client, &spec, &(struct reeve_call_options){.request_id = opening.request_id}, &failure)))
 		if (!go_on("open a batch", &failure))
 			return;
+	int64_t id = opened->id;
+	Reeve__V1__CloseBatchRequest closing = {.id = id};
+
+	reeve_free(opened);
 	ledger_write(options.ledger, "{\"ev\":\"batch\",\"name\":\"%s\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", name,
 	    id, ledger_now_us());
 	for (uint64_t calls = 1 + draw(me, 3); calls > 0; calls--)
 		if (!submit(me, 1 + (size_t)draw(me, CALL_TASKS), id))
 			return;
 	/* FAILED_PRECONDITION: an earlier copy of this call has closed it, and its answer was lost. */
-	while (!(closed = reeve_batch_close(client, id, &failure)) && failure.code != REEVE_FAILED_PRECONDITION)
+	while (!(closed = reeve_batch_close(client, &closing, NULL, &failure)) && failure.code != REEVE_FAILED_PRECONDITION)
 		if (!go_on("close a batch", &failure))
 			return;
-	reeve_batch_free(closed);
+	reeve_free(closed);
 	ledger_write(options.ledger, "{\"ev\":\"closed\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", id, ledger_now_us());
 }
 
@@ -386,19 +391,19 @@ static void cancel(struct submitter *me)
 {
 	int64_t id = me->recent[(me->n_recent - 1) % RECENT];
 	struct reeve_failure failure;
-	struct reeve_changes *changes;
+	Reeve__V1__CancelResponse *changes;
 
 	ledger_write(options.ledger, "{\"ev\":\"cancel\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", id, ledger_now_us());
 	while (!(changes = reeve_cancel(client, &id, 1, "a cancel of the fault tests", &failure)))
 		if (!go_on("cancel", &failure))
 			return;
-	for (size_t i = 0; i < changes->count; i++)
+	for (size_t i = 0; i < changes->n_tasks; i++)
 		ledger_write(options.ledger,
 		    "{\"ev\":\"cancelled\",\"id\":%" PRId64 ",\"status\":\"%s\",\"changed\":%s,\"t\":%" PRId64 "}", id,
-		    reeve_task_status_name(changes->changes[i].status), changes->changes[i].changed ? "true" : "false",
+		    reeve_task_status_name(changes->tasks[i]->status), changes->tasks[i]->changed ? "true" : "false",
 		    ledger_now_us());
 	atomic_fetch_add(&cancels, 1);
-	reeve_changes_free(changes);
+	reeve_free(changes);
 }
 
 /* Queries an acknowledged task, for the checker: the task must always exist, and must not change once it has ended. */
@@ -406,14 +411,14 @@ static void look(struct submitter *me)
 {
 	int64_t id = pick(me);
 	struct reeve_failure failure;
-	struct reeve_task *task;
+	Reeve__V1__Task *task;
 
 	while (!(task = reeve_get(client, id, &failure)) && failure.code != REEVE_NOT_FOUND)
 		if (!go_on("get", &failure))
 			return;
 	ledger_write(options.ledger, "{\"ev\":\"seen\",\"id\":%" PRId64 ",\"status\":\"%s\",\"t\":%" PRId64 "}", id,
 	    task ? reeve_task_status_name(task->status) : "", ledger_now_us());
-	reeve_task_free(task);
+	reeve_free(task);
 }
 
 /* Returns the number of tasks for the next call; 0: enough have been submitted. */

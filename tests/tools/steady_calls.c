@@ -70,7 +70,7 @@ static void *call_on(void *arg)
 		Reeve__V1__TaskSpec spec = common;
 		Reeve__V1__SubmittedTask made = {0};
 		struct reeve_failure failure = {0};
-		struct reeve_task *task;
+		Reeve__V1__Task *task;
 		struct timed call = begin();
 		size_t pending = 0;
 		bool good;
@@ -83,7 +83,7 @@ static void *call_on(void *arg)
 		call = begin();
 		task = reeve_get(client, made.id, &failure);
 		end(call, "get", task, made.id, &failure);
-		reeve_task_free(task);
+		reeve_free(task);
 		call = begin();
 		good = reeve_wait(client, &made.id, 1, &wait, &pending, &failure) && pending == 0;
 		end(call, "wait", good, made.id, &failure);

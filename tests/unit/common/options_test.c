@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <reeve/v1/task.pb-c.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ struct shared {
 	const char *manager;
 };
 
-#define FIELD(field) .offset = offsetof(struct values, field)
+#define FIELD(field) .place = OPTION_AT(struct values, field)
 
 static const struct option_spec specs[] = {
     {.name = "queue",
@@ -66,7 +67,7 @@ static const struct option_spec specs[] = {
 static const struct option_table table = {"tester", "[WORD]...", "Tests.", "Ends.", specs};
 
 static const struct option_spec shared_specs[] = {
-    {.name = "manager", .type = OPTION_TEXT, .offset = offsetof(struct shared, manager), .help = "Whom to ask."},
+    {.name = "manager", .type = OPTION_TEXT, .place = OPTION_AT(struct shared, manager), .help = "Whom to ask."},
     {0},
 };
 static const struct option_table shared_table = {"shared", "", "", NULL, shared_specs};
@@ -312,4 +313,63 @@ Test(options, reads_sizes)
 	    "", "-1", "+1", "1K", "KiB", "1.5MiB", "1 MiB", "99999999999999999999", "9999999999TiB"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		cr_assert(not(size_parse(bad[i], &bytes)), "%s", bad[i]);
+}
+
+/* A choice; and options that fill in a message, with the messages inside. */
+
+struct filled {
+	struct option_message message;
+	const char *by;
+};
+
+static const struct option_spec filled_specs[] = {
+    OPT_CHOICE(0, "by", OPTION_AT(struct filled, by), "text|code|type", "How."),
+    OPT_CHOICE('s', "status", OPTION_FIELD("status"), "STATUS", "Only these."),
+    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "Its queue.", .default_value = "default"),
+    OPT_INTEGER('n', "limit", OPTION_FIELD("limit"), 1, 100, "N", "How many."),
+    OPT_SPAN(0, "older", OPTION_FIELD("filter.older_ms"), 0, 0, "Its age."),
+    {0},
+};
+static const struct option_table filled_table = {"tester", "", "Tests.", NULL, filled_specs};
+
+static bool fill(struct filled *filled, Reeve__V1__ListRequest *request, const char *argument)
+{
+	char *argv[] = {(char *)"tester", (char *)argument, NULL}, asked;
+	int n_operands;
+
+	reeve__v1__list_request__init(request);
+	*filled = (struct filled){.message.message = &request->base};
+	return options_parse(&filled_table, filled, NULL, NULL, NULL, NULL, 2, argv, &n_operands, &asked, &error);
+}
+
+Test(options, fill_in_a_message)
+{
+	Reeve__V1__ListRequest request;
+	struct filled filled;
+
+	cr_assert(fill(&filled, &request, "--status=dead"), "%s", error.message);
+	cr_assert(eq(int, request.status, REEVE__V1__TASK_STATUS__TASK_STATUS_DEAD));
+	cr_assert(eq(str, (char *)request.queue, "default"));
+	cr_assert(option_is_set(&filled.message, "status"));
+	cr_assert(not(option_is_set(&filled.message, "queue")), "a default does not count as set");
+	cr_assert(fill(&filled, &request, "--older=90s"), "%s", error.message);
+	cr_assert(request.filter && request.filter->older_ms == 90000);
+	cr_assert(fill(&filled, &request, "-n7"), "%s", error.message);
+	cr_assert(eq(u32, request.limit, 7));
+}
+
+Test(options, choices_and_names_are_checked)
+{
+	Reeve__V1__ListRequest request;
+	struct filled filled;
+
+	cr_assert(fill(&filled, &request, "--by=code"), "%s", error.message);
+	cr_assert(eq(str, (char *)filled.by, "code"));
+	cr_assert(not(fill(&filled, &request, "--by=cod")));
+	cr_assert(eq(str, error.message, "--by: \"cod\" is invalid; it takes text, code or type"));
+	cr_assert(not(fill(&filled, &request, "--status=unspecified")));
+	cr_assert(eq(str, error.message,
+	    "--status: \"unspecified\" is invalid; it takes queued, executing, failed, completed, dead or cancelled"));
+	cr_assert(not(fill(&filled, &request, "--queue=")));
+	cr_assert(eq(str, error.message, "--queue is empty"));
 }

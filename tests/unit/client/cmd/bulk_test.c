@@ -1,5 +1,6 @@
 /* `reeve submit --bulk`: submits an entire file or, if a line is invalid, nothing of it. */
 #include "common/error.h"
+#include "client/cmd/command.h"
 #include "tests/unit/client/cmd/run.h"
 
 #include <criterion/criterion.h>
@@ -117,7 +118,7 @@ Test(bulk, says_which_lines_became_tasks)
 
 Test(bulk, waits_for_all)
 {
-	standin_end_tasks_as(run_standin, REEVE_TASK_COMPLETED);
+	standin_end_tasks_as(run_standin, TASK(COMPLETED));
 	cr_assert(
 	    eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", NULL), 0));
 	cr_assert(eq(str, run_out, "1\n2\n"));
@@ -125,7 +126,7 @@ Test(bulk, waits_for_all)
 	cr_assert(eq(int, run_reeve("{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", "--json", NULL), 0));
 	cr_assert(strncmp(run_out, "{\"id\":3,\"queue\":", 16) == 0 && strstr(run_out, "\"status\":\"completed\""),
 	    "%s", run_out);
-	standin_end_tasks_as(run_standin, REEVE_TASK_DEAD);
+	standin_end_tasks_as(run_standin, TASK(DEAD));
 	cr_assert(eq(int, run_reeve("{\"type\":\"a\",\"details\":\"why\"}\n", "submit", "--bulk", "-", "--wait", NULL),
 	    EXIT_TASK_FAILED));
 	cr_assert(eq(str, run_err,

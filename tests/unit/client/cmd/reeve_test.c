@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMPLETED = REEVE_TASK_COMPLETED, DEAD = REEVE_TASK_DEAD };
+enum { COMPLETED = TASK(COMPLETED), DEAD = TASK(DEAD) };
 
 #define RUN(code, ...) cr_assert(eq(int, run_reeve(NULL, __VA_ARGS__, NULL), code), "%s%s", run_out, run_err)
 #define OUT(text) cr_assert(eq(str, run_out, (char *)(text)))
@@ -151,7 +151,7 @@ Test(reeve, ids_must_be_numbers)
 		RUN(EXIT_USAGE, (char *)commands[i], "5x");
 		if (strcmp(commands[i], "audit") != 0) {
 			RUN(EXIT_USAGE, (char *)commands[i]);
-			ERR_HAS("the tasks' ids are missing");
+			ERR_HAS(strcmp(commands[i], "show") == 0 ? "the task's id is missing" : "the tasks' ids are missing");
 		}
 	}
 	RUN(EXIT_USAGE, "show", "1", "2");

@@ -7,6 +7,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void begin(void)
 {
@@ -38,6 +39,21 @@ Test(terminal, ages_are_short)
 	cr_assert(
 	    eq(str, (char *)terminal_time(INT64_C(1768377600123456), text, sizeof text), "2026-01-14 08:00:00.123Z"));
 	cr_assert(eq(str, (char *)terminal_time(0, text, sizeof text), "-"));
+}
+
+/* Times are in the local zone, as they are read. */
+Test(terminal, times_are_local)
+{
+	char text[40];
+
+	setenv("TZ", "Europe/Berlin", 1);
+	tzset();
+	cr_assert(eq(str, (char *)terminal_time(INT64_C(1768377600123456), text, sizeof text),
+	    "2026-01-14 09:00:00.123+01:00"));
+	cr_assert(eq(str, (char *)terminal_minute(INT64_C(1783987200000000), text, sizeof text), "2026-07-14 02:00+02:00"));
+	setenv("TZ", "XYZ3:30", 1);
+	tzset();
+	cr_assert(eq(str, (char *)terminal_minute(INT64_C(1768377600000000), text, sizeof text), "2026-01-14 04:30-03:30"));
 }
 
 Test(terminal, text_cannot_steer_it, .init = begin)
@@ -88,7 +104,7 @@ Test(terminal, measures_by_character, .init = begin)
 }
 
 static const struct column columns[] = {
-    {"ID", COLUMN_NUMBER}, {"TYPE", COLUMN_TEXT}, {"STATUS", COLUMN_WORD}, {"NOTE", COLUMN_TEXT}, {0}};
+    COL_NUMBER("ID", NULL), COL_TEXT("TYPE", NULL), COL_WORD("STATUS", NULL), COL_TEXT("NOTE", NULL), {0}};
 
 static char *written(int terminal_wide, bool colour)
 {

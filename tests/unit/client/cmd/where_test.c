@@ -1,6 +1,8 @@
 /* Conditions as users type them: what they mean, and where they are invalid. */
 #include "client/cmd/where.h"
 
+#include "client/cmd/command.h"
+
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <locale.h>
@@ -11,11 +13,11 @@
 static struct where where;
 static struct reeve_error error;
 
-static const struct reeve_where *parsed(const char *text)
+static const Reeve__V1__TaskFilter *parsed(const char *text)
 {
 	where_free(&where);
-	cr_assert(where_parse(&where, text, &error), "%s", error.message);
-	return &where.conditions;
+	cr_assert(where_parse(&where, text, NULL, &error), "%s", error.message);
+	return &where.filter;
 }
 
 static void begin(void)
@@ -34,7 +36,7 @@ static void refused(const char *text, const char *message, int column)
 	char want[1024];
 
 	where_free(&where);
-	cr_assert(not(where_parse(&where, text, &error)), "%s", text);
+	cr_assert(not(where_parse(&where, text, NULL, &error)), "%s", text);
 	if (column < 0)
 		snprintf(want, sizeof want, "%s", message);
 	else
@@ -46,10 +48,11 @@ TestSuite(where, .init = begin, .fini = finish);
 
 Test(where, every_condition)
 {
-	const struct reeve_where *w = parsed(
+	const Reeve__V1__TaskFilter *w = parsed(
 	    " status=dead,failed  queue=mail type=send error=no error~ro code=exit:3 older=1h30m newer=2d "
 	    "running_longer=90 batch=7 key=k-1 source=ann@host\n");
-	cr_assert(eq(uint, w->statuses, 1U << REEVE_TASK_DEAD | 1U << REEVE_TASK_FAILED));
+	cr_assert(eq(sz, w->n_statuses, 2));
+	cr_assert(w->statuses[0] == TASK(DEAD) && w->statuses[1] == TASK(FAILED));
 	cr_assert(eq(str, (char *)w->queue, "mail"));
 	cr_assert(eq(str, (char *)w->type, "send"));
 	cr_assert(eq(str, (char *)w->error, "no"));
@@ -65,8 +68,8 @@ Test(where, every_condition)
 
 Test(where, what_is_not_given_says_nothing)
 {
-	const struct reeve_where *w = parsed("type=t");
-	cr_assert(eq(uint, w->statuses, 0));
+	const Reeve__V1__TaskFilter *w = parsed("type=t");
+	cr_assert(eq(sz, w->n_statuses, 0));
 	cr_assert(eq(ptr, (void *)w->queue, NULL));
 	cr_assert(eq(i64, w->older_ms, 0));
 }
@@ -74,13 +77,14 @@ Test(where, what_is_not_given_says_nothing)
 Test(where, values_in_quotes)
 {
 	cr_assert(eq(str, (char *)parsed("error='no route to host' type=t")->error, "no route to host"));
-	cr_assert(eq(str, (char *)where.conditions.type, "t"));
+	cr_assert(eq(str, (char *)where.filter.type, "t"));
 	cr_assert(eq(str, (char *)parsed("error='it''s \\n \"so\"'")->error, "it's \\n \"so\""));
 	cr_assert(eq(str, (char *)parsed("error~\"a \\\"b\\\" \\\\ c\\nd\\te\\rf 'g'\"")->error_contains,
 	    "a \"b\" \\ c\nd\te\rf 'g'"));
 	cr_assert(eq(str, (char *)parsed("error='two\nlines'")->error, "two\nlines"));
 	cr_assert(eq(str, (char *)parsed("error=a=b~c'd\"e")->error, "a=b~c'd\"e"));
-	cr_assert(eq(uint, parsed("status=\"dead,queued\"")->statuses, 1U << REEVE_TASK_DEAD | 1U << REEVE_TASK_QUEUED));
+	cr_assert(eq(sz, parsed("status=\"dead,queued,dead\"")->n_statuses, 2));
+	cr_assert(where.statuses[0] == TASK(DEAD) && where.statuses[1] == TASK(QUEUED));
 	cr_assert(eq(str, (char *)parsed("queue='status=dead'")->queue, "status=dead"));
 }
 
@@ -131,14 +135,14 @@ Test(where, the_place_in_long_and_foreign_texts)
 	refused("error='ä€' typ=t", "there is no such condition; there are " WHERE_NAMES, 11);
 	where_free(&where);
 	snprintf(text, sizeof text, "error='%0*d' typ=t %0*d", 1000, 0, 500, 0);
-	cr_assert(not(where_parse(&where, text, &error)));
+	cr_assert(not(where_parse(&where, text, NULL, &error)));
 	cr_assert(strstr(error.message, "000' typ=t 000") != NULL, "%s", error.message);
 	cr_assert(lt(sz, strlen(error.message), 400));
 	where_free(&where);
-	cr_assert(not(where_parse(&where, "error='a\nb' typ=t", &error)));
+	cr_assert(not(where_parse(&where, "error='a\nb' typ=t", NULL, &error)));
 	cr_assert(strstr(error.message, "\n  error='a b' typ=t\n              ^") != NULL, "%s", error.message);
 	where_free(&where);
 	memset(text, 0x80, 200);
 	strcpy(text + 200, "=");
-	cr_assert(not(where_parse(&where, text, &error)));
+	cr_assert(not(where_parse(&where, text, NULL, &error)));
 }

@@ -16,10 +16,10 @@ static void note(void *arg, bool back)
 static void *read_on(void *arg)
 {
 	struct reeve_failure failure = {0};
-	struct reeve_task *task = reeve_get(arg, 1, &failure);
+	Reeve__V1__Task *task = reeve_get(arg, 1, &failure);
 
 	cr_assert(task, "%s", failure.message);
-	reeve_task_free(task);
+	reeve_free(task);
 	return NULL;
 }
 

@@ -6,7 +6,9 @@
 #include <criterion/new/assert.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <reeve/client.h>
+#include <reeve/v1/admin_calls.h>
+#include <reeve/v1/metric_calls.h>
+#include <reeve/v1/task_calls.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { COMPLETED = REEVE_TASK_COMPLETED, DEAD = REEVE_TASK_DEAD };
+#define TASK(status) REEVE__V1__TASK_STATUS__TASK_STATUS_##status
+
+enum { COMPLETED = TASK(COMPLETED), DEAD = TASK(DEAD) };
 
 static struct standin *standin;
 static struct reeve_client *client;
@@ -65,7 +69,7 @@ Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 	cr_assert(reeve_submit(client, &spec, 1, NULL, &task, &failure), "%s", failure.message);
 	cr_assert(eq(i64, task.id, 1));
 	cr_assert(not(task.existing));
-	struct reeve_task *read = reeve_get(client, 1, &failure);
+	Reeve__V1__Task *read = reeve_get(client, 1, &failure);
 	cr_assert(read != NULL, "%s", failure.message);
 	cr_assert(eq(str, (char *)read->queue, "mail"));
 	cr_assert(eq(str, (char *)read->type, "send"));
@@ -75,12 +79,12 @@ Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 	cr_assert(eq(int, read->priority, -7));
 	cr_assert(eq(u32, read->max_attempts, 9));
 	cr_assert(eq(i64, read->timeout_ms, 1234));
-	cr_assert(eq(int, read->status, REEVE_TASK_QUEUED));
-	char *json = reeve_json(read->wire);
+	cr_assert(eq(int, read->status, TASK(QUEUED)));
+	char *json = reeve_json(read);
 	cr_assert(strstr(json, "\"status\":\"queued\"") && strstr(json, "\"priority\":-7") && !strchr(json, '\n'), "%s",
 	    json);
 	free(json);
-	reeve_task_free(read);
+	reeve_free(read);
 
 	cr_assert(reeve_submit(client, &spec, 1, NULL, &task, &failure));
 	cr_assert(eq(i64, task.id, 1));
@@ -324,55 +328,84 @@ Test(client, serves_many_threads, .init = begin, .fini = finish)
 	cr_assert(eq(sz, standin_tasks(standin), 800));
 }
 
+static Reeve__V1__ListResponse *list(Reeve__V1__ListRequest request)
+{
+	Reeve__V1__ListResponse *tasks = reeve_task_list(client, &request, NULL, &failure);
+
+	cr_assert(tasks != NULL, "%s", failure.message);
+	return tasks;
+}
+
 Test(client, lists_by_filter_and_page, .init = begin, .fini = finish)
 {
-	struct reeve_filter filter = {.limit = 2};
-
 	make_tasks(5);
 	standin_end(standin, 2, DEAD, "why");
-	struct reeve_tasks *tasks = reeve_list(client, &filter, &failure);
-	cr_assert(tasks && tasks->count == 2);
-	cr_assert(eq(i64, tasks->tasks[0].id, 5));
-	cr_assert(eq(i64, tasks->tasks[1].id, 4));
-	reeve_tasks_free(tasks);
-	filter = (struct reeve_filter){.before_id = 4, .status = REEVE_TASK_QUEUED};
-	tasks = reeve_list(client, &filter, &failure);
-	cr_assert(tasks && tasks->count == 2);
-	cr_assert(eq(i64, tasks->tasks[0].id, 3));
-	cr_assert(eq(i64, tasks->tasks[1].id, 1));
-	reeve_tasks_free(tasks);
-	filter = (struct reeve_filter){.queue = "default", .type = "other"};
-	tasks = reeve_list(client, &filter, &failure);
-	cr_assert(tasks && tasks->count == 0);
-	reeve_tasks_free(tasks);
+	Reeve__V1__ListResponse *tasks = list((Reeve__V1__ListRequest){.limit = 2});
+	cr_assert(eq(sz, tasks->n_tasks, 2));
+	cr_assert(eq(i64, tasks->tasks[0]->id, 5));
+	cr_assert(eq(i64, tasks->tasks[1]->id, 4));
+	reeve_free(tasks);
+	tasks = list((Reeve__V1__ListRequest){.before_id = 4, .status = TASK(QUEUED)});
+	cr_assert(eq(sz, tasks->n_tasks, 2));
+	cr_assert(eq(i64, tasks->tasks[0]->id, 3));
+	cr_assert(eq(i64, tasks->tasks[1]->id, 1));
+	reeve_free(tasks);
+	tasks = list((Reeve__V1__ListRequest){.queue = "default", .type = "other"});
+	cr_assert(eq(sz, tasks->n_tasks, 0));
+	reeve_free(tasks);
+}
+
+/* The position is in the answer, or in its last item. */
+Test(client, finds_the_next_page)
+{
+	Reeve__V1__ListRequest list = REEVE__V1__LIST_REQUEST__INIT;
+	Reeve__V1__ListResponse tasks = REEVE__V1__LIST_RESPONSE__INIT;
+	Reeve__V1__ListMetricsRequest by_name = REEVE__V1__LIST_METRICS_REQUEST__INIT;
+	Reeve__V1__ListMetricsResponse metrics = REEVE__V1__LIST_METRICS_RESPONSE__INIT;
+	Reeve__V1__Metric metric = REEVE__V1__METRIC__INIT, *items[] = {&metric};
+
+	tasks.next_before_id = 17;
+	cr_assert(reeve_next_page(&list, &tasks));
+	cr_assert(eq(i64, list.before_id, 17));
+	tasks.next_before_id = 0;
+	cr_assert(not(reeve_next_page(&list, &tasks)));
+	metric.category = "shop";
+	metric.name = "orders";
+	metrics.n_metrics = 1;
+	metrics.metrics = items;
+	cr_assert(not(reeve_next_page(&by_name, &metrics)));
+	metrics.more = true;
+	cr_assert(reeve_next_page(&by_name, &metrics));
+	cr_assert(eq(str, (char *)by_name.after_category, "shop"));
+	cr_assert(eq(str, (char *)by_name.after_name, "orders"));
+	metrics.n_metrics = 0;
+	cr_assert(not(reeve_next_page(&by_name, &metrics)));
 }
 
 Test(client, changes_tasks, .init = begin, .fini = finish)
 {
-	const int64_t ids[] = {2, 77, 1};
-	struct reeve_update update = {.set_priority = true, .priority = 0, .max_attempts = 3};
-	struct reeve_changes *changes;
+	int64_t ids[] = {2, 77, 1};
+	Reeve__V1__NewPriority priority = {.value = 0};
+	Reeve__V1__UpdateRequest request = {.n_ids = 3, .ids = ids, .priority = &priority, .max_attempts = 3};
+	Reeve__V1__CancelResponse *cancelled;
 
 	make_tasks(2);
 	standin_end(standin, 1, COMPLETED, "r");
-	changes = reeve_update(client, ids, 3, &update, &failure);
-	cr_assert(changes != NULL, "%s", failure.message);
-	cr_assert(eq(sz, changes->count, 2));
-	cr_assert(eq(i64, changes->changes[0].id, 2));
-	cr_assert(changes->changes[0].changed && !*changes->changes[0].note);
-	cr_assert(not(changes->changes[1].changed));
-	cr_assert(eq(str, (char *)changes->changes[1].note, "it has ended"));
-	cr_assert(eq(sz, changes->n_not_found, 1));
-	cr_assert(eq(i64, changes->not_found[0], 77));
-	reeve_changes_free(changes);
+	Reeve__V1__UpdateResponse *updated = reeve_task_update(client, &request, NULL, &failure);
+	cr_assert(updated != NULL, "%s", failure.message);
+	cr_assert(eq(sz, updated->n_tasks, 2));
+	cr_assert(eq(i64, updated->tasks[0]->id, 2));
+	cr_assert(updated->tasks[0]->changed && !*updated->tasks[0]->note);
+	cr_assert(not(updated->tasks[1]->changed));
+	cr_assert(eq(str, (char *)updated->tasks[1]->note, "it has ended"));
+	cr_assert(eq(sz, updated->n_not_found, 1));
+	cr_assert(eq(i64, updated->not_found[0], 77));
+	reeve_free(updated);
 
-	changes = reeve_cancel(client, ids, 1, "no more", &failure);
-	cr_assert(changes && changes->changes[0].status == REEVE_TASK_CANCELLED);
+	cancelled = reeve_cancel(client, ids, 1, "no more", &failure);
+	cr_assert(cancelled && cancelled->tasks[0]->status == TASK(CANCELLED));
 	cr_assert(eq(str, (char *)standin_reason(standin), "no more"));
-	reeve_changes_free(changes);
-	changes = reeve_retry(client, ids, 1, &failure);
-	cr_assert(changes && changes->changes[0].status == REEVE_TASK_QUEUED);
-	reeve_changes_free(changes);
+	reeve_free(cancelled);
 	cr_assert(eq(ptr, reeve_cancel(client, &ids[1], 1, NULL, &failure), NULL));
 	cr_assert(eq(int, failure.code, REEVE_NOT_FOUND));
 	cr_assert(eq(ptr, reeve_cancel(client, ids, 0, NULL, &failure), NULL));
@@ -381,34 +414,30 @@ Test(client, changes_tasks, .init = begin, .fini = finish)
 
 Test(client, tells_events_and_states, .init = begin, .fini = finish)
 {
+	Reeve__V1__ListQueuesRequest night = {.queue = "night"};
+
 	make_tasks(3);
-	struct reeve_events *events = reeve_audit(client, 0, 0, 2, &failure);
-	cr_assert(events && events->count == 2 && events->more);
-	cr_assert(eq(str, (char *)events->events[1].event, "submitted"));
-	cr_assert(eq(i64, events->events[1].task_id, 3));
-	reeve_events_free(events);
-	events = reeve_audit(client, 3, 0, 0, &failure);
-	cr_assert(events && events->count == 1 && !events->more);
-	reeve_events_free(events);
+	Reeve__V1__AuditResponse *audit = reeve_audit(client, &(Reeve__V1__AuditRequest){.limit = 2}, &failure);
+	cr_assert(audit && audit->n_events == 2 && audit->more);
+	cr_assert(eq(str, (char *)audit->events[1]->event, "submitted"));
+	cr_assert(eq(i64, audit->events[1]->task_id, 3));
+	reeve_free(audit);
+	audit = reeve_audit(client, &(Reeve__V1__AuditRequest){.task_id = 3}, &failure);
+	cr_assert(audit && audit->n_events == 1 && !audit->more);
+	reeve_free(audit);
 
-	struct reeve_queues *queues = reeve_queues(client, "night", &failure);
-	cr_assert(queues && queues->count == 1);
-	cr_assert(eq(str, (char *)queues->queues[0].queue, "night"));
-	cr_assert(eq(i64, queues->queues[0].delayed, 2));
-	reeve_queues_free(queues);
+	Reeve__V1__ListQueuesResponse *queues = reeve_queues(client, &night, &failure);
+	cr_assert(queues && queues->n_queues == 1);
+	cr_assert(eq(str, (char *)queues->queues[0]->queue, "night"));
+	cr_assert(eq(i64, queues->queues[0]->delayed, 2));
+	cr_assert(eq(str, (char *)night.queue, "night"));
+	reeve_free(queues);
 
-	struct reeve_workers *workers = reeve_workers(client, &(struct reeve_workers_query){.all = true}, &failure);
-	cr_assert(workers && workers->count == 2);
-	cr_assert(eq(sz, workers->workers[0].n_queues, 2));
-	cr_assert(eq(str, (char *)workers->workers[0].queues[1], "night"));
-	cr_assert(eq(str, (char *)workers->workers[1].state, "gone"));
-	reeve_workers_free(workers);
-
-	struct reeve_stats *stats = reeve_stats(client, &failure);
+	Reeve__V1__StatsResponse *stats = reeve_admin_stats(client, &(Reeve__V1__StatsRequest){0}, NULL, &failure);
 	cr_assert(stats && stats->queued == 3 && stats->n_counters == 1);
-	cr_assert(eq(str, (char *)stats->counters[0].name, "claims_won"));
-	cr_assert(eq(i64, stats->counters[0].value, 42));
-	reeve_stats_free(stats);
+	cr_assert(eq(str, (char *)stats->counters[0]->name, "claims_won"));
+	cr_assert(eq(i64, stats->counters[0]->value, 42));
+	reeve_free(stats);
 	cr_assert(lt(i64, llabs(reeve_client_now_us(client) - clock_wall_us()), 1000000));
 }
 
@@ -416,13 +445,8 @@ Test(client, names_codes_and_statuses)
 {
 	cr_assert(eq(str, (char *)reeve_code_name(REEVE_NOT_FOUND), "NOT_FOUND"));
 	cr_assert(eq(str, (char *)reeve_code_name((enum reeve_code)99), "UNKNOWN"));
-	for (int i = REEVE_TASK_QUEUED; i <= REEVE_TASK_CANCELLED; i++) {
-		const char *name = reeve_task_status_name((enum reeve_task_status)i);
-
-		cr_assert(eq(int, reeve_task_status_by_name(name), i));
-		cr_assert(eq(int, reeve_task_status_ended((enum reeve_task_status)i), i >= REEVE_TASK_COMPLETED));
-	}
-	cr_assert(eq(int, reeve_task_status_by_name("asleep"), REEVE_TASK_ANY));
-	cr_assert(eq(int, reeve_task_status_by_name(""), REEVE_TASK_ANY));
-	cr_assert(eq(str, (char *)reeve_task_status_name((enum reeve_task_status) - 1), ""));
+	cr_assert(eq(str, (char *)reeve_task_status_name(TASK(EXECUTING)), "executing"));
+	cr_assert(eq(str, (char *)reeve_task_status_name((Reeve__V1__TaskStatus) - 1), ""));
+	for (int i = TASK(QUEUED); i <= TASK(CANCELLED); i++)
+		cr_assert(eq(int, reeve_task_status_ended((Reeve__V1__TaskStatus)i), i >= TASK(COMPLETED)));
 }

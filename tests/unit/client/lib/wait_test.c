@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 10500, COMPLETED = REEVE_TASK_COMPLETED };
+enum { MANY = 10500, COMPLETED = REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED };
 
 static struct standin *standin;
 static struct reeve_client *client;
@@ -52,7 +52,7 @@ struct told {
 	int64_t end_next; /* a task to end at the next call of `polled`; 0: none */
 };
 
-static void ended(void *arg, const struct reeve_task *task)
+static void ended(void *arg, const Reeve__V1__Task *task)
 {
 	struct told *told = arg;
 
@@ -106,7 +106,7 @@ Test(wait, only_looks, .init = begin, .fini = finish)
 	for (int i = 0; i < MANY; i++)
 		ids[i] = i + 1;
 	standin_end(standin, 5, COMPLETED, "r");
-	standin_end(standin, MANY, REEVE_TASK_DEAD, "e");
+	standin_end(standin, MANY, REEVE__V1__TASK_STATUS__TASK_STATUS_DEAD, "e");
 	cr_assert(reeve_wait(client, ids, MANY, &wait, &pending, &failure), "%s", failure.message);
 	cr_assert(eq(sz, pending, MANY - 2));
 	cr_assert(told.times[5] == 1 && told.times[MANY] == 1 && told.n_ended == 2);

@@ -1,0 +1,92 @@
+/* `reeve audit`. */
+#include "client/cmd/command.h"
+#include "client/cmd/list.h"
+
+#include <reeve/v1/task_calls.h>
+#include <stdlib.h>
+
+struct audit_options {
+	struct option_message request;
+	bool all;
+};
+
+static const struct option_spec specs[] = {
+    OPT_TIME(0, "since", OPTION_FIELD("since_us"),
+        "only events from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""),
+    OPT_INTEGER('n', "limit", OPTION_FIELD("limit"), 1, 100000, "N", "the newest N events; if not set, 1000"),
+    OPT_FLAG('a', "all", OPTION_AT(struct audit_options, all), "all events"),
+    {0},
+};
+
+static const struct option_table table = {
+    .program = "reeve audit",
+    .usage = "[ID] [--since TIME] [--limit N | --all] [--json]",
+    .summary = "Shows the newest events of one task, or of all tasks, workers, queues and schedules, by time: the "
+               "newest is last.",
+    .epilogue = "Examples:\n"
+                "  reeve audit 17\n"
+                "  reeve audit --limit 20\n"
+                "  reeve audit --since '5m ago' --all --json",
+    .specs = specs,
+};
+
+#define EVENT_COLUMNS                                                                                                  \
+	COL_WORD("EVENT", "event"), COL_NUMBER("ATTEMPT", "attempt", .as = AS_NUMBER),                             \
+	    COL_TEXT("WORKER", "worker"), COL_TEXT("ACTOR", "actor"), COL_TEXT("NOTE", "note"),         \
+	{                                                                                                              \
+		0                                                                                                      \
+	}
+
+static const struct column columns[] = {
+    COL_WORD("TIME", "at_us", .as = AS_TIME), COL_NUMBER("TASK", "task_id", .as = AS_NUMBER), EVENT_COLUMNS};
+
+static const struct column one_task_columns[] = {COL_WORD("TIME", "at_us", .as = AS_TIME), EVENT_COLUMNS};
+
+/* Prints the newest events. */
+static int print_newest(
+    const struct list *list, struct reeve_client *client, Reeve__V1__AuditRequest *request, bool json)
+{
+	struct reeve_failure failure = {0};
+	Reeve__V1__AuditResponse *audit = reeve_audit(client, request, &failure);
+
+	if (!audit)
+		return command_failed(&failure);
+	list_print_answer(list, client, audit, INT64_MAX, json);
+	if (audit->more)
+		command_log("there are older events than these; --all shows them, --since and --limit choose");
+	reeve_free(audit);
+	return EXIT_OK;
+}
+
+int command_audit(int argc, char **argv)
+{
+	struct list list = {.service = &reeve__v1__task_service__descriptor, .method = "Audit", .items = "events", .columns = columns};
+	Reeve__V1__AuditRequest request = REEVE__V1__AUDIT_REQUEST__INIT;
+	struct audit_options options = {.request.message = &request.base};
+	struct shared_options shared = {0};
+	struct reeve_client *client;
+	int operands, code;
+
+	if (!command_options(&table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 1)
+		return command_usage(&table, "one task at a time");
+	if (options.all && request.limit)
+		return command_usage(&table, "--all and --limit cannot be combined");
+	if (operands == 1 && !command_number(argv[1], &request.task_id))
+		return command_usage(&table, "\"%s\" is not a task id; ids are whole numbers from 1", argv[1]);
+	if (request.task_id)
+		list.columns = one_task_columns;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	if (options.all) {
+		if (!request.since_us && !request.task_id)
+			request.since_us = 1; /* 0 would mean the last hour */
+		code = list_print(&list, client, &request, INT64_MAX, shared.json, NULL);
+	} else {
+		code = print_newest(&list, client, &request, shared.json);
+	}
+	reeve_client_destroy(client);
+	return code;
+}

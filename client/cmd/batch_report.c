@@ -1,0 +1,244 @@
+/* `reeve batch report|wait`. */
+#include "client/cmd/batch.h"
+#include "client/cmd/command.h"
+#include "client/cmd/fields.h"
+#include "client/cmd/progress.h"
+#include "common/clock.h"
+
+#include <inttypes.h>
+#include <reeve/v1/batch_calls.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { POLL_MS = 250 };
+
+/* Reads the operand that is a batch's id. Returns false with *code set after an error message. */
+static bool take_id(const struct option_table *table, int operands, char **argv, int64_t *id, int *code)
+{
+	if (operands != 1)
+		*code = command_usage(
+		    table, operands ? "one batch at a time" : "the batch's id is missing; `reeve batch list` lists the ids");
+	else if (!command_number(argv[1], id))
+		*code = command_usage(table, "\"%s\" is not a batch id; ids are whole numbers from 1", argv[1]);
+	else
+		return true;
+	return false;
+}
+
+/* Reads a page. Returns NULL with *code set after an error message. */
+static Reeve__V1__BatchReportResponse *read_page(
+    struct reeve_client *client, Reeve__V1__BatchReportRequest *request, int *code)
+{
+	struct reeve_failure failure = {0};
+	Reeve__V1__BatchReportResponse *page = reeve_batch_report(client, request, NULL, &failure);
+
+	if (page && page->batch)
+		return page;
+	if (page) {
+		reeve_free(page);
+		failure.code = REEVE_INTERNAL;
+		strcpy(failure.message, "the manager answered without the batch");
+	}
+	*code = command_failed(&failure);
+	return NULL;
+}
+
+/*
+ * report
+ */
+
+static const struct option_table report_table = {
+    .program = "reeve batch report",
+    .usage = "ID [--json]",
+    .summary = "Shows a batch: its totals and times, and each of its tasks with attempts, times, remarks and "
+               "errors.",
+    .epilogue = "Example: reeve batch report 7 --json | jq '.tasks[] | select(.status == \"dead\")'",
+};
+
+static void show_tries(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Task *task = message;
+
+	(void)now_us;
+	snprintf(out->text, sizeof out->text, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
+}
+
+/* The remark, and the error unless it was overcome. */
+static void show_remark(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Task *task = message;
+	const char *error = task->status == TASK(COMPLETED) ? "" : task->last_error;
+	const char *code = task->status == TASK(COMPLETED) ? "" : task->error_code;
+
+	(void)now_us;
+	snprintf(out->text, sizeof out->text, "%s%s%s%s%s", task->remark, *task->remark && (*code || *error) ? "; " : "",
+	    code, *code && *error ? ": " : "", error);
+}
+
+static const struct column columns[] = {
+    COL_NUMBER("ID", "id"),
+    COL_WORD("STATUS", "status", .as = AS_STATE),
+    COL_TEXT("TYPE", "type"),
+    COL_NUMBER("TRIES", NULL, .show = show_tries),
+    COL_WORD("STARTED", "started_us", .as = AS_TIME),
+    COL_WORD("FINISHED", "finished_us", .as = AS_TIME),
+    COL_TEXT("WORKER", "worker"),
+    COL_TEXT("REMARK", NULL, .show = show_remark),
+    {0},
+};
+
+/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. */
+static void json_page(Reeve__V1__BatchReportResponse *page, size_t told)
+{
+	if (told == 0) {
+		fputs("{\"batch\":", stdout);
+		command_write_message(page->batch);
+		fputs(",\"tasks\":[", stdout);
+	}
+	for (size_t i = 0; i < page->n_tasks; i++) {
+		Reeve__V1__Task *task = page->tasks[i];
+
+		task->details = task->result = task->stack_trace = NULL; /* they are not sent */
+		fputs(told + i ? "," : "", stdout);
+		command_write_message(task);
+	}
+	if (!page->more)
+		puts("]}");
+}
+
+static int report(struct reeve_client *client, int64_t id, bool json)
+{
+	struct table *table = table_create(columns);
+	Reeve__V1__BatchReportRequest request = {.id = id};
+	int64_t now_us;
+	size_t told = 0;
+	bool more = true;
+	int code = EXIT_OK;
+
+	while (more && !ferror(stdout)) {
+		Reeve__V1__BatchReportResponse *page = read_page(client, &request, &code);
+
+		if (!page)
+			break;
+		now_us = reeve_client_now_us(client);
+		if (json)
+			json_page(page, told);
+		else if (told == 0)
+			batch_print(page->batch, now_us);
+		for (size_t i = 0; !json && i < page->n_tasks; i++)
+			fields_row(table, columns, page->tasks[i], now_us);
+		told += page->n_tasks;
+		more = reeve_next_page(&request, page);
+		reeve_free(page);
+	}
+	if (!json && told > 0) {
+		putchar('\n');
+		table_print(table);
+	}
+	table_destroy(table);
+	return code;
+}
+
+int batch_report(int argc, char **argv)
+{
+	struct shared_options shared = {0};
+	struct reeve_client *client;
+	int operands, code;
+	int64_t id;
+
+	if (!command_options(&report_table, NULL, &shared, argc, argv, &operands, &code) ||
+	    !take_id(&report_table, operands, argv, &id, &code))
+		return code;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = report(client, id, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * wait
+ */
+
+struct wait_options {
+	int64_t timeout_ms;
+};
+
+static const struct option_spec wait_specs[] = {
+    OPT_SPAN(0, "timeout", OPTION_AT(struct wait_options, timeout_ms), 0, 0,
+        "stop waiting after this time; if not set, never"),
+    {0},
+};
+
+static const struct option_table wait_table = {
+    .program = "reeve batch wait",
+    .usage = "ID [--timeout DURATION] [--json]",
+    .summary = "Waits until a batch has ended, and shows its totals. The exit code is 1 if a task failed or the "
+               "time is over.",
+    .epilogue = "Example: reeve batch wait 7 --timeout 1h",
+    .specs = wait_specs,
+};
+
+/* Shows how far the batch is. */
+static void show_progress(struct progress *progress, const Reeve__V1__Batch *batch)
+{
+	if (!progress->begun_ms)
+		progress_begin(progress, "waiting", 0, batch->submitted - batch->pending);
+	progress->total = batch->submitted; /* an open batch grows */
+	progress_show(progress, batch->submitted - batch->pending);
+}
+
+static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms, bool json)
+{
+	int64_t end_ms = timeout_ms < 0 ? INT64_MAX : clock_monotonic_ms() + timeout_ms;
+	Reeve__V1__BatchReportRequest request = {.id = id, .limit = 1};
+	Reeve__V1__BatchReportResponse *page = NULL;
+	struct progress progress = {0};
+	bool ended = false;
+	int code;
+
+	do {
+		if (page)
+			nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
+		reeve_free(page);
+		page = read_page(client, &request, &code);
+		if (!page)
+			break;
+		ended = fields_is(page->batch, "state", "ended");
+		if (!ended && clock_monotonic_ms() < end_ms)
+			show_progress(&progress, page->batch);
+	} while (!ended && clock_monotonic_ms() < end_ms);
+	progress_end(&progress);
+	if (!page)
+		return code;
+	if (json)
+		command_print_json(page->batch);
+	else
+		batch_print(page->batch, reeve_client_now_us(client));
+	if (!ended)
+		command_log("batch %" PRId64 " has not ended in time", id);
+	code = ended && page->batch->failed == 0 ? EXIT_OK : EXIT_TASK_FAILED;
+	reeve_free(page);
+	return code;
+}
+
+int batch_wait(int argc, char **argv)
+{
+	struct wait_options options = {.timeout_ms = -1};
+	struct shared_options shared = {0};
+	struct reeve_client *client;
+	int operands, code;
+	int64_t id;
+
+	if (!command_options(&wait_table, &options, &shared, argc, argv, &operands, &code) ||
+	    !take_id(&wait_table, operands, argv, &id, &code))
+		return code;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = wait_for(client, id, options.timeout_ms, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}

@@ -1,0 +1,207 @@
+/* `reeve stats` and `reeve errors`: totals, counts of ended attempts, errors in groups. */
+#include "client/cmd/command.h"
+#include "client/cmd/list.h"
+
+#include <inttypes.h>
+#include <reeve/v1/admin_calls.h>
+#include <reeve/v1/task_calls.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * stats
+ */
+
+static const struct option_spec stats_specs[] = {
+    OPT_CHOICE(0, "by", OPTION_FIELD("by"), "hour|type",
+        "count ended attempts and their times, by hour of UTC or by queue and type"),
+    OPT_TIME(0, "since", OPTION_FIELD("since_us"),
+        "with --by: only attempts that ended from this time on; if not set, in the last day"),
+    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "with --by: only this queue"),
+    OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "with --by: only this type"),
+    {0},
+};
+
+static const struct option_table stats_table = {
+    .program = "reeve stats",
+    .usage = "[--by hour|type [--since TIME] [--queue NAME] [--type TYPE]] [--json]",
+    .summary = "Shows totals: live tasks, finished tasks that are kept, workers, and the manager's own counters. "
+               "With --by: how many attempts ended, and how long they took.",
+    .epilogue = "Example: reeve stats --by hour --since '8h ago' --queue mail",
+    .specs = stats_specs,
+};
+
+static void print_stats(const Reeve__V1__StatsResponse *stats)
+{
+	static const struct column task_columns[] = {COL_WORD("TASKS AND WORKERS", NULL), COL_NUMBER("NOW", NULL), {0}};
+	static const struct column counter_columns[] = {
+	    COL_WORD("THE MANAGER'S COUNTERS", NULL), COL_NUMBER("SINCE ITS START", NULL), {0}};
+	const struct {
+		const char *name;
+		int64_t value;
+	} totals[] = {
+	    {"queued", stats->queued},
+	    {"delayed", stats->delayed},
+	    {"executing", stats->executing},
+	    {"failed", stats->failed},
+	    {"completed", stats->completed},
+	    {"dead", stats->dead},
+	    {"cancelled", stats->cancelled},
+	    {"workers alive", stats->workers_alive},
+	};
+	struct table *table = table_create(task_columns);
+
+	for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
+		table_text(table, totals[i].name);
+		table_number(table, totals[i].value);
+	}
+	table_print(table);
+	table_destroy(table);
+	if (stats->n_counters == 0)
+		return;
+	putchar('\n');
+	table = table_create(counter_columns);
+	for (size_t i = 0; i < stats->n_counters; i++) {
+		table_text(table, stats->counters[i]->name);
+		table_number(table, stats->counters[i]->value);
+	}
+	table_print(table);
+	table_destroy(table);
+}
+
+/* Prints totals. Returns the exit code. */
+static int show_stats(struct reeve_client *client, bool json)
+{
+	Reeve__V1__StatsRequest request = REEVE__V1__STATS_REQUEST__INIT;
+	struct reeve_failure failure = {0};
+	Reeve__V1__StatsResponse *stats = reeve_admin_stats(client, &request, NULL, &failure);
+
+	if (!stats)
+		return command_failed(&failure);
+	if (json)
+		command_print_json(stats);
+	else
+		print_stats(stats);
+	reeve_free(stats);
+	return EXIT_OK;
+}
+
+#define COUNT_COLUMNS                                                                                                  \
+	COL_NUMBER("ATTEMPTS", "count"), COL_NUMBER("COMPLETED", "succeeded"),                               \
+	    COL_NUMBER("TOTAL", "total_ms", .as = AS_SPAN, .otherwise = "0s"), COL_NUMBER("AVERAGE", "average_ms", .as = AS_SPAN, .otherwise = "0s"), \
+	    COL_NUMBER("FASTEST", "fastest_ms", .as = AS_SPAN, .otherwise = "0s"),                                                   \
+	    COL_NUMBER("SLOWEST", "slowest_ms", .as = AS_SPAN, .otherwise = "0s"), COL_NUMBER("LAST", "last_us", .as = AS_AGE),       \
+	{                                                                                                              \
+		0                                                                                                      \
+	}
+
+static const struct column hour_columns[] = {COL_WORD("HOUR", "hour_us", .as = AS_HOUR), COUNT_COLUMNS};
+
+static const struct column type_columns[] = {
+    COL_TEXT("QUEUE", "queue"), COL_TEXT("TYPE", "type"), COUNT_COLUMNS};
+
+static int show_executions(struct reeve_client *client, Reeve__V1__ExecutionsRequest *request, bool json)
+{
+	const struct list list = {.items = "counts",
+	    .name = "attempts",
+	    .columns = request->by == REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE ? type_columns : hour_columns};
+	struct reeve_failure failure = {0};
+	Reeve__V1__ExecutionsResponse *executions = reeve_executions(client, request, &failure);
+
+	if (!executions)
+		return command_failed(&failure);
+	list_print_answer(&list, client, executions, INT64_MAX, json);
+	reeve_free(executions);
+	return EXIT_OK;
+}
+
+int command_stats(int argc, char **argv)
+{
+	Reeve__V1__ExecutionsRequest request = REEVE__V1__EXECUTIONS_REQUEST__INIT;
+	struct option_message options = {.message = &request.base};
+	struct shared_options shared = {0};
+	struct reeve_client *client;
+	int code;
+
+	if (!command_only_options(&stats_table, &options, &shared, argc, argv, &code))
+		return code;
+	if (options.n_set && !option_is_set(&options, "by"))
+		return command_usage(&stats_table, "--since, --queue and --type go with --by");
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = options.n_set ? show_executions(client, &request, shared.json) : show_stats(client, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * errors
+ */
+
+struct errors_options {
+	struct option_message request;
+	int64_t limit;
+};
+
+static const struct option_spec errors_specs[] = {
+    OPT_CHOICE(0, "by", OPTION_FIELD("by"), "text|code",
+        "group errors with the same text, or with the same error code", .default_value = "text"),
+    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "only tasks of this queue"),
+    OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "only tasks of this type"),
+    OPT_TIME(0, "since", OPTION_FIELD("since_us"), "only errors from this time on; if not set, of the last day"),
+    OPT_INTEGER('n', "limit", OPTION_AT(struct errors_options, limit), 1, 10000, "N", "maximum number of groups",
+        .default_value = "100"),
+    {0},
+};
+
+static const struct option_table errors_table = {
+    .program = "reeve errors",
+    .usage = "[--by text|code] [--queue NAME] [--type TYPE] [--since TIME] [--limit N] [--json]",
+    .summary = "Shows errors in groups: how many attempts ended with each, how many tasks wait for their retry or "
+               "are dead, when it was first and last seen, and its last task.",
+    .epilogue = "Examples:\n"
+                "  reeve errors --queue mail --since '2h ago'\n"
+                "  reeve retry --where 'status=dead error=\"no route to host\"'",
+    .specs = errors_specs,
+};
+
+static const struct column errors_columns[] = {
+    COL_NUMBER("ATTEMPTS", "attempts"),
+    COL_NUMBER("WAITING", "waiting"),
+    COL_NUMBER("DEAD", "dead"),
+    COL_NUMBER("FIRST", "first_us", .as = AS_AGE),
+    COL_NUMBER("LAST", "last_us", .as = AS_AGE),
+    COL_NUMBER("TASK", "example_id"),
+    COL_TEXT("CODE", "error_code"),
+    COL_TEXT("ERROR", "error"),
+    {0},
+};
+
+int command_errors(int argc, char **argv)
+{
+	static const struct list list = {.items = "groups", .name = "errors", .columns = errors_columns};
+	Reeve__V1__ErrorsRequest request = REEVE__V1__ERRORS_REQUEST__INIT;
+	struct errors_options options = {.request.message = &request.base};
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	Reeve__V1__ErrorsResponse *errors;
+	struct reeve_client *client;
+	int code;
+
+	if (!command_only_options(&errors_table, &options, &shared, argc, argv, &code))
+		return code;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	errors = reeve_errors(client, &request, &failure);
+	code = errors ? EXIT_OK : command_failed(&failure);
+	if (errors)
+		list_print_answer(&list, client, errors, options.limit, shared.json);
+	if (errors && errors->n_groups > (size_t)options.limit)
+		command_log(
+		    "there are more groups than the %" PRId64 " shown; --limit and --since choose", options.limit);
+	reeve_free(errors);
+	reeve_client_destroy(client);
+	return code;
+}
