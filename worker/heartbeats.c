@@ -186,7 +186,8 @@ static int64_t apply(struct beat *beat)
 
 	if (!session_serves(session, beat->request.incarnation))
 		return now_ms;
-	if (answer->code == STATUS(FAILED_PRECONDITION) || answer->code == STATUS(NOT_FOUND)) {
+	if (answer->code == STATUS(FAILED_PRECONDITION) || answer->code == STATUS(NOT_FOUND) ||
+	    answer->code == STATUS(UNIMPLEMENTED)) {
 		session_lost(session, answer->message);
 		return now_ms;
 	}

@@ -294,7 +294,7 @@ bool rpc_client_alive(struct rpc_client *client, int64_t wait_ms)
 	bool alive;
 
 	client_lock(client);
-	while (!(alive = manager_choose(client, NULL)) && wait_ms > 0) {
+	while (!(alive = manager_choose(client, NULL) || manager_refusal(client)) && wait_ms > 0) {
 		if (pthread_cond_timedwait(&client->alive_changed, &client->lock, &until) != 0)
 			wait_ms = 0;
 	}

@@ -65,7 +65,8 @@ struct rpc_call_options {
 /* Starts a call of a method ("Submit") of a service. The request is packed at once; with before_resend it must live
  * until `done` was called. `done` may run before this returns. If the manager dies or stops answering pings during the
  * call, or answers UNAVAILABLE, the call moves to another manager (without another one it waits for this one) until the
- * timeout. Then the code is DEADLINE_EXCEEDED if the call was ever sent, otherwise UNAVAILABLE.
+ * timeout. Then the code is DEADLINE_EXCEEDED if the call was ever sent, otherwise UNAVAILABLE. A manager with another
+ * version of the contract gets no calls; if all have, the code is UNIMPLEMENTED at once.
  *
  * rpc_client_cancel makes `done` run soon with CANCELLED. It has no effect on a call that has ended. */
 rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
@@ -77,7 +78,8 @@ void rpc_client_cancel(struct rpc_client *client, rpc_call_id call);
 ProtobufCMessage *rpc_client_call(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
     const char *method, ProtobufCMessage *request, const struct rpc_call_options *options, struct reeve_error *error);
 
-/* Returns true if a manager is alive by its ping; waits up to `wait_ms` for the first one. */
+/* Returns true if a manager is alive by its ping, or if all refuse this program's version of the contract, so that a
+ * call ends at once. Waits up to `wait_ms` for that. */
 bool rpc_client_alive(struct rpc_client *client, int64_t wait_ms);
 
 /* Writes why no manager is alive, for people: "connection refused", or with several managers the URL and reason of

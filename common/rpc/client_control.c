@@ -39,11 +39,14 @@ static int64_t run_timers(struct rpc_client *client, int64_t now_ms)
 	return timer ? timer->at_ms : INT64_MAX;
 }
 
-/* Sends the waiting calls while a manager is alive. Releases the lock temporarily. */
+/* Sends the waiting calls while a manager is alive, or ends them if all refuse them. Releases the lock temporarily. */
 static void send_waiting(struct rpc_client *client)
 {
+	const char *refusal;
 	struct call *call;
 
+	while ((call = client->waiting) && (refusal = manager_refusal(client)))
+		call_end(call, STATUS(UNIMPLEMENTED), "%s", refusal);
 	while ((call = client->waiting)) {
 		struct manager *manager = manager_choose(client, call->avoid ? call->manager : NULL);
 

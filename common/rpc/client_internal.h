@@ -47,6 +47,7 @@ struct manager {
 	int users;          /* threads that use `conn` without the lock; `conn` is freed at 0 */
 	int64_t since_ms;   /* when `line` last changed */
 	const char *problem; /* why the last attempt to connect failed, a constant string; NULL: unknown */
+	char refusal[256];  /* its version of the contract is another: what its ping has answered; else empty */
 	int64_t redial_ms, redial_pause_ms;
 	bool alive;         /* the line is open, and a ping on it was answered */
 	bool served;        /* its last ping reported a working database */
@@ -163,8 +164,12 @@ bool manager_open(struct manager *manager, struct reeve_error *error);
 /* Frees a manager's resources when no call is left and the background thread has ended. Call without the lock. */
 void manager_destroy(struct manager *manager);
 
-/* Returns why the manager is not alive, for people: a constant string. */
+/* Returns why the manager is not alive, for people. The string lives until the lock is released. */
 const char *manager_absence(const struct manager *manager);
+
+/* Returns why calls are refused: all managers have another version of the contract. Otherwise returns NULL. The string
+ * lives until the lock is released. */
+const char *manager_refusal(const struct rpc_client *client);
 
 /* Returns the alive manager that gets the next call, if possible another one than `avoid` (may be NULL). Returns NULL
  * if none is alive. */

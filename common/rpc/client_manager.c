@@ -61,7 +61,7 @@ const char *manager_absence(const struct manager *manager)
 	case LINE_OPENING:
 		return "something takes connections there, but does not greet as a Reeve manager does";
 	case LINE_OPEN:
-		return "it takes connections, but does not answer";
+		return *manager->refusal ? manager->refusal : "it takes connections, but does not answer";
 	default:
 		return manager->problem ? manager->problem : "not connected yet";
 	}
@@ -110,6 +110,7 @@ static void line_closed(void *arg)
 		manager->problem = "something listens there that is not a Reeve manager, or it has no room for a connection";
 	become(manager, LINE_CLOSED);
 	manager->alive = false;
+	*manager->refusal = 0;
 	client_wake_control(client);
 	client_unlock(client);
 }
@@ -141,32 +142,63 @@ static void unserved(struct manager *manager)
 	manager->stable_ms = clock_monotonic_ms() + STABLE_PINGS * client->ping_interval_ms;
 }
 
+/* Applies the answer to a ping from a manager with another version of the contract: it gets no calls. */
+static void refused(struct manager *manager, const struct envelope_reply *reply, const Reeve__V1__PingResponse *response)
+{
+	struct rpc_client *client = manager->client;
+
+	if (reply->code == STATUS(OK)) /* it is from before versions */
+		envelope_contract_problem(REEVE__V1__CONTRACT__CONTRACT_CURRENT, response ? response->contract : 0,
+		    manager->refusal, sizeof manager->refusal);
+	else
+		snprintf(manager->refusal, sizeof manager->refusal, "%.*s", (int)reply->message.length,
+		    (const char *)reply->message.bytes);
+	log_debug("rpc", "%s: %s", manager->url, manager->refusal);
+	pthread_cond_broadcast(&client->alive_changed);
+	client_wake_control(client);
+}
+
+/* Notes what a ping's answer reports. */
+static void note_ping(struct manager *manager, const Reeve__V1__PingResponse *response, int64_t now_ms)
+{
+	struct rpc_client *client = manager->client;
+
+	if (response->now_us > 0) {
+		client->clock_known = true;
+		client->clock_ms = response->now_us / 1000;
+		client->clock_read_ms = now_ms;
+	}
+	manager->max_message = response->max_message_bytes;
+	client->max_message = response->max_message_bytes;
+	client->max_details = response->max_details_bytes;
+	manager->served = response->database_up;
+	manager->full = false;
+	manager->idle_ping_ms = response->idle_ping_ms < IDLE_PING_MAX_MS ? response->idle_ping_ms : IDLE_PING_MAX_MS;
+	manager->redial_pause_ms = 0;
+}
+
 /* Applies the answer to a ping. */
 static void pong(struct manager *manager, const struct envelope_reply *reply)
 {
 	struct rpc_client *client = manager->client;
 	Reeve__V1__PingResponse *response = NULL;
 	int64_t now_ms = clock_monotonic_ms();
+	bool known;
 
 	if (reply->code == STATUS(OK))
 		response = (void *)wire_unpack(
 		    &reeve__v1__ping_response__descriptor, reply->body.bytes, reply->body.length, NULL);
-	if (response) {
-		if (response->now_us > 0) {
-			client->clock_known = true;
-			client->clock_ms = response->now_us / 1000;
-			client->clock_read_ms = now_ms;
-		}
-		manager->max_message = response->max_message_bytes;
-		client->max_message = response->max_message_bytes;
-		client->max_details = response->max_details_bytes;
-		manager->served = response->database_up;
-		manager->full = false;
-		manager->idle_ping_ms =
-		    response->idle_ping_ms < IDLE_PING_MAX_MS ? response->idle_ping_ms : IDLE_PING_MAX_MS;
-		manager->redial_pause_ms = 0;
+	*manager->refusal = 0;
+	known = response && response->contract == REEVE__V1__CONTRACT__CONTRACT_CURRENT;
+	if (known)
+		note_ping(manager, response, now_ms);
+	if (reply->code == STATUS(UNIMPLEMENTED) || (reply->code == STATUS(OK) && !known))
+		refused(manager, reply, response);
+	if (response)
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-	} else if (reply->code == STATUS(RESOURCE_EXHAUSTED) || reply->code == STATUS(UNAVAILABLE)) {
+	if (*manager->refusal)
+		return;
+	if (reply->code == STATUS(RESOURCE_EXHAUSTED) || reply->code == STATUS(UNAVAILABLE)) {
 		manager->served = false; /* it has no room: prefer other managers */
 		manager->full = true;
 	}
@@ -317,6 +349,7 @@ static void cut(struct manager *manager, const char *why)
 	manager->problem = manager->line == LINE_OPENING ? manager_absence(manager) : "it takes connections, but does not answer";
 	become(manager, LINE_CLOSING);
 	manager->alive = false;
+	*manager->refusal = 0;
 	manager->ping_frame_id = 0;
 	HASH_ITER(hh_sent, manager->sent, call, next)
 	{
@@ -553,6 +586,14 @@ int64_t manager_tend(struct manager *manager, int64_t now_ms)
 	default:
 		return INT64_MAX;
 	}
+}
+
+const char *manager_refusal(const struct rpc_client *client)
+{
+	for (int i = 0; i < client->n_managers; i++)
+		if (!*client->managers[i].refusal)
+			return NULL;
+	return client->managers[0].refusal;
 }
 
 /* Returns true if a manager can get calls. `served`: another manager has its database, so one without is not usable. */

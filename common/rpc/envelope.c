@@ -5,6 +5,7 @@
 #include "common/rpc/wire.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -13,9 +14,11 @@ enum {
 	REQUEST_DEADLINE = 3,
 	REQUEST_TOKEN = 4,
 	REQUEST_ACTOR = 5,
-	REQUEST_BODY = 6
+	REQUEST_BODY = 6,
+	REQUEST_CONTRACT = 7,
 };
 enum { REPLY_CODE = 1, REPLY_MESSAGE = 2, REPLY_BODY = 3 };
+enum { CONTRACT = REEVE__V1__CONTRACT__CONTRACT_CURRENT };
 
 /* The value of a missing field. */
 static const struct envelope_view nothing = {(const uint8_t *)"", 0};
@@ -61,7 +64,7 @@ bool envelope_read_request(
 	const uint8_t *at = bytes, *end = bytes + length;
 	struct envelope_view id = {0};
 
-	*request = (struct envelope_request){nothing, nothing, nothing, nothing, NULL, 0};
+	*request = (struct envelope_request){nothing, nothing, nothing, nothing, NULL, 0, 0};
 	if (!wire_check(&reeve__v1__request__descriptor, bytes, length, error))
 		return false;
 	while (at < end) {
@@ -85,6 +88,9 @@ bool envelope_read_request(
 			break;
 		case REQUEST_BODY:
 			request->body = field.view;
+			break;
+		case REQUEST_CONTRACT:
+			request->contract = (uint32_t)field.value;
 			break;
 		}
 	}
@@ -143,8 +149,9 @@ static uint8_t *write_view(uint8_t *out, unsigned number, const void *bytes, siz
 
 static size_t fixed_size(const struct envelope_request *request)
 {
-	return view_size(request->method.length) + view_size(request->request_id ? UUID_BYTES : 0) +
-	       view_size(request->token.length) + view_size(request->actor.length) + view_size(request->body.length);
+	return 1 + varint_size(CONTRACT) + view_size(request->method.length) +
+	       view_size(request->request_id ? UUID_BYTES : 0) + view_size(request->token.length) +
+	       view_size(request->actor.length) + view_size(request->body.length);
 }
 
 size_t envelope_request_size(const struct envelope_request *request)
@@ -171,8 +178,22 @@ struct frame *envelope_write_request(const struct envelope_request *request)
 	out = write_view(out, REQUEST_TOKEN, request->token.bytes, request->token.length);
 	out = write_view(out, REQUEST_ACTOR, request->actor.bytes, request->actor.length);
 	out = write_view(out, REQUEST_BODY, request->body.bytes, request->body.length);
+	*out++ = REQUEST_CONTRACT << 3 | WIRE_VARINT;
+	out = varint_write(out, CONTRACT);
 	assert(out == frame_body(frame) + size);
 	return frame;
+}
+
+void envelope_contract_problem(uint32_t program, uint32_t manager, char *out, size_t size)
+{
+	char own[40] = "no version", other[40] = "no version";
+
+	if (program != REEVE__V1__CONTRACT__CONTRACT_NONE)
+		snprintf(own, sizeof own, "version %u", program);
+	if (manager != REEVE__V1__CONTRACT__CONTRACT_NONE)
+		snprintf(other, sizeof other, "version %u", manager);
+	snprintf(out, size, "this program has %s of Reeve's contract, the manager has %s: upgrade %s", own, other,
+	    program < manager ? "this program" : "the manager");
 }
 
 struct frame *envelope_write_response(const ProtobufCMessage *response, size_t max_bytes, struct reeve_error *error)

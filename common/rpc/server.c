@@ -234,6 +234,18 @@ static struct rpc_call *open_call(
 	return call;
 }
 
+/* Refuses a call of a program with another version of the contract. Always returns false. */
+static bool refuse_contract(struct rpc_call *call, uint32_t contract, struct reeve_error *error)
+{
+	char problem[256];
+
+	envelope_contract_problem(contract, REEVE__V1__CONTRACT__CONTRACT_CURRENT, problem, sizeof problem);
+	if (log_again(&call->server->contract_logged_ms, clock_monotonic_ms()))
+		log_warn("rpc", "refusing the calls of %s, and perhaps of others, with the message: %s",
+		    *call->actor && !name_problem(call->actor, true) ? call->actor : "an unknown caller", problem);
+	return error_set(error, STATUS(UNIMPLEMENTED), "%s", problem);
+}
+
 /* Finds the method and unpacks the request, within the limits. Returns false with *error set if it cannot. */
 static bool take_call(struct rpc_call *call, const struct envelope_request *envelope, const ProtobufCMessage **request,
     struct reeve_error *error)
@@ -246,6 +258,8 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	if (call->peer->refusal)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
 		    "the manager cannot serve this caller now: %s; try again later", call->peer->refusal);
+	if (envelope->contract != REEVE__V1__CONTRACT__CONTRACT_CURRENT)
+		return refuse_contract(call, envelope->contract, error);
 	if (!limits_enter(call, error))
 		return false;
 	if (problem)

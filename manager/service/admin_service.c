@@ -24,6 +24,7 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	response.max_details_bytes = (uint32_t)s->core->base.options.max_details_bytes;
 	response.max_message_bytes = (uint32_t)s->max_message_bytes;
 	response.idle_ping_ms = (uint32_t)rpc_server_idle_ping_ms(s->server);
+	response.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	rpc_call_reply(call, &response.base);
 }
 

@@ -18,11 +18,17 @@ connections open until it is killed. They come from the address HOSTILE_FROM, if
 """
 import collections
 import os
+import pathlib
+import re
 import select
 import socket
 import struct
 import sys
 import time
+
+
+ENVELOPE = pathlib.Path(__file__).parents[2] / 'proto/reeve/v1/envelope.proto'
+CONTRACT = int(re.search(r'CONTRACT_CURRENT = (\d+)', ENVELOPE.read_text())[1])
 
 
 def varint(n):
@@ -49,7 +55,7 @@ def uuid7():
 
 def envelope(method, body=b'', token=b''):
     return (field(1, b'/reeve.v1.' + method.encode()) + field(2, uuid7()) + (field(4, token) if token else b'') +
-            field(5, b'hostile') + field(6, body))
+            field(5, b'hostile') + field(6, body) + field(7, CONTRACT))
 
 
 class Connection:

@@ -25,6 +25,7 @@
  *	message|answer late WORD MS [COUNT]       sp only: goes out this much later, while newer ones pass
  *	message|answer copy WORD FILE [COUNT]     sp only: the body also goes to FILE, as input for raw-call
  *	message|answer take WORD FILE [COUNT]     sp only: the body goes to FILE instead
+ *	message|answer contract WORD N [COUNT]    sp only: the contract's version in it becomes N; answers must be to pings
  *
  * sp is nng's wire protocol of REQ and REP over TCP. With postgres, WORD is the full name of a prepared statement. A
  * connection whose statement or answer is lost is then reset: after `message lose` the server has not executed the
@@ -100,22 +101,25 @@ static bool treat(int count, char **word)
 static bool rule_add(int count, char **word)
 {
 	static const char *const names[] = {
-	    [LOSE] = "lose", [DOUBLE] = "double", [LATE] = "late", [COPY] = "copy", [TAKE] = "take"};
+	    [LOSE] = "lose", [DOUBLE] = "double", [LATE] = "late", [COPY] = "copy", [TAKE] = "take",
+	    [CONTRACT] = "contract"};
 	struct rule rule = {.answer = !strcmp(word[0], "answer"), .left = 1}, *kept;
 	int action = 0, with;
 
 	if (count < 3 || (!rule.answer && strcmp(word[0], "message") != 0))
 		return false;
-	while (action <= TAKE && strcmp(word[1], names[action]) != 0)
+	while (action <= CONTRACT && strcmp(word[1], names[action]) != 0)
 		action++;
 	with = action >= LATE ? 4 : 3; /* number of words without the count */
-	if (action > TAKE || count < with || count > with + 1 || proxy.speech == BYTES ||
+	if (action > CONTRACT || count < with || count > with + 1 || proxy.speech == BYTES ||
 	    (proxy.speech == POSTGRES && action != LOSE))
 		return false;
 	rule.action = (enum action)action;
 	snprintf(rule.word, sizeof rule.word, "%s", word[2]);
 	if (action == LATE)
 		rule.ms = atoll(word[3]);
+	else if (action == CONTRACT)
+		rule.contract = (uint32_t)atoll(word[3]);
 	else if (action > LATE)
 		snprintf(rule.file, sizeof rule.file, "%s", word[3]);
 	if (count > with)

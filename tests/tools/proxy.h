@@ -20,7 +20,7 @@
 enum speech { BYTES, SP, POSTGRES };
 enum direction { UP, DOWN };
 enum treatment { PASS, DROP, HOLD, DELAY };
-enum action { LOSE, DOUBLE, LATE, COPY, TAKE };
+enum action { LOSE, DOUBLE, LATE, COPY, TAKE, CONTRACT };
 
 /* Bytes on their way, or the end of the stream. */
 struct unit {
@@ -63,6 +63,7 @@ struct rule {
 	enum action action;
 	char word[80], file[512];
 	int64_t ms;
+	uint32_t contract;
 	int left; /* to how many more calls it applies */
 };
 

@@ -2,6 +2,9 @@
 #include "tests/tools/proxy.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/envelope.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +56,49 @@ static void write_body(const char *path, const uint8_t *frame, size_t length)
 		die(path);
 }
 
+/* Sends a packed message with the call id of `frame`. */
+static void send_packed(struct way *way, const uint8_t *frame, const ProtobufCMessage *message)
+{
+	size_t size = protobuf_c_message_get_packed_size(message);
+	uint64_t length = htobe64(SP_CALL_ID + size);
+	struct evbuffer *bytes = bytes_of(&length, sizeof length);
+	uint8_t *packed = malloc(size + 1);
+
+	protobuf_c_message_pack(message, packed);
+	if (evbuffer_add(bytes, frame + SP_HEAD, SP_CALL_ID) || evbuffer_add(bytes, packed, size))
+		abort();
+	free(packed);
+	way_send(way, bytes, false);
+}
+
+/* Sends a request with another version of the contract. */
+static void request_contract(struct way *way, const uint8_t *frame, size_t length, uint32_t contract)
+{
+	size_t head = SP_HEAD + SP_CALL_ID;
+	Reeve__V1__Request *request = reeve__v1__request__unpack(NULL, length - head, frame + head);
+
+	request->contract = contract;
+	send_packed(way, frame, &request->base);
+	reeve__v1__request__free_unpacked(request, NULL);
+}
+
+/* Sends a ping's answer with another version of the contract. */
+static void answer_contract(struct way *way, const uint8_t *frame, size_t length, uint32_t contract)
+{
+	size_t head = SP_HEAD + SP_CALL_ID;
+	Reeve__V1__Reply *reply = reeve__v1__reply__unpack(NULL, length - head, frame + head);
+	Reeve__V1__PingResponse *ping = reeve__v1__ping_response__unpack(NULL, reply->body.len, reply->body.data);
+
+	ping->contract = contract;
+	free(reply->body.data);
+	reply->body.len = reeve__v1__ping_response__get_packed_size(ping);
+	reply->body.data = malloc(reply->body.len + 1);
+	reeve__v1__ping_response__pack(ping, reply->body.data);
+	send_packed(way, frame, &reply->base);
+	reeve__v1__ping_response__free_unpacked(ping, NULL);
+	reeve__v1__reply__free_unpacked(reply, NULL);
+}
+
 /* Applies a rule to one sp message. */
 static void rule_apply(const struct rule *rule, struct way *way, const uint8_t *frame, size_t length)
 {
@@ -73,6 +119,12 @@ static void rule_apply(const struct rule *rule, struct way *way, const uint8_t *
 		break;
 	case LATE:
 		way_send_late(way, bytes_of(frame, length), rule->ms);
+		break;
+	case CONTRACT:
+		if (rule->answer)
+			answer_contract(way, frame, length, rule->contract);
+		else
+			request_contract(way, frame, length, rule->contract);
 		break;
 	}
 }

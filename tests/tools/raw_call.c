@@ -2,7 +2,8 @@
  * A client that does not use Reeve's own RPC client: nng's req0 socket with contexts, and protobuf-c for the envelope.
  * It shows that an ordinary socket can call a manager, and sends what Reeve's client would never send.
  *
- *	raw-call URL METHOD [COUNT] <BODY     sends COUNT calls at once, each with its own context and request id
+ *	raw-call URL METHOD [COUNT] <BODY     sends COUNT calls at once, each with its own context and request id, of the
+ *	                                      version RAW_CALL_CONTRACT of the contract, if that is set
  *	raw-call URL - [COUNT] <MESSAGE       the same with the entire message, including its envelope, as it is
  *
  * Each answer is a line: the number of the status code, a blank and the message. For a successful call the line has its
@@ -43,6 +44,7 @@ static nng_msg *message_of(const char *method, const uint8_t *input, size_t leng
 {
 	uint8_t id[UUID_BYTES];
 	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	const char *version = getenv("RAW_CALL_CONTRACT");
 	nng_msg *message;
 
 	if (!strcmp(method, "-")) {
@@ -54,6 +56,7 @@ static nng_msg *message_of(const char *method, const uint8_t *input, size_t leng
 	request.method = (char *)method;
 	request.request_id = (ProtobufCBinaryData){.len = sizeof id, .data = id};
 	request.body = (ProtobufCBinaryData){.len = length, .data = (uint8_t *)input};
+	request.contract = version ? (uint32_t)strtoul(version, NULL, 10) : REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	must(nng_msg_alloc(&message, reeve__v1__request__get_packed_size(&request)), "memory");
 	reeve__v1__request__pack(&request, nng_msg_body(message));
 	return message;

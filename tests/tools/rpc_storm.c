@@ -51,6 +51,7 @@ static void serve_ping(void *service, struct rpc_call *call, const ProtobufCMess
 	(void)service;
 	(void)request;
 	response.now_us = clock_wall_us();
+	response.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	rpc_call_reply(call, &response.base);
 }
 

@@ -54,7 +54,7 @@ enum reeve_code {
 	REEVE_RESOURCE_EXHAUSTED = 8,  /* a limit of the manager was reached; try again later */
 	REEVE_FAILED_PRECONDITION = 9, /* the task's state does not allow it */
 	REEVE_ABORTED = 10,            /* a conflict with another caller; try again */
-	REEVE_UNIMPLEMENTED = 12,      /* the manager is older than this library */
+	REEVE_UNIMPLEMENTED = 12,      /* no manager has this library's version of the contract */
 	REEVE_INTERNAL = 13,           /* an error in the manager; its log has details */
 	REEVE_UNAVAILABLE = 14,        /* no manager could be reached: nothing has happened */
 	REEVE_UNAUTHENTICATED = 16,    /* reserved: managers do not check tokens yet */

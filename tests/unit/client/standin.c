@@ -448,6 +448,7 @@ static void serve_ping(void *service, struct rpc_call *call, const ProtobufCMess
 	(void)service;
 	(void)message;
 	response.now_us = clock_wall_us();
+	response.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	response.manager = (char *)"standin";
 	response.database_up = true;
 	response.max_details_bytes = STANDIN_MAX_DETAILS;

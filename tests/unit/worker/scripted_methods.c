@@ -14,6 +14,7 @@ void script_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *reque
 	(void)arg;
 	(void)request;
 	response.now_us = clock_wall_us();
+	response.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	response.max_message_bytes = 8 << 20;
 	response.max_details_bytes = 1 << 20;
 	response.database_up = true;

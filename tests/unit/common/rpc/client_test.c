@@ -863,14 +863,22 @@ Test(rpc_client, is_sticky_and_spreads_with_others)
 	fake_manager_free(b);
 }
 
-/* Answers every request with an empty OK, through nng's own rep0 socket. */
-static void *answer_empty(void *arg)
+/* Answers every request as a ping, through nng's own rep0 socket. For a Get the answer has an unknown field. */
+static void *answer_pings(void *arg)
 {
 	nng_socket socket = *(nng_socket *)arg;
+	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
+	Reeve__V1__Reply reply = REEVE__V1__REPLY__INIT;
+	uint8_t bytes[16], body[16];
 	nng_msg *msg;
+	size_t length;
 
+	response.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
+	reply.body = (ProtobufCBinaryData){reeve__v1__ping_response__pack(&response, body), body};
+	length = reeve__v1__reply__pack(&reply, bytes);
 	while (nng_recvmsg(socket, &msg, 0) == 0) {
 		nng_msg_clear(msg);
+		cr_assert_eq(nng_msg_append(msg, bytes, length), 0);
 		if (nng_sendmsg(socket, msg, 0) != 0)
 			nng_msg_free(msg);
 	}
@@ -892,7 +900,7 @@ Test(rpc_client, understands_nngs_own_socket)
 	cr_assert_eq(nng_listen(socket, LOOPBACK, &listener, 0), 0);
 	cr_assert_eq(nng_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port), 0);
 	snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
-	pthread_create(&thread, NULL, answer_empty, &socket);
+	pthread_create(&thread, NULL, answer_pings, &socket);
 	client = fake_client(url);
 	for (int i = 0; i < 100; i++) {
 		ProtobufCMessage *response = rpc_client_call(client, TASKS, "Get", &request.base, NULL, &error);

@@ -41,6 +41,7 @@ Test(envelope, protobuf_c_reads_our_request)
 	cr_assert_eq(read->request_id.len, UUID_BYTES);
 	cr_assert_eq(memcmp(read->request_id.data, id, UUID_BYTES), 0);
 	cr_assert_eq(read->deadline_ms, 30000);
+	cr_assert_eq(read->contract, REEVE__V1__CONTRACT__CONTRACT_CURRENT);
 	cr_assert_str_eq(read->token, "t");
 	cr_assert_str_eq(read->actor, "ann@host");
 	cr_assert_eq(read->body.len, 4);
@@ -60,16 +61,19 @@ Test(envelope, we_read_protobuf_cs_request)
 	request.method = (char *)"/a/b";
 	request.request_id = (ProtobufCBinaryData){16, (uint8_t *)"0123456789abcdef"};
 	request.deadline_ms = UINT32_MAX;
+	request.contract = 300;
 	request.body = (ProtobufCBinaryData){3, (uint8_t *)"\0\xff\x80"};
 	length = reeve__v1__request__pack(&request, bytes);
 	cr_assert(envelope_read_request(bytes, length, &read, &error), "%s", error.message);
 	is_view(read.method, "/a/b");
 	cr_assert_eq(memcmp(read.request_id, "0123456789abcdef", 16), 0);
 	cr_assert_eq(read.deadline_ms, UINT32_MAX);
+	cr_assert_eq(read.contract, 300);
 	cr_assert_eq(read.token.length, 0);
 	cr_assert_eq(read.body.length, 3);
 	cr_assert(envelope_read_request(NULL, 0, &read, &error));
 	cr_assert_null(read.request_id);
+	cr_assert_eq(read.contract, 0);
 }
 
 Test(envelope, a_request_id_has_16_bytes_or_none)
@@ -105,7 +109,7 @@ Test(envelope, unknown_fields_of_an_envelope_are_passed_over)
 {
 	struct envelope_request read;
 	struct envelope_reply reply;
-	static const uint8_t bytes[] = "\x3d"
+	static const uint8_t bytes[] = "\x65"
 	                               "abcd"
 	                               "\x41"
 	                               "12345678"
@@ -115,7 +119,7 @@ Test(envelope, unknown_fields_of_an_envelope_are_passed_over)
 
 	cr_assert(envelope_read_request(bytes, sizeof bytes - 1, &read, NULL));
 	is_view(read.method, "m");
-	cr_assert(envelope_read_reply((const uint8_t *)"\x3d"
+	cr_assert(envelope_read_reply((const uint8_t *)"\x65"
 	                                               "abcd"
 	                                               "\x08\x05",
 	    7, &reply, NULL));

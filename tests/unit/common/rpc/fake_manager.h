@@ -44,6 +44,7 @@ struct fake_manager {
 	uint32_t max_message_bytes; /* sent in the answer to a ping */
 	int64_t now_us;             /* sent in the answer to a ping */
 	uint32_t idle_ping_ms;      /* sent in the answer to a ping */
+	uint32_t contract;          /* sent in the answer to a ping */
 	reeve_status ping_answers;  /* not OK: every ping fails with it */
 	bool frozen;                /* pings are not answered */
 	bool database_down;         /* sent in the answer to a ping; every Get then stays open */
@@ -69,6 +70,7 @@ static inline void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMe
 	pthread_mutex_lock(&manager->lock);
 	manager->pings++;
 	response.idle_ping_ms = manager->idle_ping_ms;
+	response.contract = manager->contract;
 	if (manager->frozen) { /* never answered */
 		pthread_mutex_unlock(&manager->lock);
 		return;
@@ -224,6 +226,7 @@ static inline struct fake_manager *fake_manager_make(const char *url, const stru
 	pthread_mutex_init(&manager->lock, NULL);
 	pthread_cond_init(&manager->changed, NULL);
 	manager->now_us = clock_wall_us();
+	manager->contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	manager->base = event_base_new();
 	manager->server = rpc_server_create(manager->base, options ? options : &defaults, &error);
 	cr_assert(manager->server, "%s", error.message);

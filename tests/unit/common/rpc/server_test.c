@@ -28,6 +28,8 @@
 
 #define LOOPBACK "tcp://127.0.0.1:0"
 
+#define REQUEST_INIT {.base = PROTOBUF_C_MESSAGE_INIT(&reeve__v1__request__descriptor), .method = "", .token = "", .actor = "", .contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT}
+
 static int port_of(const char *url)
 {
 	return atoi(strrchr(url, ':') + 1);
@@ -283,7 +285,7 @@ Test(rpc_server, refuses_bad_envelopes_and_serves_the_next)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	nng_socket socket = dial_req(manager->url);
-	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	Reeve__V1__Request request = REQUEST_INIT;
 	uint8_t bytes[512];
 	char message[512];
 
@@ -322,7 +324,7 @@ Test(rpc_server, a_method_name_with_rubbish_does_not_break_the_answer)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	nng_socket socket = dial_req(manager->url);
-	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	Reeve__V1__Request request = REQUEST_INIT;
 	char name[600], message[512];
 	uint8_t bytes[1024];
 
@@ -811,7 +813,7 @@ Test(rpc_server, says_why_it_cannot_listen)
 /* Writes a request's frame and returns the position after it. */
 static uint8_t *write_frame(uint8_t *out, uint32_t id, const char *method, const ProtobufCMessage *body)
 {
-	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	Reeve__V1__Request request = REQUEST_INIT;
 	uint64_t length;
 
 	request.method = (char *)(uintptr_t)method;
@@ -1464,7 +1466,7 @@ Test(rpc_server, a_long_token_is_refused)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	nng_socket socket = dial_req(manager->url);
-	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	Reeve__V1__Request request = REQUEST_INIT;
 	uint8_t *bytes = malloc(8192);
 	char token[4098], message[512];
 
@@ -1649,7 +1651,7 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	enum { CALLS = 6000 };
 	struct rpc_server_options options = {.max_open_calls = 1000, .max_message_bytes = 100000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	Reeve__V1__Request request = REQUEST_INIT;
 	int64_t begun_ms = clock_monotonic_ms();
 	struct innocent innocent;
 	uint8_t frame[256] = {0};
