@@ -1,21 +1,17 @@
 /* A binary heap in an array. Members know their place, so that they can be moved and removed. */
 #include "common/deadlines.h"
 
+#include "common/mem.h"
+
 #include <stdlib.h>
 
-bool deadlines_reserve(struct deadlines *heap)
+/* Makes room for one more member. */
+static void reserve(struct deadlines *heap)
 {
-	size_t room = heap->room ? 2 * heap->room : 64;
-	struct deadline **members;
-
 	if (heap->count < heap->room)
-		return true;
-	members = realloc(heap->members, room * sizeof(struct deadline *));
-	if (!members)
-		return false;
-	heap->members = members;
-	heap->room = room;
-	return true;
+		return;
+	heap->room = heap->room ? 2 * heap->room : 64;
+	heap->members = mem_realloc(heap->members, heap->room * sizeof(struct deadline *));
 }
 
 static void put(struct deadlines *heap, size_t place, struct deadline *member)
@@ -51,16 +47,14 @@ static void settle(struct deadlines *heap, struct deadline *member)
 	put(heap, place, member);
 }
 
-bool deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms)
+void deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms)
 {
 	member->at_ms = at_ms;
 	if (!member->place) {
-		if (!deadlines_reserve(heap))
-			return false;
+		reserve(heap);
 		put(heap, ++heap->count, member);
 	}
 	settle(heap, member);
-	return true;
 }
 
 void deadlines_remove(struct deadlines *heap, struct deadline *member)

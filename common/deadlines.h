@@ -2,7 +2,6 @@
 #ifndef REEVE_COMMON_DEADLINES_H
 #define REEVE_COMMON_DEADLINES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,12 +16,8 @@ struct deadlines {
 	size_t count, room;
 };
 
-/* Adds a member, or changes the at_ms of one that is in the heap. Returns false, and does not add it, if there is no
- * memory; never for a member that is in the heap, nor for the first one added after deadlines_reserve. */
-bool deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms);
-
-/* Ensures that one more member fits. Returns false if there is no memory. */
-bool deadlines_reserve(struct deadlines *heap);
+/* Adds a member, or changes the at_ms of one that is in the heap. */
+void deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms);
 
 /* Removes a member. Does nothing if it is not in the heap. */
 void deadlines_remove(struct deadlines *heap, struct deadline *member);

@@ -60,3 +60,11 @@ char *mem_asprintf(const char *format, ...)
 	va_end(args);
 	return text;
 }
+
+void mem_check(bool allocated)
+{
+	if (allocated)
+		return;
+	log_error(NULL, "out of memory");
+	abort();
+}

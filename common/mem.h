@@ -1,7 +1,7 @@
 /*
  * Allocation that never returns NULL (except for zero bytes): without memory it logs that and aborts the process. A
  * manager loses nothing then, since all that it has acknowledged is in the database. A worker's tasks run again on
- * another worker. The client library uses these functions only for hash tables, which cannot report a failure.
+ * another worker. So no function reports a lack of memory.
  *
  * Otherwise each function does what the C library's function without "mem_" does. Use free() to free. Any thread.
  */
@@ -9,6 +9,7 @@
 #define REEVE_COMMON_MEM_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 void *mem_malloc(size_t size);
@@ -20,5 +21,8 @@ char *mem_strndup(const char *text, size_t length);
 /* Return the formatted string. */
 char *mem_asprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *mem_vasprintf(const char *format, va_list args);
+
+/* Aborts in the same way if a function of a library could not allocate memory. */
+void mem_check(bool allocated);
 
 #endif

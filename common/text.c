@@ -4,6 +4,8 @@
  */
 #include "common/text.h"
 
+#include "common/mem.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,11 +113,9 @@ char *utf8_repair(const char *bytes, size_t length)
 	static const char replacement[] = "\xef\xbf\xbd";
 	const unsigned char *at = (const unsigned char *)bytes;
 	const unsigned char *end = at + length;
-	char *text = malloc(3 * length + 1);
+	char *text = mem_malloc(3 * length + 1);
 	char *to = text;
 
-	if (!text)
-		abort();
 	while (at < end) {
 		size_t step = character_length(at, end);
 
@@ -124,6 +124,5 @@ char *utf8_repair(const char *bytes, size_t length)
 		at += step ? step : 1;
 	}
 	*to++ = '\0';
-	char *fitted = realloc(text, to - text);
-	return fitted ? fitted : text;
+	return mem_realloc(text, to - text);
 }

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "manager/memory.h"
 
 #include <event2/event.h>
@@ -197,6 +198,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 {
 	name_set(m, o->name);
 	signal(SIGPIPE, SIG_IGN);
+	event_set_mem_functions(mem_malloc, mem_realloc, free);
 	m->base = event_base_new();
 	m->alarm = evtimer_new(m->base, on_timer, m);
 	m->alarm_ms = INT64_MAX;
@@ -219,9 +221,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .address_percent = (int)o->address_share,
 	    .socket_mode = o->socket_mode,
 	};
-	m->server = rpc_server_create(m->base, &server_options, error);
-	if (!m->server)
-		return false;
+	m->server = rpc_server_create(m->base, &server_options);
 
 	const struct store_options store_options = {
 	    .conninfo = o->database,

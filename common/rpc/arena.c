@@ -1,6 +1,8 @@
 /* A list of chunks, each at least twice as large as the previous one. Single allocations are never freed. */
 #include "common/rpc/arena.h"
 
+#include "common/mem.h"
+
 #include <stdlib.h>
 
 struct arena_chunk {
@@ -24,9 +26,7 @@ static void *take(void *data, size_t size)
 			bytes = ARENA_SMALL;
 		if (bytes < size)
 			bytes = size;
-		chunk = malloc(sizeof *chunk + bytes);
-		if (!chunk)
-			return NULL;
+		chunk = mem_malloc(sizeof *chunk + bytes);
 		chunk->next = arena->chunks;
 		arena->chunks = chunk;
 		arena->used = 0;

@@ -2,6 +2,7 @@
 #include "common/rpc/client_internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -46,22 +47,19 @@ int64_t client_now_ms(const struct rpc_client *client)
 	return client->clock_ms + clock_monotonic_ms() - client->clock_read_ms;
 }
 
-/* Returns "user@host", or NULL without memory. */
+/* Returns "user@host". */
 static char *default_actor(void)
 {
-	char host[256] = "", buffer[4096], *actor = NULL;
+	char host[256] = "", buffer[4096];
 	struct passwd entry, *found = NULL;
-	int length;
 
 	gethostname(host, sizeof host - 1);
 	if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found)
-		length = asprintf(&actor, "%s@%s", found->pw_name, host);
-	else
-		length = asprintf(&actor, "%u@%s", (unsigned)geteuid(), host);
-	return length < 0 ? NULL : actor;
+		return mem_asprintf("%s@%s", found->pw_name, host);
+	return mem_asprintf("%u@%s", (unsigned)geteuid(), host);
 }
 
-static void make_locks(struct rpc_client *client)
+static void create_locks(struct rpc_client *client)
 {
 	pthread_mutexattr_t mutex;
 	pthread_condattr_t condition;
@@ -79,18 +77,14 @@ static void make_locks(struct rpc_client *client)
 }
 
 /* Creates a manager for each URL of a list. */
-static bool make_managers(struct rpc_client *client, const char *urls, struct reeve_error *error)
+static bool create_managers(struct rpc_client *client, const char *urls, struct reeve_error *error)
 {
-	char *list = strdup(urls), *rest = list, *url;
-	size_t most = 1;
+	char *list = mem_strdup(urls), *rest = list, *url;
+	size_t max = 1;
 
 	for (const char *at = urls; *at; at++)
-		most += *at == ',';
-	client->managers = calloc(most, sizeof *client->managers);
-	if (!list || !client->managers) {
-		free(list);
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
-	}
+		max += *at == ',';
+	client->managers = mem_calloc(max, sizeof *client->managers);
 	while ((url = strsep(&rest, ","))) {
 		struct manager *manager = &client->managers[client->n_managers];
 
@@ -99,14 +93,10 @@ static bool make_managers(struct rpc_client *client, const char *urls, struct re
 		if (!*url)
 			continue;
 		manager->client = client;
-		manager->url = strdup(url);
-		if (!manager->url)
-			break;
+		manager->url = mem_strdup(url);
 		client->n_managers++;
 	}
 	free(list);
-	if (url)
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
 	if (client->n_managers == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "\"%s\" names no manager (tcp://HOST:PORT)", urls);
 	return true;
@@ -121,15 +111,11 @@ const char *rpc_client_managers(const char *given)
 
 struct rpc_client *rpc_client_create(const struct rpc_client_options *options, struct reeve_error *error)
 {
-	struct rpc_client *client = calloc(1, sizeof *client);
+	struct rpc_client *client = mem_calloc(1, sizeof *client);
 
-	if (!client) {
-		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
-		return NULL;
-	}
-	make_locks(client);
-	client->token = strdup(options->token ? options->token : "");
-	client->actor = options->actor ? strdup(options->actor) : default_actor();
+	create_locks(client);
+	client->token = mem_strdup(options->token ? options->token : "");
+	client->actor = options->actor ? mem_strdup(options->actor) : default_actor();
 	client->max_message_bytes = options->max_message_bytes ? options->max_message_bytes : DEFAULT_MESSAGE_BYTES;
 	client->ping_interval_ms = options->ping_interval_ms > 0 ? options->ping_interval_ms : DEFAULT_PING_INTERVAL_MS;
 	client->ping_limit_ms = options->ping_limit_ms > 0 ? options->ping_limit_ms : DEFAULT_PING_LIMIT_MS;
@@ -137,11 +123,7 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 	client->planned_ms = INT64_MIN;
 	if (getrandom(&client->random, sizeof client->random, 0) != sizeof client->random || !client->random)
 		client->random = (uint64_t)clock_wall_us() | 1;
-	if (!client->token || !client->actor) {
-		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
-		goto failed;
-	}
-	if (!make_managers(client, options->urls, error))
+	if (!create_managers(client, options->urls, error))
 		goto failed;
 	client->favourite = &client->managers[client_random(client, (uint32_t)client->n_managers)];
 	for (int i = 0; i < client->n_managers; i++) {
@@ -189,21 +171,18 @@ void rpc_client_destroy(struct rpc_client *client)
 	free(client);
 }
 
-/* Checks whether a call can start; otherwise sets its answer. Call with the lock held. */
+/* Checks the length of a call; if it is too long, sets its answer. */
 static bool startable(struct call *call)
 {
 	struct rpc_client *client = call->client;
 	struct rpc_answer *answer = &call->answer;
 
-	if (call->size > client->max_message_bytes) {
-		answer->code = STATUS(INVALID_ARGUMENT);
-		snprintf(answer->message, sizeof answer->message, "the call is %zu bytes long; at most %zu can be sent",
-		    call->size, client->max_message_bytes);
-	} else if (!deadlines_reserve(&client->timers)) {
-		answer->code = STATUS(RESOURCE_EXHAUSTED);
-		snprintf(answer->message, sizeof answer->message, "no memory for a call");
-	}
-	return answer->code == STATUS(OK);
+	if (call->size <= client->max_message_bytes)
+		return true;
+	answer->code = STATUS(INVALID_ARGUMENT);
+	snprintf(answer->message, sizeof answer->message, "the call is %zu bytes long; the maximum is %zu", call->size,
+	    client->max_message_bytes);
+	return false;
 }
 
 rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
@@ -213,7 +192,6 @@ rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDe
 	struct manager *manager;
 	rpc_call_id id;
 
-	assert(call);
 	client_lock(client);
 	id = call->id = ++client->last_id;
 	client->n_unfinished++;

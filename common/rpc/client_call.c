@@ -5,6 +5,7 @@
 #include "common/rpc/client_internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 #include "common/rpc/wire.h"
 
 #include <assert.h>
@@ -33,19 +34,15 @@ static struct envelope_request envelope_of(const struct call *call)
 	};
 }
 
-static bool pack(struct call *call, const ProtobufCMessage *request)
+static void pack(struct call *call, const ProtobufCMessage *request)
 {
 	size_t length = protobuf_c_message_get_packed_size(request);
-	uint8_t *body = realloc(call->body, length ? length : 1);
 	struct envelope_request envelope;
 
-	if (!body)
-		return false;
-	call->body = body;
-	call->body_length = protobuf_c_message_pack(request, body);
+	call->body = mem_realloc(call->body, length ? length : 1);
+	call->body_length = protobuf_c_message_pack(request, call->body);
 	envelope = envelope_of(call);
 	call->size = envelope_request_size(&envelope);
-	return true;
 }
 
 static void call_free(struct call *call)
@@ -60,10 +57,8 @@ struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescript
 {
 	static const struct rpc_call_options defaults;
 	size_t name_length = strlen(service->name) + strlen(method) + 2;
-	struct call *call = calloc(1, sizeof *call + name_length + 1);
+	struct call *call = mem_calloc(1, sizeof *call + name_length + 1);
 
-	if (!call)
-		return NULL;
 	if (!options)
 		options = &defaults;
 	call->client = client;
@@ -81,10 +76,7 @@ struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescript
 		call->has_request_id = true;
 		memcpy(call->request_id, options->request_id, UUID_BYTES);
 	}
-	if (!pack(call, request)) {
-		call_free(call);
-		return NULL;
-	}
+	pack(call, request);
 	return call;
 }
 
@@ -181,7 +173,7 @@ static void pause_call(struct call *call, int64_t ms)
 		client_wake_control(client);
 }
 
-/* Packs the call for sending or resending. Returns NULL without memory. */
+/* Packs the call for sending or resending. */
 static struct frame *prepare(struct call *call)
 {
 	struct rpc_client *client = call->client;
@@ -190,8 +182,7 @@ static struct frame *prepare(struct call *call)
 
 	if (call->manager && call->before_resend) {
 		call->before_resend(call->request, call->arg);
-		if (!pack(call, call->request))
-			return NULL;
+		pack(call, call->request);
 	}
 	if (!call->has_request_id) {
 		client_lock(client);
@@ -222,10 +213,6 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 		call->state = CALL_PAUSED;
 		call_end(call, STATUS(INVALID_ARGUMENT), "the call is %zu bytes long; the manager takes at most %u",
 		    call->size, manager->max_message);
-		return false;
-	}
-	if (!frame) {
-		pause_call(call, PAUSE_MAX_MS);
 		return false;
 	}
 	call->frame_id = manager_queue(manager, frame);
@@ -266,7 +253,7 @@ bool call_answered(struct call *call, const struct envelope_reply *reply)
 		return true;
 	}
 	free(call->said);
-	call->said = strndup((const char *)reply->message.bytes, reply->message.length);
+	call->said = mem_strndup((const char *)reply->message.bytes, reply->message.length);
 	call->avoid = true;
 	call->manager->ping_due_ms = 0; /* check whether it has lost its database */
 	call->manager->stable_ms = clock_monotonic_ms() + STABLE_PINGS * client->ping_interval_ms;

@@ -157,8 +157,7 @@ uint32_t client_random(struct rpc_client *client, uint32_t bound);
 /* Returns the managers' time; this machine's before any ping. */
 int64_t client_now_ms(const struct rpc_client *client);
 
-/* Prepares a manager for dialing. Call once, without the lock. Returns false if the URL is invalid or without memory;
- * *error has the reason. */
+/* Prepares a manager for dialing. Call once, without the lock. Returns false with *error set if the URL is invalid. */
 bool manager_open(struct manager *manager, struct reeve_error *error);
 
 /* Frees a manager's resources when no call is left and the background thread has ended. Call without the lock. */
@@ -188,7 +187,7 @@ uint32_t manager_queue(struct manager *manager, struct frame *frame);
 /* Flushes the queued frames and ends the use that manager_queue began. Call without the lock. */
 void manager_flush(struct manager *manager);
 
-/* Creates a call and packs its request. Call without the lock. Returns NULL without memory. */
+/* Creates a call and packs its request. Call without the lock. */
 struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
     ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg);
 

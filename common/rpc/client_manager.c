@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/rpc/wire.h"
 
 #include <reeve/v1/admin.pb-c.h>
@@ -331,8 +332,6 @@ static void ping(struct manager *manager, int64_t now_ms)
 
 	manager->pinged_ms = now_ms;
 	manager->ping_due_ms = ping_due_ms(manager);
-	if (!frame)
-		return;
 	manager->ping_frame_id = manager_queue(manager, frame);
 	client_unlock(client);
 	manager_flush(manager);
@@ -401,10 +400,9 @@ static void greet(struct manager *manager)
 	conn = conn_make(stream, CONN_REQUESTS, ANSWER_BYTES_MAX, NULL, &line_events, manager);
 	client_lock(client);
 	manager->conn = conn;
-	become(manager, conn ? LINE_OPENING : LINE_CLOSED);
+	become(manager, LINE_OPENING);
 	client_unlock(client);
-	if (conn)
-		conn_start(conn);
+	conn_start(conn);
 	client_lock(client);
 }
 
@@ -454,6 +452,7 @@ static int make_dialer(struct manager *manager, const char *url)
 	nng_stream_dialer *dialer;
 	int result = nng_stream_dialer_alloc(&dialer, url);
 
+	mem_check(result != NNG_ENOMEM);
 	if (result != 0)
 		return result;
 	/* Not all transports support these options. */
@@ -483,7 +482,7 @@ static void lookup_begin(struct manager *manager)
 	manager->lookup = lookup;
 }
 
-/* Makes the dialer for the next address of the manager's name. Returns false if no address is known, or without memory.
+/* Makes the dialer for the next address of the manager's name. Returns false if no address is known.
  * Releases the lock temporarily. */
 static bool choose_address(struct manager *manager)
 {
@@ -645,9 +644,8 @@ static int read_url(struct manager *manager)
 	if (strstr(url->u_scheme, "tcp") && (!*url->u_hostname || !*url->u_port || !strcmp(url->u_port, "0")))
 		result = NNG_EADDRINVAL;
 	if (result == 0 && !strcmp(url->u_scheme, "tcp") && !lookup_numeric(url->u_hostname)) {
-		manager->host = strdup(url->u_hostname);
-		manager->port = strdup(url->u_port);
-		result = manager->host && manager->port ? 0 : NNG_ENOMEM;
+		manager->host = mem_strdup(url->u_hostname);
+		manager->port = mem_strdup(url->u_port);
 	}
 	nng_url_free(url);
 	return result;
@@ -657,12 +655,9 @@ bool manager_open(struct manager *manager, struct reeve_error *error)
 {
 	int result = read_url(manager);
 
-	if (result == 0)
-		result = nng_aio_alloc(&manager->dial_aio, dialed, manager);
+	mem_check(nng_aio_alloc(&manager->dial_aio, dialed, manager) == 0);
 	if (result == 0) /* also with a host name, to validate the rest of the URL */
 		result = make_dialer(manager, manager->url);
-	if (result == NNG_ENOMEM)
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
 	if (result != 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "\"%s\" is not a manager's address (tcp://HOST:PORT)",
 		    manager->url);

@@ -7,6 +7,7 @@
 #include "common/rpc/conn_internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +21,9 @@ enum {
 struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
     const struct conn_events *events, void *owner)
 {
-	struct conn *conn = calloc(1, sizeof *conn);
+	struct conn *conn = mem_calloc(1, sizeof *conn);
 
-	if (conn)
-		conn->buffer = malloc(BUFFER_MIN);
-	if (!conn || !conn->buffer) {
-		free(conn);
-		return NULL;
-	}
+	conn->buffer = mem_malloc(BUFFER_MIN);
 	pthread_mutex_init(&conn->lock, NULL);
 	conn->carrier = carrier;
 	conn->side = side;
@@ -38,13 +34,6 @@ struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t
 	conn->size = BUFFER_MIN;
 	conn->heard_ms = clock_monotonic_ms();
 	return conn;
-}
-
-void conn_discard(struct conn *conn)
-{
-	pthread_mutex_destroy(&conn->lock);
-	free(conn->buffer);
-	free(conn);
 }
 
 void conn_count_incoming(struct conn *conn, size_t bytes)
@@ -80,7 +69,9 @@ void conn_free(struct conn *conn)
 	if (conn->partial)
 		conn_count_incoming(conn, -conn->partial_room);
 	free(conn->partial);
-	conn_discard(conn);
+	pthread_mutex_destroy(&conn->lock);
+	free(conn->buffer);
+	free(conn);
 }
 
 bool conn_lower(struct conn *conn, bool *flag)
@@ -192,13 +183,11 @@ void conn_written(struct conn *conn, bool good, size_t count)
 		conn->events->closed(conn->owner);
 }
 
-/* Appends a chunk to the queue, with the lock held. Returns NULL without memory. */
+/* Appends a chunk to the queue, with the lock held. */
 static struct chunk *append(struct conn *conn, size_t room)
 {
-	struct chunk *chunk = malloc(sizeof *chunk + room);
+	struct chunk *chunk = mem_malloc(sizeof *chunk + room);
 
-	if (!chunk)
-		return NULL;
 	*chunk = (struct chunk){.room = room};
 	if (conn->out)
 		conn->out_last->next = chunk;
@@ -208,49 +197,44 @@ static struct chunk *append(struct conn *conn, size_t room)
 	return chunk;
 }
 
-/* Copies bytes to the end of the queue, with the lock held. Returns false without memory. */
-static bool gather(struct conn *conn, const void *bytes, size_t length)
+/* Copies bytes to the end of the queue, with the lock held. */
+static void gather(struct conn *conn, const void *bytes, size_t length)
 {
 	struct chunk *chunk = conn->out_last;
 
 	if (!chunk || chunk->room - chunk->filled < length)
 		chunk = append(conn, chunk ? CHUNK_MAX : length + CHUNK_MIN);
-	if (!chunk)
-		return false;
 	memcpy(chunk->gathered + chunk->filled, bytes, length);
 	chunk->filled += length;
 	count_backlog(conn, length);
-	return true;
 }
 
-/* Appends a frame to the queue, with the lock held. Returns false without memory. */
-static bool append_frame(struct conn *conn, struct frame *frame)
+/* Appends a frame to the queue, with the lock held. */
+static void append_frame(struct conn *conn, struct frame *frame)
 {
 	struct chunk *chunk = append(conn, 0);
 
-	if (!chunk)
-		return false;
 	chunk->frame = frame;
 	chunk->filled = chunk->room = FRAME_HEAD_BYTES + frame->length;
 	count_backlog(conn, chunk->filled);
-	return true;
 }
 
 void conn_queue(struct conn *conn, struct frame *frame)
 {
 	size_t length = FRAME_HEAD_BYTES + frame->length;
-	bool dropped, queued = false;
+	bool kept = false;
 
 	pthread_mutex_lock(&conn->lock);
-	dropped = conn->closing;
-	if (!dropped)
-		queued = length > GATHERED_MAX ? append_frame(conn, frame) : gather(conn, frame->wire, length);
+	if (!conn->closing) {
+		kept = length > GATHERED_MAX;
+		if (kept)
+			append_frame(conn, frame);
+		else
+			gather(conn, frame->wire, length);
+	}
 	pthread_mutex_unlock(&conn->lock);
-	if (!queued || length <= GATHERED_MAX)
+	if (!kept)
 		free(frame);
-	/* Without memory the frame would be lost and its caller would wait for nothing: close, so that it notices. */
-	if (!queued && !dropped)
-		conn_close(conn);
 }
 
 void conn_flush(struct conn *conn)
@@ -283,15 +267,10 @@ bool conn_heavy(struct conn *conn, size_t most)
 void conn_start(struct conn *conn)
 {
 	const uint8_t greeting[GREETING_BYTES] = {0, 'S', 'P', 0, 0, conn->side, 0, 0};
-	bool queued;
 
 	pthread_mutex_lock(&conn->lock);
-	queued = gather(conn, greeting, sizeof greeting);
+	gather(conn, greeting, sizeof greeting);
 	pthread_mutex_unlock(&conn->lock);
-	if (!queued) {
-		conn_close(conn);
-		return;
-	}
 	conn_flush(conn);
 	conn_resume(conn);
 }

@@ -42,14 +42,13 @@ struct conn_events {
 };
 
 /* Makes a connection of a connected stream. `budget` may be NULL: no limits. A long frame takes memory as its bytes
- * arrive; when the budget is used up, reading stops until conn_resume finds memory again. Returns NULL without memory,
- * and frees the stream. Nothing happens before conn_start. */
+ * arrive; when the budget is used up, reading stops until conn_resume finds memory again. Nothing happens before
+ * conn_start. */
 struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
     const struct conn_events *events, void *owner);
 
 /* Like conn_make, with a connected nonblocking socket on an event loop. Use the connection only on the loop's thread;
- * only conn_poll may be called on others. The connection owns the socket. Returns NULL without memory, and closes the
- * socket. */
+ * only conn_poll may be called on others. The connection owns the socket. */
 struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side side, size_t max_body,
     struct conn_budget *budget, const struct conn_events *events, void *owner);
 

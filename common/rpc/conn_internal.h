@@ -95,11 +95,8 @@ void conn_count_incoming(struct conn *conn, size_t bytes);
 void conn_received(struct conn *conn, bool good, size_t count);
 void conn_written(struct conn *conn, bool good, size_t count);
 
-/* Creates what both carriers share. Returns NULL without memory. */
+/* Creates what both carriers share. */
 struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
     const struct conn_events *events, void *owner);
-
-/* Frees what conn_new has created. */
-void conn_discard(struct conn *conn);
 
 #endif

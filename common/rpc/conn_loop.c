@@ -5,6 +5,7 @@
 #include "common/rpc/conn_internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -141,16 +142,9 @@ struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side s
 	static const struct carrier loop = {receive_by_loop, send_by_loop, close_loop, free_loop};
 	struct conn *conn = conn_new(&loop, side, max_body, budget, events, owner);
 
-	if (conn) {
-		conn->fd = fd;
-		conn->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, conn);
-		conn->writable = event_new(base, fd, EV_WRITE, on_writable, conn);
-		if (conn->readable && conn->writable)
-			return conn;
-		if (conn->readable)
-			event_free(conn->readable);
-		conn_discard(conn);
-	}
-	close(fd);
-	return NULL;
+	conn->fd = fd;
+	conn->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, conn);
+	conn->writable = event_new(base, fd, EV_WRITE, on_writable, conn);
+	mem_check(conn->readable && conn->writable);
+	return conn;
 }

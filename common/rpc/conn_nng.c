@@ -6,6 +6,8 @@
  */
 #include "common/rpc/conn_internal.h"
 
+#include "common/mem.h"
+
 static void received(void *arg)
 {
 	struct conn *conn = arg;
@@ -72,16 +74,9 @@ struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body,
 	static const struct carrier nng = {receive_by_nng, send_by_nng, close_nng, free_nng};
 	struct conn *conn = conn_new(&nng, side, max_body, budget, events, owner);
 
-	if (conn && nng_aio_alloc(&conn->read_aio, received, conn) == 0 &&
-	    nng_aio_alloc(&conn->write_aio, written, conn) == 0) {
-		conn->stream = stream;
-		pthread_mutex_init(&conn->io_lock, NULL);
-		return conn;
-	}
-	if (conn) {
-		nng_aio_free(conn->read_aio);
-		conn_discard(conn);
-	}
-	nng_stream_free(stream);
-	return NULL;
+	mem_check(nng_aio_alloc(&conn->read_aio, received, conn) == 0);
+	mem_check(nng_aio_alloc(&conn->write_aio, written, conn) == 0);
+	conn->stream = stream;
+	pthread_mutex_init(&conn->io_lock, NULL);
+	return conn;
 }

@@ -2,6 +2,7 @@
 #include "common/rpc/conn_internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,22 +29,16 @@ static bool afford(struct conn *conn, size_t bytes, size_t length)
 	return false;
 }
 
-/* Enlarges the buffer of a long frame. Returns false if the budget does not allow it, or without memory. */
+/* Enlarges the buffer of a long frame. Returns false if the budget does not allow it. */
 static bool grow(struct conn *conn)
 {
 	size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
 	size_t room = 2 * conn->partial_room < whole ? 2 * conn->partial_room : whole;
 	size_t more = room - conn->partial_room;
-	struct frame *larger;
 
 	if (!afford(conn, more, conn->partial->length))
 		return false;
-	larger = realloc(conn->partial, sizeof *larger + room);
-	if (!larger) {
-		conn_count_incoming(conn, -more);
-		return false;
-	}
-	conn->partial = larger;
+	conn->partial = mem_realloc(conn->partial, sizeof *conn->partial + room);
 	conn->partial_room = room;
 	pthread_mutex_lock(&conn->lock);
 	conn->frame_room = room;
@@ -120,17 +115,16 @@ static bool take_greeting(struct conn *conn)
 	return true;
 }
 
-/* Creates a frame of `length` bytes with memory only for its beginning. Returns NULL without memory. */
+/* Creates a frame of `length` bytes with memory only for its beginning. */
 static struct frame *begin_frame(size_t length, size_t room)
 {
 	struct frame *frame = frame_make(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
 
-	if (frame)
-		frame->length = length;
+	frame->length = length;
 	return frame;
 }
 
-/* Moves the frames out of the buffer. Returns false on invalid data, or without memory. */
+/* Moves the frames out of the buffer. Returns false on invalid data. */
 static bool take_buffer(struct conn *conn, struct harvest *harvest)
 {
 	size_t at = 0;
@@ -160,10 +154,6 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 			conn_count_incoming(conn, room);
 		}
 		frame = begin_frame(length - FRAME_ID_BYTES, room);
-		if (!frame) {
-			conn_count_incoming(conn, -room);
-			return false;
-		}
 		memcpy(frame->wire, conn->buffer + at, have);
 		at += have;
 		conn->partial = frame;
@@ -180,22 +170,15 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 /* Enlarges the buffer, or shrinks an empty one. */
 static void resize(struct conn *conn, size_t size)
 {
-	uint8_t *buffer;
-
 	if (size > conn->size && !afford(conn, size - conn->size, SIZE_MAX))
 		return;
-	buffer = realloc(conn->buffer, size);
-	if (!buffer) {
-		conn_count_incoming(conn, size > conn->size ? conn->size - size : 0);
-		return;
-	}
+	conn->buffer = mem_realloc(conn->buffer, size);
 	if (size < conn->size)
 		conn_count_incoming(conn, size - conn->size);
-	conn->buffer = buffer;
 	conn->size = size;
 }
 
-/* Processes the bytes of a read. Returns false on invalid data, or without memory. */
+/* Processes the bytes of a read. Returns false on invalid data. */
 static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
 {
 	bool full;

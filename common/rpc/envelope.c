@@ -161,14 +161,10 @@ size_t envelope_request_size(const struct envelope_request *request)
 
 struct frame *envelope_write_request(const struct envelope_request *request)
 {
-	struct frame *frame;
 	size_t size = fixed_size(request) + (request->deadline_ms ? 1 + varint_size(request->deadline_ms) : 0);
-	uint8_t *out;
+	struct frame *frame = frame_make(size);
+	uint8_t *out = frame_body(frame);
 
-	frame = frame_make(size);
-	if (!frame)
-		return NULL;
-	out = frame_body(frame);
 	out = write_view(out, REQUEST_METHOD, request->method.bytes, request->method.length);
 	out = write_view(out, REQUEST_ID, request->request_id, request->request_id ? UUID_BYTES : 0);
 	if (request->deadline_ms) {
@@ -208,10 +204,6 @@ struct frame *envelope_write_response(const ProtobufCMessage *response, size_t m
 		return NULL;
 	}
 	frame = frame_make(size);
-	if (!frame) {
-		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for an answer of %zu bytes", size);
-		return NULL;
-	}
 	if (packed) {
 		out = write_head(frame_body(frame), REPLY_BODY, packed);
 		protobuf_c_message_pack(response, out);
@@ -221,15 +213,10 @@ struct frame *envelope_write_response(const ProtobufCMessage *response, size_t m
 
 struct frame *envelope_write_error(reeve_status code, const char *message)
 {
-	struct frame *frame;
 	size_t length = strlen(message);
-	size_t size = 1 + varint_size((uint64_t)code) + view_size(length);
-	uint8_t *out;
+	struct frame *frame = frame_make(1 + varint_size((uint64_t)code) + view_size(length));
+	uint8_t *out = frame_body(frame);
 
-	frame = frame_make(size);
-	if (!frame)
-		return NULL;
-	out = frame_body(frame);
 	*out++ = REPLY_CODE << 3 | WIRE_VARINT;
 	out = varint_write(out, (uint64_t)code);
 	write_view(out, REPLY_MESSAGE, message, length);

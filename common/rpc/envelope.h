@@ -38,18 +38,16 @@ bool envelope_read_reply(const uint8_t *bytes, size_t length, struct envelope_re
 /* Returns the maximum length of a request's envelope, whatever its deadline. */
 size_t envelope_request_size(const struct envelope_request *request);
 
-/* Writes a request, with the contract's current version, into a frame that is not sealed yet. Returns NULL without
- * memory. */
+/* Writes a request, with the contract's current version, into a frame that is not sealed yet. */
 struct frame *envelope_write_request(const struct envelope_request *request);
 
-/* Writes an OK reply that contains the packed response. Returns NULL with *error set if it would exceed `max_bytes`, or
- * without memory. */
+/* Writes an OK reply that contains the packed response. Returns NULL with *error set if it would exceed `max_bytes`. */
 struct frame *envelope_write_response(const ProtobufCMessage *response, size_t max_bytes, struct reeve_error *error);
 
 /* Writes what is wrong, for the user of a program whose version of the contract is not the manager's. */
 void envelope_contract_problem(uint32_t program, uint32_t manager, char *out, size_t size);
 
-/* Writes a reply that is not OK. Returns NULL without memory. */
+/* Writes a reply that is not OK. */
 struct frame *envelope_write_error(reeve_status code, const char *message);
 
 #endif

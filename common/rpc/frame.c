@@ -1,16 +1,16 @@
 /* Numbers on the wire are big-endian. */
 #include "common/rpc/frame.h"
 
+#include "common/mem.h"
+
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct frame *frame_make(size_t length)
 {
-	struct frame *frame = malloc(sizeof *frame + FRAME_HEAD_BYTES + length);
+	struct frame *frame = mem_malloc(sizeof *frame + FRAME_HEAD_BYTES + length);
 
-	if (!frame)
-		return NULL;
 	frame->next = NULL;
 	frame->at_ms = 0;
 	frame->length = length;

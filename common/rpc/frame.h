@@ -19,7 +19,7 @@ struct frame {
 	uint8_t wire[]; /* head and body */
 };
 
-/* Creates a frame with room for a body. Returns NULL without memory. Free it with free(). */
+/* Creates a frame with room for a body. Free it with free(). */
 struct frame *frame_make(size_t length);
 
 static inline uint8_t *frame_body(struct frame *frame)

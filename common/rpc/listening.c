@@ -1,6 +1,7 @@
 #include "common/rpc/listening.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -149,7 +150,7 @@ static bool take_path(
 	if (lstat(address->sun_path, &file) == 0) {
 		listening->device = file.st_dev;
 		listening->inode = file.st_ino;
-		listening->path = strdup(address->sun_path);
+		listening->path = mem_strdup(address->sun_path);
 	}
 	return true;
 }
@@ -201,26 +202,22 @@ static bool listen_on_port(
 	return !problem || failed(error, url, problem);
 }
 
-/* Returns the socket's URL, with the real port instead of 0. Returns NULL without memory. */
+/* Returns the socket's URL, with the real port instead of 0. */
 static char *real_url(const struct listening *listening, const nng_url *url)
 {
-	struct sockaddr_storage bound;
+	struct sockaddr_storage bound = {0};
 	socklen_t length = sizeof bound;
 	const char *host;
-	char *real = NULL;
 	int port;
 
 	if (listening->path)
-		return strdup(url->u_rawurl);
+		return mem_strdup(url->u_rawurl);
 	host = *url->u_hostname ? url->u_hostname : "0.0.0.0";
-	if (getsockname(listening->fd, (struct sockaddr *)&bound, &length) != 0)
-		return NULL;
+	getsockname(listening->fd, (struct sockaddr *)&bound, &length);
 	port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
 	                                         : ((struct sockaddr_in *)&bound)->sin_port);
 	/* nng has removed the brackets of an IPv6 address. */
-	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port) < 0)
-		return NULL;
-	return real;
+	return mem_asprintf(strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port);
 }
 
 bool listening_open(struct listening *listening, const char *text, mode_t mode, struct reeve_error *error)
@@ -236,10 +233,8 @@ bool listening_open(struct listening *listening, const char *text, mode_t mode, 
 	else
 		good = error_set(error, STATUS(INVALID_ARGUMENT),
 		    "cannot listen on \"%s\": it is not written as tcp://HOST:PORT or ipc:///PATH", text);
-	if (good && !(listening->url = real_url(listening, url))) {
-		listening_close(listening);
-		good = error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
-	}
+	if (good)
+		listening->url = real_url(listening, url);
 	if (url)
 		nng_url_free(url);
 	return good;

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/rpc/envelope.h"
 #include "common/rpc/wire.h"
 #include "common/text.h"
@@ -32,25 +33,18 @@ enum {
 	IDLE_PING_MAX_MS = 15000,
 };
 
-/* Sends a call's reply and frees the call. Without a reply (no memory) it closes the connection, so that the caller
- * asks again instead of waiting. */
+/* Sends a call's reply and frees the call. */
 static void finish(struct rpc_call *call, struct frame *reply)
 {
-	struct rpc_server *server = call->server;
 	struct peer *peer = call->peer;
 
 	if (peer->walk == call)
 		peer->walk = call->next_of_peer;
-	DL_DELETE(server->open, call);
+	DL_DELETE(call->server->open, call);
 	DL_DELETE2(peer->calls, call, prev_of_peer, next_of_peer);
 	limits_leave(call);
-	if (reply) {
-		frame_seal(reply, call->frame_id);
-		peers_reply(peer, reply);
-	} else if (!peer->over) {
-		log_error("rpc", "no memory to answer a call");
-		conn_close(peer->conn);
-	}
+	frame_seal(reply, call->frame_id);
+	peers_reply(peer, reply);
 	arena_clear(&call->arena);
 	free(call);
 	peers_release(peer);
@@ -207,14 +201,12 @@ static char *copy_text(char *out, struct envelope_view text)
 	return out + text.length + 1;
 }
 
-/* Creates the call of an envelope, with copies of everything that the accessors return. Returns NULL without memory. */
+/* Creates the call of an envelope, with copies of everything that the accessors return. */
 static struct rpc_call *open_call(
     struct rpc_server *server, struct peer *peer, const struct frame *frame, const struct envelope_request *envelope)
 {
-	struct rpc_call *call = malloc(sizeof *call + envelope->actor.length + envelope->token.length + 2);
+	struct rpc_call *call = mem_malloc(sizeof *call + envelope->actor.length + envelope->token.length + 2);
 
-	if (!call)
-		return NULL;
 	*call = (struct rpc_call){
 	    .server = server,
 	    .peer = peer,
@@ -307,11 +299,6 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 	struct rpc_call *call = open_call(server, peer, frame, &envelope);
 	const ProtobufCMessage *request = NULL;
 
-	if (!call) {
-		if (!peer->over)
-			conn_close(peer->conn);
-		return;
-	}
 	server->n_calls++;
 	if (!good)
 		rpc_call_fail(call, error.code, "call envelope: %s", error.message);
@@ -363,16 +350,11 @@ static size_t budget_of(const struct rpc_server_options *options)
 	return bytes > BUDGET_MIN ? bytes : BUDGET_MIN;
 }
 
-struct rpc_server *rpc_server_create(
-    struct event_base *base, const struct rpc_server_options *options, struct reeve_error *error)
+struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_server_options *options)
 {
-	struct rpc_server *server = calloc(1, sizeof *server);
+	struct rpc_server *server = mem_calloc(1, sizeof *server);
 	const struct timeval sweep = {SWEEP_MS / 1000, 0};
 
-	if (!server) {
-		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a server");
-		return NULL;
-	}
 	server->base = base;
 	server->options = *options;
 	if (!server->options.max_message_bytes)
@@ -394,18 +376,9 @@ struct rpc_server *rpc_server_create(
 	server->flush = event_new(base, -1, 0, on_flush, server);
 	server->sweep = event_new(base, -1, EV_PERSIST, on_sweep, server);
 	server->again = event_new(base, -1, 0, on_again, server);
-	if (!server->wake || !server->flush || !server->again || !server->sweep || event_add(server->sweep, &sweep) != 0) {
-		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for events");
-		rpc_server_destroy(server);
-		return NULL;
-	}
+	mem_check(server->wake && server->flush && server->again && server->sweep);
+	mem_check(event_add(server->sweep, &sweep) == 0);
 	return server;
-}
-
-static void free_event(struct event *event)
-{
-	if (event)
-		event_free(event);
 }
 
 void rpc_server_destroy(struct rpc_server *server)
@@ -427,10 +400,10 @@ void rpc_server_destroy(struct rpc_server *server)
 		free(call);
 	}
 	peers_destroy(server);
-	free_event(server->wake);
-	free_event(server->flush);
-	free_event(server->sweep);
-	free_event(server->again);
+	event_free(server->wake);
+	event_free(server->flush);
+	event_free(server->sweep);
+	event_free(server->again);
 	HASH_ITER(hh, server->methods, method, next_method)
 	{
 		HASH_DEL(server->methods, method);
@@ -446,18 +419,16 @@ void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor 
 	for (const struct rpc_entry *entry = methods; entry->name; entry++) {
 		const ProtobufCMethodDescriptor *described =
 		    protobuf_c_service_descriptor_get_method_by_name(descriptor, entry->name);
-		struct method *method = calloc(1, sizeof *method);
-		int length;
+		struct method *method = mem_calloc(1, sizeof *method);
 
-		assert(method && described && entry->serve);
-		length = asprintf(&method->name, "/%s/%s", descriptor->name, entry->name);
-		assert(length > 0);
+		assert(described && entry->serve);
+		method->name = mem_asprintf("/%s/%s", descriptor->name, entry->name);
 		method->input = described->input;
 		method->output = described->output;
 		method->serve = entry->serve;
 		method->class = entry->class;
 		method->declared = entry->declared;
 		method->service = service;
-		HASH_ADD_KEYPTR(hh, server->methods, method->name, length, method);
+		HASH_ADD_KEYPTR(hh, server->methods, method->name, strlen(method->name), method);
 	}
 }

@@ -48,10 +48,8 @@ struct rpc_entry {
 	const void *declared; /* for `serve`, by rpc_call_declared, if several methods share it */
 };
 
-/* Creates a server whose handlers run on `base`. Raises the process's limit of open files as far as permitted. Returns
- * NULL with *error set without memory. */
-struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_server_options *options,
-    struct reeve_error *error);
+/* Creates a server whose handlers run on `base`. Raises the process's limit of open files as far as permitted. */
+struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_server_options *options);
 
 /* Stops listening, abandons open calls (callbacks of rpc_call_on_closed run), gives outgoing answers one second to
  * leave, and frees everything. Do not call it from a handler. */

@@ -151,7 +151,7 @@ void limits_leave(struct rpc_call *call);
 /* Returns the maximum share of `whole` for one address: at least 1. */
 int limits_of_address(const struct rpc_server *server, int whole);
 
-/* limits_connect finds or creates an address and counts a peer and a connection of it; it returns NULL without memory.
+/* limits_connect finds or creates an address and counts a peer and a connection of it.
  * limits_forget subtracts the peer when it is freed. */
 struct address *limits_connect(struct rpc_server *server, const struct sockaddr *from);
 void limits_forget(struct rpc_server *server, struct address *address);
@@ -160,7 +160,7 @@ void limits_forget(struct rpc_server *server, struct address *address);
  * that have ended. */
 void peers_take(struct rpc_server *server);
 
-/* Creates a peer for a connected socket. Returns NULL without memory, and closes the socket. */
+/* Creates a peer for a connected socket. */
 struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from);
 
 /* Queues a reply for a peer; replies leave together at the end of the loop's iteration. Takes ownership of the

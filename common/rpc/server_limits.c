@@ -8,6 +8,8 @@
  */
 #include "common/rpc/server_internal.h"
 
+#include "common/mem.h"
+
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,9 +221,7 @@ struct address *limits_connect(struct rpc_server *server, const struct sockaddr 
 	read_address(from, &found);
 	HASH_FIND(hh, server->addresses, found.bytes, sizeof found.bytes, address);
 	if (!address) {
-		address = malloc(sizeof *address);
-		if (!address)
-			return NULL;
+		address = mem_malloc(sizeof *address);
 		*address = found;
 		HASH_ADD(hh, server->addresses, bytes, sizeof address->bytes, address);
 	}

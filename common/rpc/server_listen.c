@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -161,8 +162,6 @@ static void welcome(struct rpc_server *server, int fd, const struct sockaddr *fr
 	int64_t now_ms = clock_monotonic_ms();
 	const char *reason;
 
-	if (!peer)
-		return;
 	reason = reason_against(server, peer, now_ms);
 	if (reason)
 		turn_away(peer, reason, now_ms);
@@ -225,18 +224,15 @@ void server_accept_more(struct rpc_server *server)
 
 static void free_listener(struct listener *listener)
 {
-	if (listener->newcomers)
-		event_free(listener->newcomers);
+	event_free(listener->newcomers);
 	listening_close(&listener->listening);
 	free(listener);
 }
 
 bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
 {
-	struct listener *listener = calloc(1, sizeof *listener);
+	struct listener *listener = mem_calloc(1, sizeof *listener);
 
-	if (!listener)
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
 	listener->server = server;
 	if (!listening_open(&listener->listening, url, server->options.socket_mode, error)) {
 		free(listener);
@@ -244,10 +240,7 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 	}
 	listener->newcomers =
 	    event_new(server->base, listener->listening.fd, EV_READ | EV_PERSIST, on_newcomers, listener);
-	if (!listener->newcomers || event_add(listener->newcomers, NULL) != 0) {
-		free_listener(listener);
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
-	}
+	mem_check(listener->newcomers && event_add(listener->newcomers, NULL) == 0);
 	LL_PREPEND(server->listeners, listener);
 	return true;
 }

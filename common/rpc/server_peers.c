@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,26 +112,14 @@ static const struct conn_events peer_events = {NULL, peer_arrived, peer_closed, 
 
 struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from)
 {
-	struct peer *peer = calloc(1, sizeof *peer);
+	struct peer *peer = mem_calloc(1, sizeof *peer);
 
-	if (peer)
-		peer->address = limits_connect(server, from);
-	if (!peer || !peer->address) {
-		close(fd);
-		free(peer);
-		return NULL;
-	}
+	peer->address = limits_connect(server, from);
 	peer->server = server;
 	peer->frames_end = &peer->frames;
 	peer->since_ms = clock_monotonic_ms();
 	peer->conn = conn_make_on_loop(
 	    server->base, fd, CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
-	if (!peer->conn) {
-		peer->address->connections--;
-		limits_forget(server, peer->address);
-		free(peer);
-		return NULL;
-	}
 	peer->number = ++server->last_number;
 	DL_APPEND(server->peers, peer);
 	server->n_peers++;

@@ -3,6 +3,7 @@
 #include "manager/core/queue_ends.h"
 
 #include "common/log.h"
+#include "common/mem.h"
 #include "manager/core/edit.h"
 #include "manager/core/queues.h"
 
@@ -68,8 +69,7 @@ static void ends_begin(struct queue_stops *stops, const char *queue, int64_t up_
 	e->stops = stops;
 	e->queue = mem_strdup(queue);
 	e->actor = mem_strdup(actor);
-	if (asprintf(&e->reason, "queue \"%s\" was %s", queue, stopping ? "stopped" : "purged") < 0)
-		abort();
+	e->reason = mem_asprintf("queue \"%s\" was %s", queue, stopping ? "stopped" : "purged");
 	e->done = done;
 	e->arg = arg;
 	e->op = (struct store_queue_end){

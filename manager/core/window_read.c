@@ -61,8 +61,7 @@ void stream_schedule(struct stream *s)
 		deadlines_remove(&w->timers, &s->timer);
 		return;
 	}
-	if (!deadlines_set(&w->timers, &s->timer, at_ms))
-		return; /* no timer: the full rescan each minute finds its tasks */
+	deadlines_set(&w->timers, &s->timer, at_ms);
 	if (deadlines_first(&w->timers) == &s->timer)
 		jobs_at(w->base->jobs, JOB_STREAMS, at_ms);
 }

@@ -6,6 +6,7 @@
 #include "manager/embedded/embedded.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 #include "manager/embedded/child.h"
 #include "manager/embedded/home.h"
 #include "manager/embedded/locate.h"
@@ -296,12 +297,8 @@ static bool await_server(struct embedded *embedded, int stop_fd, struct reeve_er
 
 struct embedded *embedded_start(const char *folder, int stop_fd, struct reeve_error *error)
 {
-	struct embedded *embedded = calloc(1, sizeof *embedded);
+	struct embedded *embedded = mem_calloc(1, sizeof *embedded);
 
-	if (!embedded) {
-		error_set(error, STATUS(INTERNAL), "out of memory");
-		return NULL;
-	}
 	embedded->log = -1;
 	if (!home_open(&embedded->home, folder, error)) {
 		free(embedded);

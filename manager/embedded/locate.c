@@ -4,6 +4,8 @@
  */
 #include "manager/embedded/locate.h"
 
+#include "common/mem.h"
+
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -74,9 +76,9 @@ static void consider(struct search *search, const char *folder)
 static void consider_path(struct search *search)
 {
 	const char *path = getenv("PATH");
-	char *copy = strdup(path ? path : ""), *rest = NULL;
+	char *copy = mem_strdup(path ? path : ""), *rest = NULL;
 
-	for (char *folder = copy ? strtok_r(copy, ":", &rest) : NULL; folder; folder = strtok_r(NULL, ":", &rest))
+	for (char *folder = strtok_r(copy, ":", &rest); folder; folder = strtok_r(NULL, ":", &rest))
 		consider(search, folder);
 	free(copy);
 }

@@ -437,9 +437,10 @@ static void connect_start(struct conn *c, const char *hosts, const char *address
 	timer_set(c, CONNECT_LIMIT_MS);
 	c->pg = PQconnectStartParams(keys, values, 0);
 	PQconninfoFree(given);
-	if (!c->pg || PQstatus(c->pg) == CONNECTION_BAD) {
+	mem_check(c->pg);
+	if (PQstatus(c->pg) == CONNECTION_BAD) {
 		char why[400];
-		snprintf(why, sizeof why, "%s", c->pg ? PQerrorMessage(c->pg) : "out of memory");
+		snprintf(why, sizeof why, "%s", PQerrorMessage(c->pg));
 		broken(c, why);
 		return;
 	}

@@ -129,9 +129,8 @@ static void start_manager(struct storm_manager *manager)
 	struct reeve_error error = {0};
 
 	manager->base = event_base_new();
-	manager->server = rpc_server_create(manager->base, &options, &error);
-	if (!manager->server ||
-	    !rpc_server_listen(manager->server, *manager->url ? manager->url : "tcp://127.0.0.1:0", &error)) {
+	manager->server = rpc_server_create(manager->base, &options);
+	if (!rpc_server_listen(manager->server, *manager->url ? manager->url : "tcp://127.0.0.1:0", &error)) {
 		fprintf(stderr, "rpc-storm: %s\n", error.message);
 		exit(1);
 	}

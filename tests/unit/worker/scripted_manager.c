@@ -131,9 +131,7 @@ void script_start(struct script *script)
 
 	evthread_use_pthreads();
 	script->base = event_base_new();
-	script->server = rpc_server_create(script->base, &options, &error);
-	if (!script->server)
-		abort();
+	script->server = rpc_server_create(script->base, &options);
 	rpc_server_add(script->server, &reeve__v1__worker_service__descriptor, worker_methods, script);
 	rpc_server_add(script->server, &reeve__v1__admin_service__descriptor, admin_methods, script);
 	if (!rpc_server_listen(script->server, script->url, &error)) {

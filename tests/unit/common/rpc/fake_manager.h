@@ -228,8 +228,7 @@ static inline struct fake_manager *fake_manager_make(const char *url, const stru
 	manager->now_us = clock_wall_us();
 	manager->contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	manager->base = event_base_new();
-	manager->server = rpc_server_create(manager->base, options ? options : &defaults, &error);
-	cr_assert(manager->server, "%s", error.message);
+	manager->server = rpc_server_create(manager->base, options ? options : &defaults);
 	rpc_server_add(manager->server, &reeve__v1__admin_service__descriptor, admin, manager);
 	rpc_server_add(manager->server, &reeve__v1__task_service__descriptor, tasks, manager);
 	cr_assert(rpc_server_listen(manager->server, url, &error), "%s", error.message);

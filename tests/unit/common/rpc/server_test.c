@@ -547,7 +547,7 @@ Test(rpc_server, a_second_listener_on_the_port_is_told_why_not)
 	struct event_base *base = event_base_new();
 	struct rpc_server_options options = {0};
 	struct reeve_error error = {0};
-	struct rpc_server *second = rpc_server_create(base, &options, &error);
+	struct rpc_server *second = rpc_server_create(base, &options);
 	char expected[256];
 
 	cr_assert_not(rpc_server_listen(second, manager->url, &error));
@@ -586,7 +586,7 @@ static bool listens(const char *url, struct reeve_error *error)
 {
 	struct event_base *base = event_base_new();
 	struct rpc_server_options options = {0};
-	struct rpc_server *server = rpc_server_create(base, &options, error);
+	struct rpc_server *server = rpc_server_create(base, &options);
 	bool good = rpc_server_listen(server, url, error);
 
 	rpc_server_destroy(server);
