@@ -8,12 +8,12 @@
 #ifndef REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 #define REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 
+#include "common/deadlines.h"
 #include "common/hash.h"
+#include "common/lookup.h"
 #include "common/rpc/client.h"
 #include "common/rpc/conn.h"
-#include "common/deadlines.h"
 #include "common/rpc/envelope.h"
-#include "common/rpc/lookup.h"
 
 #include <nng/nng.h>
 #include <pthread.h>

@@ -427,15 +427,14 @@ static void take_addresses(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
 	struct lookup *lookup = manager->lookup;
-	const char *address;
-	int count = 0;
+	const struct lookup_addresses *found = lookup_found(lookup);
 
 	manager->lookup_done = false;
 	manager->lookup = NULL;
-	while (count < LOOKUP_ADDRESSES_MAX && (address = lookup_address(lookup, count)))
-		strcpy(manager->addresses[count++], address);
-	if (count > 0) {
-		manager->n_addresses = count;
+	for (int i = 0; i < found->count; i++)
+		strcpy(manager->addresses[i], found->list[i].text);
+	if (found->count > 0) {
+		manager->n_addresses = found->count;
 		manager->next_address = 0;
 	} else {
 		log_debug("rpc", "%s: no address", manager->url);

@@ -1,12 +1,12 @@
 #include "common/rpc/listening.h"
 
 #include "common/clock.h"
+#include "common/lookup.h"
 #include "common/mem.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <nng/nng.h>
 #include <stdio.h>
@@ -182,23 +182,16 @@ static bool listen_on_path(
 	return good;
 }
 
-/* Listens on a port. Without a host: on all IPv4 addresses. */
 static bool listen_on_port(
     struct listening *listening, const char *host, const char *port, const char *url, struct reeve_error *error)
 {
-	const struct addrinfo hints = {
-	    .ai_family = *host ? AF_UNSPEC : AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-	struct addrinfo *found;
-	int problem = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+	struct lookup_addresses found;
+	struct reeve_error why;
+	int problem;
 
-	if (problem == EAI_SYSTEM)
-		return failed(error, url, errno);
-	if (problem == EAI_SERVICE)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"%s\" is not a port", url, port);
-	if (problem)
-		return error_set(error, STATUS(UNAVAILABLE), "%s: cannot look up \"%s\": %s", url, host, gai_strerror(problem));
-	problem = listen_at(listening, found->ai_addr, found->ai_addrlen, 0);
-	freeaddrinfo(found);
+	if (!lookup_now(host, port, &found, &why))
+		return error_set(error, why.code, "%s: %s", url, why.message);
+	problem = listen_at(listening, (struct sockaddr *)&found.list[0].socket, found.list[0].length, 0);
 	return !problem || failed(error, url, problem);
 }
 

@@ -1,11 +1,10 @@
-/* Runs getaddrinfo as an work. */
+/* A look-up of each host, as background work. */
 #include "manager/store/resolve.h"
 
+#include "common/lookup.h"
 #include "common/mem.h"
 #include "manager/store/background.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +17,8 @@ struct resolve {
 	char *hosts;
 	char names[4096];    /* the answer: lists of names and addresses with the same number of elements */
 	char addresses[1024];
-	char problem[256];
+	struct reeve_error error;
 };
-
-enum { ADDRESSES_MAX = 8 };
 
 static void append(char *list, size_t size, const char *text)
 {
@@ -29,21 +26,15 @@ static void append(char *list, size_t size, const char *text)
 	snprintf(list + used, size - used, "%s%s", used ? "," : "", text);
 }
 
-static bool resolve_one(struct resolve *r, const char *host, int most)
+static bool resolve_one(struct resolve *r, const char *host, int max)
 {
-	struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
-	int code = getaddrinfo(host, NULL, &hints, &found);
-	if (code != 0) {
-		snprintf(r->problem, sizeof r->problem, "cannot resolve \"%s\": %s", host, gai_strerror(code));
+	struct lookup_addresses found;
+	if (!lookup_now(host, NULL, &found, &r->error))
 		return false;
-	}
-	for (struct addrinfo *a = found; a && most > 0; a = a->ai_next, most--) {
-		char text[INET6_ADDRSTRLEN] = "";
-		getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
-		append(r->addresses, sizeof r->addresses, text);
+	for (int i = 0; i < found.count && i < max; i++) {
+		append(r->addresses, sizeof r->addresses, found.list[i].text);
 		append(r->names, sizeof r->names, host);
 	}
-	freeaddrinfo(found);
 	return true;
 }
 
@@ -51,9 +42,9 @@ static void work(void *data)
 {
 	struct resolve *r = data;
 	char *rest = NULL;
-	int most = strchr(r->hosts, ',') ? 1 : ADDRESSES_MAX; /* the list of ports has one per host */
+	int max = strchr(r->hosts, ',') ? 1 : LOOKUP_ADDRESSES_MAX; /* the list of ports has one per host */
 	for (char *host = strtok_r(r->hosts, ",", &rest); host; host = strtok_r(NULL, ",", &rest))
-		if (!resolve_one(r, host, most))
+		if (!resolve_one(r, host, max))
 			break;
 }
 
@@ -61,8 +52,8 @@ static void on_done(void *data, bool started)
 {
 	struct resolve *r = data;
 	if (!started)
-		snprintf(r->problem, sizeof r->problem, "cannot start a thread to resolve \"%s\"", r->hosts);
-	r->done(r->arg, r->names, r->problem[0] ? NULL : r->addresses, r->problem);
+		error_set(&r->error, STATUS(UNAVAILABLE), "cannot start a thread to look up \"%s\"", r->hosts);
+	r->done(r->arg, r->names, r->error.code == STATUS(OK) ? r->addresses : NULL, r->error.message);
 }
 
 static void release(void *data)
