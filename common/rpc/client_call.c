@@ -52,7 +52,7 @@ static void call_free(struct call *call)
 	free(call);
 }
 
-struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
+struct call *call_create(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
     ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg)
 {
 	static const struct rpc_call_options defaults;

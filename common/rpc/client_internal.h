@@ -43,7 +43,7 @@ struct manager {
 	nng_aio *dial_aio;
 	nng_stream *stream; /* of LINE_DIALED */
 	enum line_state line;
-	struct conn *conn;  /* from LINE_OPENING on */
+	struct rpc_conn *conn;  /* from LINE_OPENING on */
 	int users;          /* threads that use `conn` without the lock; `conn` is freed at 0 */
 	int64_t since_ms;   /* when `line` last changed */
 	const char *problem; /* why the last attempt to connect failed, a constant string; NULL: unknown */
@@ -188,7 +188,7 @@ uint32_t manager_queue(struct manager *manager, struct frame *frame);
 void manager_flush(struct manager *manager);
 
 /* Creates a call and packs its request. Call without the lock. */
-struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
+struct call *call_create(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
     ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg);
 
 /* Sends a call in the state CALL_PREPARING to a manager, or returns it to the background thread if the manager has

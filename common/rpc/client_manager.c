@@ -256,7 +256,7 @@ static bool line_arrived(void *arg, struct frame *frames)
 	return true;
 }
 
-static const struct conn_events line_events = {line_opened, line_arrived, line_closed, NULL};
+static const struct rpc_conn_events line_events = {line_opened, line_arrived, line_closed, NULL};
 
 uint32_t manager_queue(struct manager *manager, struct frame *frame)
 {
@@ -270,7 +270,7 @@ uint32_t manager_queue(struct manager *manager, struct frame *frame)
 			id = FRAME_ID_LOWEST | ++manager->last_frame_id;
 	} while (taken || id == manager->ping_frame_id);
 	frame_seal(frame, id);
-	conn_queue(manager->conn, frame);
+	rpc_conn_queue(manager->conn, frame);
 	manager->users++;
 	return id;
 }
@@ -279,7 +279,7 @@ void manager_flush(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
 
-	conn_flush(manager->conn);
+	rpc_conn_flush(manager->conn);
 	client_lock(client);
 	if (--manager->users == 0 && manager->line == LINE_CLOSED)
 		client_wake_control(client);
@@ -289,7 +289,7 @@ void manager_flush(struct manager *manager)
 /* Returns when the last byte came from the manager. */
 static int64_t heard_ms(const struct manager *manager)
 {
-	return clock_monotonic_ms() - conn_poll(manager->conn).quiet_ms;
+	return clock_monotonic_ms() - rpc_conn_poll(manager->conn).quiet_ms;
 }
 
 /* Returns when the next ping is due. Managers with more connections ask for fewer pings, except while a call is in
@@ -355,7 +355,7 @@ static void cut(struct manager *manager, const char *why)
 		call_move(call);
 	}
 	client_unlock(client);
-	conn_close(manager->conn);
+	rpc_conn_close(manager->conn);
 	client_lock(client);
 }
 
@@ -364,7 +364,7 @@ static void cut(struct manager *manager, const char *why)
 static void clear_up(struct manager *manager, int64_t now_ms)
 {
 	struct rpc_client *client = manager->client;
-	struct conn *conn = manager->conn;
+	struct rpc_conn *conn = manager->conn;
 	struct call *call, *next;
 	int64_t pause_ms = manager->redial_pause_ms;
 
@@ -384,7 +384,7 @@ static void clear_up(struct manager *manager, int64_t now_ms)
 	if (!conn)
 		return;
 	client_unlock(client);
-	conn_free(conn);
+	rpc_conn_free(conn);
 	client_lock(client);
 }
 
@@ -393,16 +393,16 @@ static void greet(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
 	nng_stream *stream = manager->stream;
-	struct conn *conn;
+	struct rpc_conn *conn;
 
 	manager->stream = NULL;
 	client_unlock(client);
-	conn = conn_make(stream, CONN_REQUESTS, ANSWER_BYTES_MAX, NULL, &line_events, manager);
+	conn = rpc_conn_create(stream, RPC_CONN_REQUESTS, ANSWER_BYTES_MAX, NULL, &line_events, manager);
 	client_lock(client);
 	manager->conn = conn;
 	become(manager, LINE_OPENING);
 	client_unlock(client);
-	conn_start(conn);
+	rpc_conn_start(conn);
 	client_lock(client);
 }
 
@@ -668,7 +668,7 @@ static void close_connection(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
 
-	conn_close(manager->conn);
+	rpc_conn_close(manager->conn);
 	client_lock(client);
 	while (manager->line != LINE_CLOSED || manager->users > 0) {
 		client->work = false;
@@ -676,7 +676,7 @@ static void close_connection(struct manager *manager)
 			pthread_cond_wait(&client->work_changed, &client->lock);
 	}
 	client_unlock(client);
-	conn_free(manager->conn);
+	rpc_conn_free(manager->conn);
 }
 
 void manager_destroy(struct manager *manager)

@@ -18,10 +18,10 @@ enum {
 	GATHERED_MAX = 16384, /* shorter frames share chunks, longer ones are chunks of their own */
 };
 
-struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
-    const struct conn_events *events, void *owner)
+struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
+    const struct rpc_conn_events *events, void *owner)
 {
-	struct conn *conn = mem_calloc(1, sizeof *conn);
+	struct rpc_conn *conn = mem_calloc(1, sizeof *conn);
 
 	conn->buffer = mem_malloc(BUFFER_MIN);
 	pthread_mutex_init(&conn->lock, NULL);
@@ -36,14 +36,14 @@ struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t
 	return conn;
 }
 
-void conn_count_incoming(struct conn *conn, size_t bytes)
+void rpc_conn_count_incoming(struct rpc_conn *conn, size_t bytes)
 {
 	if (conn->budget)
 		atomic_fetch_add(&conn->budget->incoming, bytes);
 }
 
 /* Adds queued bytes to the backlog, or subtracts sent ones (a negative number). Call with the lock held. */
-static void count_backlog(struct conn *conn, size_t bytes)
+static void count_backlog(struct rpc_conn *conn, size_t bytes)
 {
 	conn->backlog += bytes;
 	if (conn->budget && !conn->closing)
@@ -61,20 +61,20 @@ static void free_chunks(struct chunk *chunk)
 	}
 }
 
-void conn_free(struct conn *conn)
+void rpc_conn_free(struct rpc_conn *conn)
 {
 	conn->carrier->free(conn);
 	free_chunks(conn->out);
-	conn_count_incoming(conn, -(conn->size - BUFFER_MIN));
+	rpc_conn_count_incoming(conn, -(conn->size - BUFFER_MIN));
 	if (conn->partial)
-		conn_count_incoming(conn, -conn->partial_room);
+		rpc_conn_count_incoming(conn, -conn->partial_room);
 	free(conn->partial);
 	pthread_mutex_destroy(&conn->lock);
 	free(conn->buffer);
 	free(conn);
 }
 
-bool conn_lower(struct conn *conn, bool *flag)
+bool rpc_conn_clear(struct rpc_conn *conn, bool *flag)
 {
 	*flag = false;
 	if (!conn->closing || conn->reading || conn->writing || conn->shutting || conn->over)
@@ -83,18 +83,18 @@ bool conn_lower(struct conn *conn, bool *flag)
 	return true;
 }
 
-void conn_stop(struct conn *conn, bool *flag)
+void rpc_conn_stop(struct rpc_conn *conn, bool *flag)
 {
 	bool over;
 
 	pthread_mutex_lock(&conn->lock);
-	over = conn_lower(conn, flag);
+	over = rpc_conn_clear(conn, flag);
 	pthread_mutex_unlock(&conn->lock);
 	if (over)
 		conn->events->closed(conn->owner);
 }
 
-void conn_close(struct conn *conn)
+void rpc_conn_close(struct rpc_conn *conn)
 {
 	bool first;
 
@@ -108,11 +108,11 @@ void conn_close(struct conn *conn)
 	if (!first)
 		return;
 	conn->carrier->close(conn);
-	conn_stop(conn, &conn->shutting);
+	rpc_conn_stop(conn, &conn->shutting);
 }
 
 /* Writes what is queued. `writing` must be set. */
-static void write_on(struct conn *conn)
+static void write_on(struct rpc_conn *conn)
 {
 	struct iovec places[IOV_MAX];
 	size_t room = WRITE_MAX;
@@ -129,11 +129,11 @@ static void write_on(struct conn *conn)
 	}
 	pthread_mutex_unlock(&conn->lock);
 	if (!conn->carrier->send(conn, places, count))
-		conn_stop(conn, &conn->writing);
+		rpc_conn_stop(conn, &conn->writing);
 }
 
 /* Removes `count` bytes from the queue, with the lock held. Returns the chunks that are completely sent. */
-static struct chunk *take_sent(struct conn *conn, size_t count)
+static struct chunk *take_sent(struct rpc_conn *conn, size_t count)
 {
 	struct chunk *done = NULL;
 
@@ -152,14 +152,14 @@ static struct chunk *take_sent(struct conn *conn, size_t count)
 	return done;
 }
 
-void conn_written(struct conn *conn, bool good, size_t count)
+void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 {
 	struct chunk *done;
 	bool more, over, eased;
 
 	if (!good) {
-		conn_close(conn);
-		conn_stop(conn, &conn->writing);
+		rpc_conn_close(conn);
+		rpc_conn_stop(conn, &conn->writing);
 		return;
 	}
 	pthread_mutex_lock(&conn->lock);
@@ -174,7 +174,7 @@ void conn_written(struct conn *conn, bool good, size_t count)
 		pthread_mutex_lock(&conn->lock);
 		more = conn->out && !conn->closing;
 	}
-	over = !more && conn_lower(conn, &conn->writing);
+	over = !more && rpc_conn_clear(conn, &conn->writing);
 	pthread_mutex_unlock(&conn->lock);
 	free_chunks(done);
 	if (more)
@@ -184,7 +184,7 @@ void conn_written(struct conn *conn, bool good, size_t count)
 }
 
 /* Appends a chunk to the queue, with the lock held. */
-static struct chunk *append(struct conn *conn, size_t room)
+static struct chunk *append(struct rpc_conn *conn, size_t room)
 {
 	struct chunk *chunk = mem_malloc(sizeof *chunk + room);
 
@@ -198,7 +198,7 @@ static struct chunk *append(struct conn *conn, size_t room)
 }
 
 /* Copies bytes to the end of the queue, with the lock held. */
-static void gather(struct conn *conn, const void *bytes, size_t length)
+static void gather(struct rpc_conn *conn, const void *bytes, size_t length)
 {
 	struct chunk *chunk = conn->out_last;
 
@@ -210,7 +210,7 @@ static void gather(struct conn *conn, const void *bytes, size_t length)
 }
 
 /* Appends a frame to the queue, with the lock held. */
-static void append_frame(struct conn *conn, struct frame *frame)
+static void append_frame(struct rpc_conn *conn, struct frame *frame)
 {
 	struct chunk *chunk = append(conn, 0);
 
@@ -219,7 +219,7 @@ static void append_frame(struct conn *conn, struct frame *frame)
 	count_backlog(conn, chunk->filled);
 }
 
-void conn_queue(struct conn *conn, struct frame *frame)
+void rpc_conn_queue(struct rpc_conn *conn, struct frame *frame)
 {
 	size_t length = FRAME_HEAD_BYTES + frame->length;
 	bool kept = false;
@@ -237,7 +237,7 @@ void conn_queue(struct conn *conn, struct frame *frame)
 		free(frame);
 }
 
-void conn_flush(struct conn *conn)
+void rpc_conn_flush(struct rpc_conn *conn)
 {
 	bool write;
 
@@ -252,7 +252,7 @@ void conn_flush(struct conn *conn)
 		write_on(conn);
 }
 
-bool conn_heavy(struct conn *conn, size_t most)
+bool rpc_conn_heavy(struct rpc_conn *conn, size_t most)
 {
 	bool heavy;
 
@@ -264,20 +264,20 @@ bool conn_heavy(struct conn *conn, size_t most)
 	return heavy;
 }
 
-void conn_start(struct conn *conn)
+void rpc_conn_start(struct rpc_conn *conn)
 {
 	const uint8_t greeting[GREETING_BYTES] = {0, 'S', 'P', 0, 0, conn->side, 0, 0};
 
 	pthread_mutex_lock(&conn->lock);
 	gather(conn, greeting, sizeof greeting);
 	pthread_mutex_unlock(&conn->lock);
-	conn_flush(conn);
-	conn_resume(conn);
+	rpc_conn_flush(conn);
+	rpc_conn_resume(conn);
 }
 
-struct conn_state conn_poll(struct conn *conn)
+struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 {
-	struct conn_state state;
+	struct rpc_conn_state state;
 	int64_t now_ms = clock_monotonic_ms();
 
 	pthread_mutex_lock(&conn->lock);

@@ -20,12 +20,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct conn;
+struct rpc_conn;
 
-enum conn_side { CONN_REQUESTS = 0x30, CONN_REPLIES = 0x31 }; /* what this end sends; nng's numbers of REQ and REP */
+enum rpc_conn_side { RPC_CONN_REQUESTS = 0x30, RPC_CONN_REPLIES = 0x31 }; /* what this end sends; nng's numbers of REQ and REP */
 
 /* The memory that many connections share, in bytes. Set the limits and zero the counters. */
-struct conn_budget {
+struct rpc_conn_budget {
 	size_t incoming_max; /* limit; frames of up to 64 KiB may take an eighth more */
 	size_t unsent_max;
 	atomic_size_t incoming; /* of frames, from their first byte until the owner subtracts them */
@@ -33,56 +33,56 @@ struct conn_budget {
 };
 
 /* Callbacks to the owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` never run
- * concurrently; `closed` is the last callback and comes once, perhaps from inside conn_close. */
-struct conn_events {
+ * concurrently; `closed` is the last callback and comes once, perhaps from inside rpc_conn_close. */
+struct rpc_conn_events {
 	void (*opened)(void *owner);                        /* the other end sent the expected hello; may be NULL */
-	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: stop reading until conn_resume */
-	void (*closed)(void *owner);                        /* it has ended; call conn_free soon */
-	void (*eased)(void *owner);                         /* after conn_heavy: the backlog has shrunk; may be NULL */
+	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: stop reading until rpc_conn_resume */
+	void (*closed)(void *owner);                        /* it has ended; call rpc_conn_free soon */
+	void (*eased)(void *owner);                         /* after rpc_conn_heavy: the backlog has shrunk; may be NULL */
 };
 
 /* Makes a connection of a connected stream. `budget` may be NULL: no limits. A long frame takes memory as its bytes
- * arrive; when the budget is used up, reading stops until conn_resume finds memory again. Nothing happens before
- * conn_start. */
-struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
-    const struct conn_events *events, void *owner);
+ * arrive; when the budget is used up, reading stops until rpc_conn_resume finds memory again. Nothing happens before
+ * rpc_conn_start. */
+struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
+    const struct rpc_conn_events *events, void *owner);
 
-/* Like conn_make, with a connected nonblocking socket on an event loop. Use the connection only on the loop's thread;
- * only conn_poll may be called on others. The connection owns the socket. */
-struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side side, size_t max_body,
-    struct conn_budget *budget, const struct conn_events *events, void *owner);
+/* Like rpc_conn_create, with a connected nonblocking socket on an event loop. Use the connection only on the loop's thread;
+ * only rpc_conn_poll may be called on others. The connection owns the socket. */
+struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum rpc_conn_side side, size_t max_body,
+    struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner);
 
 /* Sends the hello and starts reading. Call it on the thread that will free the connection. */
-void conn_start(struct conn *conn);
+void rpc_conn_start(struct rpc_conn *conn);
 
-/* conn_queue queues a sealed frame and takes ownership of it; on a closing connection it drops the frame. conn_flush
+/* rpc_conn_queue queues a sealed frame and takes ownership of it; on a closing connection it drops the frame. rpc_conn_flush
  * sends what is queued; if a write is in flight, its completion sends it instead. Both may be called on any thread
- * until conn_free. conn_queue only takes a lock of the connection for a moment; conn_flush may make a system call. */
-void conn_queue(struct conn *conn, struct frame *frame);
-void conn_flush(struct conn *conn);
+ * until rpc_conn_free. rpc_conn_queue only takes a lock of the connection for a moment; rpc_conn_flush may make a system call. */
+void rpc_conn_queue(struct rpc_conn *conn, struct frame *frame);
+void rpc_conn_flush(struct rpc_conn *conn);
 
 /* Returns true if more than `most` bytes are not yet passed to the kernel. Then `eased` is called once, when no more
  * than half of `most` are left. */
-bool conn_heavy(struct conn *conn, size_t most);
+bool rpc_conn_heavy(struct rpc_conn *conn, size_t most);
 
 /* Resumes reading after `arrived` returned false, or the budget was used up. */
-void conn_resume(struct conn *conn);
+void rpc_conn_resume(struct rpc_conn *conn);
 
-/* Closes the connection and drops unsent frames. May be called on any thread and repeatedly until conn_free. */
-void conn_close(struct conn *conn);
+/* Closes the connection and drops unsent frames. May be called on any thread and repeatedly until rpc_conn_free. */
+void rpc_conn_close(struct rpc_conn *conn);
 
-/* Only for a connection on a loop. Both block until `until_ms` of the monotonic clock at the latest. conn_drain sends
- * what is queued and ends the sending direction. conn_await_end waits until the other end has closed, too, and discards
+/* Only for a connection on a loop. Both block until `until_ms` of the monotonic clock at the latest. rpc_conn_drain sends
+ * what is queued and ends the sending direction. rpc_conn_await_end waits until the other end has closed, too, and discards
  * what it sends until then: a socket that is closed with unread bytes, or receives more later, makes TCP reset the
  * connection, which loses answers that the other end has not read yet. */
-void conn_drain(struct conn *conn, int64_t until_ms);
-void conn_await_end(struct conn *conn, int64_t until_ms);
+void rpc_conn_drain(struct rpc_conn *conn, int64_t until_ms);
+void rpc_conn_await_end(struct rpc_conn *conn, int64_t until_ms);
 
 /* Frees the connection after `closed`. Waits for callbacks that are returning, so do not call it from a callback of any
  * connection. */
-void conn_free(struct conn *conn);
+void rpc_conn_free(struct rpc_conn *conn);
 
-struct conn_state {
+struct rpc_conn_state {
 	bool opened;
 	int64_t quiet_ms; /* since the last byte arrived, or since the start */
 	int64_t stuck_ms; /* since the write in flight last made progress; 0: no write */
@@ -93,6 +93,6 @@ struct conn_state {
 	bool starved;     /* reading has stopped because the budget is used up */
 };
 
-struct conn_state conn_poll(struct conn *conn);
+struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn);
 
 #endif

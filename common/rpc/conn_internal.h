@@ -26,16 +26,16 @@ struct chunk {
 	uint8_t gathered[];
 };
 
-/* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in conn_received or
- * conn_written, also when the carrier is closed. */
+/* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in rpc_conn_received or
+ * rpc_conn_written, also when the carrier is closed. */
 struct carrier {
-	bool (*receive)(struct conn *conn, const struct iovec *places, unsigned count); /* false: it is closed */
-	bool (*send)(struct conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
-	void (*close)(struct conn *conn); /* called once */
-	void (*free)(struct conn *conn);  /* when all operations have ended */
+	bool (*receive)(struct rpc_conn *conn, const struct iovec *places, unsigned count); /* false: it is closed */
+	bool (*send)(struct rpc_conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
+	void (*close)(struct rpc_conn *conn); /* called once */
+	void (*free)(struct rpc_conn *conn);  /* when all operations have ended */
 };
 
-struct conn {
+struct rpc_conn {
 	const struct carrier *carrier;
 	union {
 		struct {
@@ -52,10 +52,10 @@ struct conn {
 			unsigned receive_count, send_count;
 		};
 	};
-	enum conn_side side;
+	enum rpc_conn_side side;
 	size_t max_body;
-	struct conn_budget *budget; /* or NULL */
-	const struct conn_events *events;
+	struct rpc_conn_budget *budget; /* or NULL */
+	const struct rpc_conn_events *events;
 	void *owner;
 
 	/* Used only by the reader. */
@@ -68,7 +68,7 @@ struct conn {
 	pthread_mutex_t lock;
 	bool opened, closing, over;
 	bool reading, writing, shutting;
-	bool resumed; /* conn_resume was called while the reader was active */
+	bool resumed; /* rpc_conn_resume was called while the reader was active */
 	struct chunk *out, *out_last;
 	size_t out_offset; /* bytes of the first chunk that are sent */
 	size_t backlog;
@@ -82,21 +82,21 @@ struct conn {
 
 /* Clears a flag; call with the lock held. Returns true if the connection has ended: the caller must call `closed` after
  * it releases the lock. */
-bool conn_lower(struct conn *conn, bool *flag);
+bool rpc_conn_clear(struct rpc_conn *conn, bool *flag);
 
 /* Clears a flag, and calls `closed` if the connection has ended. */
-void conn_stop(struct conn *conn, bool *flag);
+void rpc_conn_stop(struct rpc_conn *conn, bool *flag);
 
 /* Adds bytes of incoming frames to the budget, or subtracts them (a negative number). */
-void conn_count_incoming(struct conn *conn, size_t bytes);
+void rpc_conn_count_incoming(struct rpc_conn *conn, size_t bytes);
 
 /* Handle the completion of a read or write of `count` bytes. If `good` is false, the carrier is closed or has
  * failed. */
-void conn_received(struct conn *conn, bool good, size_t count);
-void conn_written(struct conn *conn, bool good, size_t count);
+void rpc_conn_received(struct rpc_conn *conn, bool good, size_t count);
+void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count);
 
 /* Creates what both carriers share. */
-struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
-    const struct conn_events *events, void *owner);
+struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
+    const struct rpc_conn_events *events, void *owner);
 
 #endif

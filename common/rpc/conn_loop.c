@@ -21,8 +21,8 @@ static bool blocked(void)
 	return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-/* Each completed write starts the next one, from inside conn_written, as long as bytes are queued. */
-static void try_to_send(struct conn *conn)
+/* Each completed write starts the next one, from inside rpc_conn_written, as long as bytes are queued. */
+static void try_to_send(struct rpc_conn *conn)
 {
 	conn->in_turn = true;
 	for (int i = 0; i < TURN_WRITES && conn->sending; i++) {
@@ -32,7 +32,7 @@ static void try_to_send(struct conn *conn)
 		if (sent < 0 && blocked())
 			break;
 		conn->sending = false;
-		conn_written(conn, sent >= 0, sent >= 0 ? (size_t)sent : 0);
+		rpc_conn_written(conn, sent >= 0, sent >= 0 ? (size_t)sent : 0);
 	}
 	conn->in_turn = false;
 	if (conn->sending)
@@ -48,19 +48,19 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 /* The event stays added while one read follows another. */
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-	struct conn *conn = arg;
+	struct rpc_conn *conn = arg;
 	ssize_t count = readv(fd, conn->receive_places, (int)conn->receive_count);
 
 	(void)what;
 	if (count < 0 && blocked())
 		return;
 	conn->receiving = false;
-	conn_received(conn, count >= 0, count >= 0 ? (size_t)count : 0);
+	rpc_conn_received(conn, count >= 0, count >= 0 ? (size_t)count : 0);
 	if (!conn->receiving && conn->fd >= 0)
 		event_del(conn->readable);
 }
 
-static bool receive_by_loop(struct conn *conn, const struct iovec *places, unsigned count)
+static bool receive_by_loop(struct rpc_conn *conn, const struct iovec *places, unsigned count)
 {
 	if (conn->fd < 0)
 		return false;
@@ -72,7 +72,7 @@ static bool receive_by_loop(struct conn *conn, const struct iovec *places, unsig
 	return true;
 }
 
-static bool send_by_loop(struct conn *conn, const struct iovec *places, unsigned count)
+static bool send_by_loop(struct rpc_conn *conn, const struct iovec *places, unsigned count)
 {
 	if (conn->fd < 0)
 		return false;
@@ -84,9 +84,9 @@ static bool send_by_loop(struct conn *conn, const struct iovec *places, unsigned
 	return true;
 }
 
-void conn_drain(struct conn *conn, int64_t until_ms)
+void rpc_conn_drain(struct rpc_conn *conn, int64_t until_ms)
 {
-	conn_flush(conn);
+	rpc_conn_flush(conn);
 	for (int64_t left_ms; conn->sending && (left_ms = until_ms - clock_monotonic_ms()) > 0;) {
 		struct pollfd writable = {.fd = conn->fd, .events = POLLOUT};
 
@@ -97,7 +97,7 @@ void conn_drain(struct conn *conn, int64_t until_ms)
 		shutdown(conn->fd, SHUT_WR);
 }
 
-void conn_await_end(struct conn *conn, int64_t until_ms)
+void rpc_conn_await_end(struct rpc_conn *conn, int64_t until_ms)
 {
 	uint8_t unread[16384];
 
@@ -113,7 +113,7 @@ void conn_await_end(struct conn *conn, int64_t until_ms)
 	}
 }
 
-static void close_loop(struct conn *conn)
+static void close_loop(struct rpc_conn *conn)
 {
 	bool receiving = conn->receiving, sending = conn->sending;
 
@@ -123,12 +123,12 @@ static void close_loop(struct conn *conn)
 	conn->fd = -1;
 	conn->receiving = conn->sending = false;
 	if (receiving)
-		conn_received(conn, false, 0);
+		rpc_conn_received(conn, false, 0);
 	if (sending)
-		conn_written(conn, false, 0);
+		rpc_conn_written(conn, false, 0);
 }
 
-static void free_loop(struct conn *conn)
+static void free_loop(struct rpc_conn *conn)
 {
 	event_free(conn->readable);
 	event_free(conn->writable);
@@ -136,11 +136,11 @@ static void free_loop(struct conn *conn)
 		close(conn->fd);
 }
 
-struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side side, size_t max_body,
-    struct conn_budget *budget, const struct conn_events *events, void *owner)
+struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum rpc_conn_side side, size_t max_body,
+    struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner)
 {
 	static const struct carrier loop = {receive_by_loop, send_by_loop, close_loop, free_loop};
-	struct conn *conn = conn_new(&loop, side, max_body, budget, events, owner);
+	struct rpc_conn *conn = rpc_conn_alloc(&loop, side, max_body, budget, events, owner);
 
 	conn->fd = fd;
 	conn->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, conn);

@@ -10,20 +10,20 @@
 
 static void received(void *arg)
 {
-	struct conn *conn = arg;
+	struct rpc_conn *conn = arg;
 
-	conn_received(conn, nng_aio_result(conn->read_aio) == 0, nng_aio_count(conn->read_aio));
+	rpc_conn_received(conn, nng_aio_result(conn->read_aio) == 0, nng_aio_count(conn->read_aio));
 }
 
 static void written(void *arg)
 {
-	struct conn *conn = arg;
+	struct rpc_conn *conn = arg;
 
-	conn_written(conn, nng_aio_result(conn->write_aio) == 0, nng_aio_count(conn->write_aio));
+	rpc_conn_written(conn, nng_aio_result(conn->write_aio) == 0, nng_aio_count(conn->write_aio));
 }
 
 /* Starts an operation on the stream. Returns false if the stream is closed. */
-static bool begin(struct conn *conn, nng_aio *aio, const struct iovec *places, unsigned count,
+static bool begin(struct rpc_conn *conn, nng_aio *aio, const struct iovec *places, unsigned count,
     void (*operation)(nng_stream *stream, nng_aio *aio))
 {
 	nng_iov iov[IOV_MAX];
@@ -40,17 +40,17 @@ static bool begin(struct conn *conn, nng_aio *aio, const struct iovec *places, u
 	return open;
 }
 
-static bool receive_by_nng(struct conn *conn, const struct iovec *places, unsigned count)
+static bool receive_by_nng(struct rpc_conn *conn, const struct iovec *places, unsigned count)
 {
 	return begin(conn, conn->read_aio, places, count, nng_stream_recv);
 }
 
-static bool send_by_nng(struct conn *conn, const struct iovec *places, unsigned count)
+static bool send_by_nng(struct rpc_conn *conn, const struct iovec *places, unsigned count)
 {
 	return begin(conn, conn->write_aio, places, count, nng_stream_send);
 }
 
-static void close_nng(struct conn *conn)
+static void close_nng(struct rpc_conn *conn)
 {
 	pthread_mutex_lock(&conn->io_lock);
 	conn->stream_closed = true;
@@ -58,7 +58,7 @@ static void close_nng(struct conn *conn)
 	pthread_mutex_unlock(&conn->io_lock);
 }
 
-static void free_nng(struct conn *conn)
+static void free_nng(struct rpc_conn *conn)
 {
 	nng_aio_stop(conn->read_aio);
 	nng_aio_stop(conn->write_aio);
@@ -68,11 +68,11 @@ static void free_nng(struct conn *conn)
 	pthread_mutex_destroy(&conn->io_lock);
 }
 
-struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
-    const struct conn_events *events, void *owner)
+struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
+    const struct rpc_conn_events *events, void *owner)
 {
 	static const struct carrier nng = {receive_by_nng, send_by_nng, close_nng, free_nng};
-	struct conn *conn = conn_new(&nng, side, max_body, budget, events, owner);
+	struct rpc_conn *conn = rpc_conn_alloc(&nng, side, max_body, budget, events, owner);
 
 	mem_check(nng_aio_alloc(&conn->read_aio, received, conn) == 0);
 	mem_check(nng_aio_alloc(&conn->write_aio, written, conn) == 0);

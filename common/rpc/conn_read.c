@@ -17,9 +17,9 @@ enum {
 
 /* Adds `bytes` to the budget for an incoming frame of `length` bytes. Returns false, and adds nothing, if the budget is
  * used up. */
-static bool afford(struct conn *conn, size_t bytes, size_t length)
+static bool afford(struct rpc_conn *conn, size_t bytes, size_t length)
 {
-	struct conn_budget *budget = conn->budget;
+	struct rpc_conn_budget *budget = conn->budget;
 	size_t most = budget ? budget->incoming_max : 0;
 
 	most += length <= SHORT_MAX ? most / SHORT_PART : 0;
@@ -30,7 +30,7 @@ static bool afford(struct conn *conn, size_t bytes, size_t length)
 }
 
 /* Enlarges the buffer of a long frame. Returns false if the budget does not allow it. */
-static bool grow(struct conn *conn)
+static bool grow(struct rpc_conn *conn)
 {
 	size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
 	size_t room = 2 * conn->partial_room < whole ? 2 * conn->partial_room : whole;
@@ -46,21 +46,21 @@ static bool grow(struct conn *conn)
 	return true;
 }
 
-/* Stops reading until conn_resume. */
-static void starve(struct conn *conn)
+/* Stops reading until rpc_conn_resume. */
+static void starve(struct rpc_conn *conn)
 {
 	bool over;
 
 	pthread_mutex_lock(&conn->lock);
 	conn->starved = true;
-	over = conn_lower(conn, &conn->reading);
+	over = rpc_conn_clear(conn, &conn->reading);
 	pthread_mutex_unlock(&conn->lock);
 	if (over)
 		conn->events->closed(conn->owner);
 }
 
 /* Reads more. `reading` must be set. Bytes after a partial frame go to the buffer, which is empty then. */
-static void read_on(struct conn *conn)
+static void read_on(struct rpc_conn *conn)
 {
 	size_t room = 0, whole = 0;
 	struct iovec places[2];
@@ -78,7 +78,7 @@ static void read_on(struct conn *conn)
 	if (room == whole)
 		places[count++] = (struct iovec){conn->buffer + conn->filled, conn->size - conn->filled};
 	if (!conn->carrier->receive(conn, places, count))
-		conn_stop(conn, &conn->reading);
+		rpc_conn_stop(conn, &conn->reading);
 }
 
 /* The frames of one read. */
@@ -88,7 +88,7 @@ struct harvest {
 };
 
 /* Takes a complete frame. Returns false if it is of an unknown kind. */
-static bool take_frame(struct conn *conn, struct harvest *harvest, struct frame *frame)
+static bool take_frame(struct rpc_conn *conn, struct harvest *harvest, struct frame *frame)
 {
 	conn->partial = NULL;
 	*harvest->end = frame;
@@ -98,12 +98,12 @@ static bool take_frame(struct conn *conn, struct harvest *harvest, struct frame 
 }
 
 /* Checks the other end's hello. Returns false if it uses another protocol. */
-static bool take_greeting(struct conn *conn)
+static bool take_greeting(struct rpc_conn *conn)
 {
-	uint8_t expected[GREETING_BYTES] = {0, 'S', 'P', 0, 0, CONN_REQUESTS, 0, 0};
+	uint8_t expected[GREETING_BYTES] = {0, 'S', 'P', 0, 0, RPC_CONN_REQUESTS, 0, 0};
 
-	if (conn->side == CONN_REQUESTS)
-		expected[5] = CONN_REPLIES;
+	if (conn->side == RPC_CONN_REQUESTS)
+		expected[5] = RPC_CONN_REPLIES;
 	if (memcmp(conn->buffer, expected, GREETING_BYTES) != 0)
 		return false;
 	conn->greeted = true;
@@ -118,14 +118,14 @@ static bool take_greeting(struct conn *conn)
 /* Creates a frame of `length` bytes with memory only for its beginning. */
 static struct frame *begin_frame(size_t length, size_t room)
 {
-	struct frame *frame = frame_make(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
+	struct frame *frame = frame_create(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
 
 	frame->length = length;
 	return frame;
 }
 
 /* Moves the frames out of the buffer. Returns false on invalid data. */
-static bool take_buffer(struct conn *conn, struct harvest *harvest)
+static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 {
 	size_t at = 0;
 
@@ -151,7 +151,7 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 		/* Bytes already received need memory despite the budget. */
 		if (have == whole || !afford(conn, room, length - FRAME_ID_BYTES)) {
 			room = have;
-			conn_count_incoming(conn, room);
+			rpc_conn_count_incoming(conn, room);
 		}
 		frame = begin_frame(length - FRAME_ID_BYTES, room);
 		memcpy(frame->wire, conn->buffer + at, have);
@@ -168,18 +168,18 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 }
 
 /* Enlarges the buffer, or shrinks an empty one. */
-static void resize(struct conn *conn, size_t size)
+static void resize(struct rpc_conn *conn, size_t size)
 {
 	if (size > conn->size && !afford(conn, size - conn->size, SIZE_MAX))
 		return;
 	conn->buffer = mem_realloc(conn->buffer, size);
 	if (size < conn->size)
-		conn_count_incoming(conn, size - conn->size);
+		rpc_conn_count_incoming(conn, size - conn->size);
 	conn->size = size;
 }
 
 /* Processes the bytes of a read. Returns false on invalid data. */
-static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
+static bool take_in(struct rpc_conn *conn, size_t count, struct harvest *harvest)
 {
 	bool full;
 
@@ -206,7 +206,7 @@ static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
 }
 
 /* Continues or stops reading. `go_on`: the owner wants more; `fresh`: the read completed a frame. */
-static void decide(struct conn *conn, bool go_on, bool fresh)
+static void decide(struct rpc_conn *conn, bool go_on, bool fresh)
 {
 	bool read, over = false;
 
@@ -221,7 +221,7 @@ static void decide(struct conn *conn, bool go_on, bool fresh)
 	read = (go_on || conn->resumed) && !conn->closing;
 	conn->resumed = false;
 	if (!read)
-		over = conn_lower(conn, &conn->reading);
+		over = rpc_conn_clear(conn, &conn->reading);
 	pthread_mutex_unlock(&conn->lock);
 	if (read)
 		read_on(conn);
@@ -229,7 +229,7 @@ static void decide(struct conn *conn, bool go_on, bool fresh)
 		conn->events->closed(conn->owner);
 }
 
-void conn_received(struct conn *conn, bool good, size_t count)
+void rpc_conn_received(struct rpc_conn *conn, bool good, size_t count)
 {
 	struct harvest harvest = {NULL, &harvest.first};
 	bool fresh;
@@ -237,10 +237,10 @@ void conn_received(struct conn *conn, bool good, size_t count)
 
 	if (!good || count == 0 || !take_in(conn, count, &harvest)) {
 		for (struct frame *frame = harvest.first; frame; frame = frame->next)
-			conn_count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
+			rpc_conn_count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
 		frame_free_all(harvest.first);
-		conn_close(conn);
-		conn_stop(conn, &conn->reading);
+		rpc_conn_close(conn);
+		rpc_conn_stop(conn, &conn->reading);
 		return;
 	}
 	fresh = harvest.first;
@@ -249,7 +249,7 @@ void conn_received(struct conn *conn, bool good, size_t count)
 	decide(conn, go_on, fresh);
 }
 
-void conn_resume(struct conn *conn)
+void rpc_conn_resume(struct rpc_conn *conn)
 {
 	bool read;
 

@@ -162,7 +162,7 @@ size_t envelope_request_size(const struct envelope_request *request)
 struct frame *envelope_write_request(const struct envelope_request *request)
 {
 	size_t size = fixed_size(request) + (request->deadline_ms ? 1 + varint_size(request->deadline_ms) : 0);
-	struct frame *frame = frame_make(size);
+	struct frame *frame = frame_create(size);
 	uint8_t *out = frame_body(frame);
 
 	out = write_view(out, REQUEST_METHOD, request->method.bytes, request->method.length);
@@ -203,7 +203,7 @@ struct frame *envelope_write_response(const ProtobufCMessage *response, size_t m
 		error_set(error, STATUS(INTERNAL), "the answer is %zu bytes long, the limit is %zu", size, max_bytes);
 		return NULL;
 	}
-	frame = frame_make(size);
+	frame = frame_create(size);
 	if (packed) {
 		out = write_head(frame_body(frame), REPLY_BODY, packed);
 		protobuf_c_message_pack(response, out);
@@ -214,7 +214,7 @@ struct frame *envelope_write_response(const ProtobufCMessage *response, size_t m
 struct frame *envelope_write_error(reeve_status code, const char *message)
 {
 	size_t length = strlen(message);
-	struct frame *frame = frame_make(1 + varint_size((uint64_t)code) + view_size(length));
+	struct frame *frame = frame_create(1 + varint_size((uint64_t)code) + view_size(length));
 	uint8_t *out = frame_body(frame);
 
 	*out++ = REPLY_CODE << 3 | WIRE_VARINT;

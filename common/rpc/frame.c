@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct frame *frame_make(size_t length)
+struct frame *frame_create(size_t length)
 {
 	struct frame *frame = mem_malloc(sizeof *frame + FRAME_HEAD_BYTES + length);
 

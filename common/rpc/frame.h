@@ -20,7 +20,7 @@ struct frame {
 };
 
 /* Creates a frame with room for a body. Free it with free(). */
-struct frame *frame_make(size_t length);
+struct frame *frame_create(size_t length);
 
 static inline uint8_t *frame_body(struct frame *frame)
 {

@@ -50,7 +50,7 @@ struct address {
 struct peer {
 	struct rpc_server *server;
 	uint64_t number;          /* unique among connections */
-	struct conn *conn;        /* NULL after its end */
+	struct rpc_conn *conn;        /* NULL after its end */
 	struct peer *prev, *next; /* in `peers` */
 	struct peer *next_closed, *next_dirty;
 	struct address *address;
@@ -120,7 +120,7 @@ struct rpc_server {
 	struct rpc_call *open;
 	struct usage usage;
 	int64_t n_calls, n_refused;
-	struct conn_budget budget;
+	struct rpc_conn_budget budget;
 	struct peer *ready, *ready_last; /* peers with frames to process, in the order of their turns */
 	struct peer *closed;
 	bool woken;

@@ -73,7 +73,7 @@ void server_fit_files(struct rpc_server *server)
 }
 
 /* Returns how idle a connection is; 0: it is in use. */
-static int64_t idleness(const struct peer *peer, const struct conn_state *state, int64_t now_ms)
+static int64_t idleness(const struct peer *peer, const struct rpc_conn_state *state, int64_t now_ms)
 {
 	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
 
@@ -107,7 +107,7 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	server->room_made_ms = now_ms;
 	DL_FOREACH(server->peers, peer)
 	{
-		struct conn_state state = conn_poll(peer->conn);
+		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		int64_t ms = idleness(peer, &state, now_ms);
 
 		if (ms > idle_ms) {
@@ -124,7 +124,7 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	if (!idlest && log_again(&server->majority_logged_ms, now_ms))
 		log_warn("rpc", "closing a connection in use, and perhaps more: its address has %d of %d, and a caller from another address needs one",
 		    quietest->address->connections, server->options.max_connections);
-	conn_close(idlest ? idlest->conn : quietest->conn);
+	rpc_conn_close(idlest ? idlest->conn : quietest->conn);
 	return true;
 }
 
@@ -153,7 +153,7 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 		log_warn("rpc", "turning a caller away, and perhaps more: %s; %d connections are open", reason,
 		    server->n_peers);
 	if (server->n_turned_away > server->turned_away_max)
-		conn_close(peer->conn);
+		rpc_conn_close(peer->conn);
 }
 
 static void welcome(struct rpc_server *server, int fd, const struct sockaddr *from)
@@ -165,7 +165,7 @@ static void welcome(struct rpc_server *server, int fd, const struct sockaddr *fr
 	reason = reason_against(server, peer, now_ms);
 	if (reason)
 		turn_away(peer, reason, now_ms);
-	conn_start(peer->conn);
+	rpc_conn_start(peer->conn);
 }
 
 /* Handles a failure to accept a newcomer, such as a lack of descriptors. Returns true if it closed an idle connection,

@@ -108,7 +108,7 @@ static void peer_eased(void *arg)
 		queue_up(peer);
 }
 
-static const struct conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased};
+static const struct rpc_conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased};
 
 struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from)
 {
@@ -118,8 +118,8 @@ struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr 
 	peer->server = server;
 	peer->frames_end = &peer->frames;
 	peer->since_ms = clock_monotonic_ms();
-	peer->conn = conn_make_on_loop(
-	    server->base, fd, CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
+	peer->conn = rpc_conn_create_on_loop(
+	    server->base, fd, RPC_CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
 	peer->number = ++server->last_number;
 	DL_APPEND(server->peers, peer);
 	server->n_peers++;
@@ -152,7 +152,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 		server->n_peers--;
 		peer->address->connections--;
 	}
-	conn_free(peer->conn);
+	rpc_conn_free(peer->conn);
 	peer->conn = NULL;
 	peer->over = true;
 	peers_keep(peer); /* the callbacks may answer all its calls */
@@ -191,7 +191,7 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 
 	while (!frame && (peer = server->ready)) {
 		server->ready = peer->next_ready;
-		peer->heavy = conn_heavy(peer->conn, most);
+		peer->heavy = rpc_conn_heavy(peer->conn, most);
 		if (peer->heavy)
 			continue;
 		frame = take_from(peer);
@@ -205,7 +205,7 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 static void resume_peer(struct peer *peer)
 {
 	peer->stalled = false;
-	conn_resume(peer->conn);
+	rpc_conn_resume(peer->conn);
 }
 
 static void free_frame(struct rpc_server *server, struct frame *frame)
@@ -267,7 +267,7 @@ static void cut_unread(struct rpc_server *server)
 
 		DL_FOREACH(server->peers, peer)
 		{
-			size_t backlog = conn_poll(peer->conn).backlog;
+			size_t backlog = rpc_conn_poll(peer->conn).backlog;
 
 			if (backlog > most) {
 				most = backlog;
@@ -277,7 +277,7 @@ static void cut_unread(struct rpc_server *server)
 		if (!worst)
 			return;
 		log_debug("rpc", "closing a connection with %zu bytes of unread answers", most);
-		conn_close(worst->conn);
+		rpc_conn_close(worst->conn);
 	}
 }
 
@@ -289,7 +289,7 @@ void peers_reply(struct peer *peer, struct frame *frame)
 		free(frame);
 		return;
 	}
-	conn_queue(peer->conn, frame);
+	rpc_conn_queue(peer->conn, frame);
 	if (atomic_load(&server->budget.unsent) > server->budget.unsent_max)
 		cut_unread(server);
 	if (peer->dirty)
@@ -308,12 +308,12 @@ void peers_flush(struct rpc_server *server)
 	LL_FOREACH_SAFE2(dirty, peer, next, next_dirty)
 	{
 		peer->dirty = false;
-		conn_flush(peer->conn);
+		rpc_conn_flush(peer->conn);
 	}
 }
 
 /* Returns why a peer must be closed, or NULL. `read`: reading from it is not suspended. */
-static const char *unwanted(const struct peer *peer, const struct conn_state *state, bool read)
+static const char *unwanted(const struct peer *peer, const struct rpc_conn_state *state, bool read)
 {
 	if (!state->opened)
 		return state->quiet_ms > GREETING_MS ? "does not greet" : NULL;
@@ -337,7 +337,7 @@ static void cut_largest(struct rpc_server *server)
 	for (size_t least = server->options.max_message_bytes / 2; least > 0; least /= 2) {
 		DL_FOREACH(server->peers, peer)
 		{
-			struct conn_state state = conn_poll(peer->conn);
+			struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 
 			if (incoming - freed <= most || freed >= incoming)
 				return;
@@ -346,7 +346,7 @@ static void cut_largest(struct rpc_server *server)
 			log_debug("rpc", "closing a connection with %zu bytes of a message that is not finished for %lld ms",
 			    state.held, (long long)state.frame_ms);
 			freed += state.held;
-			conn_close(peer->conn);
+			rpc_conn_close(peer->conn);
 		}
 	}
 }
@@ -358,7 +358,7 @@ void peers_sweep(struct rpc_server *server)
 
 	DL_FOREACH(server->peers, peer)
 	{
-		struct conn_state state = conn_poll(peer->conn);
+		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		const char *reason;
 		bool stalled = peer->stalled && peer->waiting == 0;
 
@@ -366,11 +366,11 @@ void peers_sweep(struct rpc_server *server)
 		starved |= state.starved;
 		if (reason) {
 			log_debug("rpc", "closing a connection whose peer %s", reason);
-			conn_close(peer->conn);
+			rpc_conn_close(peer->conn);
 		} else if (stalled) {
 			resume_peer(peer);
 		} else if (state.starved) {
-			conn_resume(peer->conn);
+			rpc_conn_resume(peer->conn);
 		}
 	}
 	if (starved)
@@ -385,9 +385,9 @@ static void drain(struct rpc_server *server)
 
 	peers_flush(server);
 	DL_FOREACH(server->peers, peer)
-	conn_drain(peer->conn, until_ms);
+	rpc_conn_drain(peer->conn, until_ms);
 	DL_FOREACH(server->peers, peer)
-	conn_await_end(peer->conn, until_ms);
+	rpc_conn_await_end(peer->conn, until_ms);
 }
 
 void peers_destroy(struct rpc_server *server)
@@ -397,7 +397,7 @@ void peers_destroy(struct rpc_server *server)
 	server_listen_no_more(server);
 	drain(server);
 	DL_FOREACH(server->peers, peer)
-	conn_close(peer->conn);
+	rpc_conn_close(peer->conn);
 	while ((peer = server->closed)) {
 		LL_DELETE2(server->closed, peer, next_closed);
 		frame_free_all(peer->frames);

@@ -28,8 +28,8 @@ struct tally {
 };
 
 /* A message being walked, and its position in the message around it. */
-struct frame {
-	const struct frame *parent;
+struct cursor {
+	const struct cursor *parent;
 	const ProtobufCMessageDescriptor *descriptor;
 	const uint8_t *begin, *end;
 	const uint8_t *field_begin;            /* the tag of the current field */
@@ -96,46 +96,46 @@ static const char *read_piece(const uint8_t **at, const uint8_t *end, struct pie
 }
 
 /* Returns how many fields with the current field's number come before it in this message. */
-static unsigned index_in(const struct frame *frame)
+static unsigned index_in(const struct cursor *cursor)
 {
 	unsigned index = 0;
-	const uint8_t *at = frame->begin;
+	const uint8_t *at = cursor->begin;
 	struct piece piece;
 
-	while (at < frame->field_begin && !read_piece(&at, frame->end, &piece))
-		index += piece.number == frame->number;
+	while (at < cursor->field_begin && !read_piece(&at, cursor->end, &piece))
+		index += piece.number == cursor->number;
 	return index;
 }
 
 /* Writes the path of the current field and returns its length. */
-static size_t write_path(const struct frame *frame, char *out, size_t size)
+static size_t write_path(const struct cursor *cursor, char *out, size_t size)
 {
 	size_t used = 0;
 
-	if (frame->parent) {
-		used = write_path(frame->parent, out, size);
+	if (cursor->parent) {
+		used = write_path(cursor->parent, out, size);
 		used += snprintf(out + used, size - used, ".");
 	}
 	if (used >= size)
 		return size - 1;
-	if (!frame->field)
-		used += snprintf(out + used, size - used, "field %u", frame->number);
-	else if (frame->field->label == PROTOBUF_C_LABEL_REPEATED)
-		used += snprintf(out + used, size - used, "%s[%u]", frame->field->name, index_in(frame));
+	if (!cursor->field)
+		used += snprintf(out + used, size - used, "field %u", cursor->number);
+	else if (cursor->field->label == PROTOBUF_C_LABEL_REPEATED)
+		used += snprintf(out + used, size - used, "%s[%u]", cursor->field->name, index_in(cursor));
 	else
-		used += snprintf(out + used, size - used, "%s", frame->field->name);
+		used += snprintf(out + used, size - used, "%s", cursor->field->name);
 	return used < size ? used : size - 1;
 }
 
 /* Sets the error for the current field. Always returns false. */
-static bool fail(const struct frame *frame, const char *problem)
+static bool fail(const struct cursor *cursor, const char *problem)
 {
 	char path[PATH_BYTES];
 
-	if (!frame->error)
+	if (!cursor->error)
 		return false;
-	write_path(frame, path, sizeof path);
-	return error_set(frame->error, STATUS(INVALID_ARGUMENT), "%s %s", path, problem);
+	write_path(cursor, path, sizeof path);
+	return error_set(cursor->error, STATUS(INVALID_ARGUMENT), "%s %s", path, problem);
 }
 
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor, uint32_t number)
@@ -174,15 +174,15 @@ static size_t pieces(size_t bytes)
 
 /* Counts the merge of a repeated occurrence of a singular submessage: each time, protobuf-c allocates new arrays for
  * both occurrences together. Counts all of the outer message once more, which is an upper bound. */
-static void count_merge(struct frame *frame)
+static void count_merge(struct cursor *cursor)
 {
-	unsigned index = (unsigned)(frame->field - frame->descriptor->fields);
+	unsigned index = (unsigned)(cursor->field - cursor->descriptor->fields);
 	uint64_t bit = UINT64_C(1) << (index < 63 ? index : 63);
-	struct tally *tally = frame->tally;
+	struct tally *tally = cursor->tally;
 
-	if (frame->seen & bit && tally->memory < MEMORY_MAX)
-		tally->memory += tally->memory - frame->memory_before;
-	frame->seen |= bit;
+	if (cursor->seen & bit && tally->memory < MEMORY_MAX)
+		tally->memory += tally->memory - cursor->memory_before;
+	cursor->seen |= bit;
 }
 
 /* Returns the bytes of one element in the array of a repeated field. */
@@ -234,95 +234,95 @@ static const char *check_string(const struct piece *piece)
 	return memchr(piece->value, 0, piece->length) ? "holds a NUL byte" : "is not valid UTF-8";
 }
 
-static bool check_message(struct frame *frame);
+static bool check_message(struct cursor *cursor);
 
-static bool check_field(struct frame *frame, const struct piece *piece)
+static bool check_field(struct cursor *cursor, const struct piece *piece)
 {
-	const ProtobufCFieldDescriptor *field = frame->field;
+	const ProtobufCFieldDescriptor *field = cursor->field;
 	const char *problem = NULL;
 	size_t count;
 	unsigned expected;
 
 	if (!field)
-		frame->tally->memory += pieces(sizeof(ProtobufCMessageUnknownField)) + pieces(piece->length);
+		cursor->tally->memory += pieces(sizeof(ProtobufCMessageUnknownField)) + pieces(piece->length);
 	else if (field->label == PROTOBUF_C_LABEL_REPEATED)
-		frame->tally->memory +=
-		    element_bytes(field->type) + (frame->number != frame->last_number ? PIECE_BYTES : 0);
-	frame->last_number = frame->number;
+		cursor->tally->memory +=
+		    element_bytes(field->type) + (cursor->number != cursor->last_number ? PIECE_BYTES : 0);
+	cursor->last_number = cursor->number;
 	if (!field)
-		return ++frame->tally->unknown <= WIRE_MAX_UNKNOWN || fail(frame, "is one unknown field too many");
+		return ++cursor->tally->unknown <= WIRE_MAX_UNKNOWN || fail(cursor, "is one unknown field too many");
 	expected = wire_type_of(field->type);
 	if (piece->wire_type != expected) {
 		if (field->label != PROTOBUF_C_LABEL_REPEATED || piece->wire_type != WIRE_LENGTH)
-			return fail(frame, "has the wrong wire type");
+			return fail(cursor, "has the wrong wire type");
 		problem = check_packed(expected, piece, &count);
-		frame->tally->memory += count * element_bytes(field->type);
-		return !problem || fail(frame, problem);
+		cursor->tally->memory += count * element_bytes(field->type);
+		return !problem || fail(cursor, problem);
 	}
-	if (++frame->tally->fields > WIRE_MAX_FIELDS)
-		return fail(frame, "is one field too many for one message");
+	if (++cursor->tally->fields > WIRE_MAX_FIELDS)
+		return fail(cursor, "is one field too many for one message");
 	/* A submessage counts whatever its label: each copy of a singular one costs memory, too. */
 	if (expected == WIRE_LENGTH &&
 	    (field->label == PROTOBUF_C_LABEL_REPEATED || field->type == PROTOBUF_C_TYPE_MESSAGE) &&
-	    ++frame->tally->elements > WIRE_MAX_ELEMENTS)
-		return fail(frame, "is one element too many for one message");
+	    ++cursor->tally->elements > WIRE_MAX_ELEMENTS)
+		return fail(cursor, "is one element too many for one message");
 	if (expected == WIRE_LENGTH && field->type != PROTOBUF_C_TYPE_MESSAGE)
-		frame->tally->memory += pieces(piece->length + 1);
+		cursor->tally->memory += pieces(piece->length + 1);
 	if (field->type == PROTOBUF_C_TYPE_STRING) {
 		problem = check_string(piece);
-		return !problem || fail(frame, problem);
+		return !problem || fail(cursor, problem);
 	}
 	if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-		struct frame inner = {
-		    .parent = frame,
+		struct cursor inner = {
+		    .parent = cursor,
 		    .descriptor = field->descriptor,
 		    .begin = piece->value,
 		    .end = piece->value + piece->length,
-		    .depth = frame->depth + 1,
-		    .tally = frame->tally,
-		    .error = frame->error,
+		    .depth = cursor->depth + 1,
+		    .tally = cursor->tally,
+		    .error = cursor->error,
 		};
 
 		if (field->label != PROTOBUF_C_LABEL_REPEATED)
-			count_merge(frame);
-		return inner.depth <= WIRE_MAX_DEPTH ? check_message(&inner) : fail(frame, "is nested too deep");
+			count_merge(cursor);
+		return inner.depth <= WIRE_MAX_DEPTH ? check_message(&inner) : fail(cursor, "is nested too deep");
 	}
 	return true;
 }
 
-static bool check_message(struct frame *frame)
+static bool check_message(struct cursor *cursor)
 {
-	const uint8_t *at = frame->begin;
+	const uint8_t *at = cursor->begin;
 	unsigned noted = NOTES_ON_STACK, block = NOTES_ON_STACK;
 
-	frame->memory_before = frame->tally->memory;
-	frame->tally->memory += pieces(frame->descriptor->sizeof_message);
-	while (at < frame->end) {
+	cursor->memory_before = cursor->tally->memory;
+	cursor->tally->memory += pieces(cursor->descriptor->sizeof_message);
+	while (at < cursor->end) {
 		struct piece piece = {0};
 		const char *problem;
 
-		if (frame->fields++ == noted) {
+		if (cursor->fields++ == noted) {
 			block *= 2;
 			noted += block;
-			frame->tally->memory += (size_t)block * NOTE_BYTES;
+			cursor->tally->memory += (size_t)block * NOTE_BYTES;
 		}
 
-		frame->field_begin = at;
-		problem = read_piece(&at, frame->end, &piece);
+		cursor->field_begin = at;
+		problem = read_piece(&at, cursor->end, &piece);
 		if (problem && piece.number == 0) {
 			/* There is no field to name: name the previous one, or the message. */
-			if (frame->field)
-				return fail(frame, problem);
-			if (frame->parent)
-				return fail(frame->parent, "begins with a broken field");
-			return error_set(frame->error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
-			    frame->descriptor->short_name);
+			if (cursor->field)
+				return fail(cursor, problem);
+			if (cursor->parent)
+				return fail(cursor->parent, "begins with a broken field");
+			return error_set(cursor->error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
+			    cursor->descriptor->short_name);
 		}
-		frame->number = piece.number;
-		frame->field = find_field(frame->descriptor, piece.number);
+		cursor->number = piece.number;
+		cursor->field = find_field(cursor->descriptor, piece.number);
 		if (problem)
-			return fail(frame, problem);
-		if (!check_field(frame, &piece))
+			return fail(cursor, problem);
+		if (!check_field(cursor, &piece))
 			return false;
 	}
 	return true;
@@ -332,7 +332,7 @@ bool wire_measure(const ProtobufCMessageDescriptor *descriptor, const uint8_t *b
     struct reeve_error *error)
 {
 	struct tally tally = {0};
-	struct frame frame = {
+	struct cursor cursor = {
 	    .descriptor = descriptor,
 	    .begin = bytes,
 	    .end = bytes + length,
@@ -341,7 +341,7 @@ bool wire_measure(const ProtobufCMessageDescriptor *descriptor, const uint8_t *b
 	    .error = error,
 	};
 
-	if (!check_message(&frame))
+	if (!check_message(&cursor))
 		return false;
 	*memory = tally.memory;
 	return true;

@@ -1710,14 +1710,14 @@ static void *read_all(void *arg)
 Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 {
 	enum { FRAMES = 4000, LENGTH = 20000, TURN_MAX = 8 << 18 };
-	static const struct conn_events events = {note_event, never_arrived, note_event, NULL};
+	static const struct rpc_conn_events events = {note_event, never_arrived, note_event, NULL};
 	struct event_base *base = event_base_new();
 	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, reader;
 	struct sockaddr_in address = {.sin_family = AF_INET};
 	socklen_t length = sizeof address;
 	size_t before, largest = 0;
 	atomic_int noted = 0;
-	struct conn *conn;
+	struct rpc_conn *conn;
 	pthread_t thread;
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -1727,20 +1727,20 @@ Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 	reader = dial_bare(ntohs(address.sin_port));
 	fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	cr_assert_geq(fd, 0);
-	conn = conn_make_on_loop(base, fd, CONN_REPLIES, LENGTH, NULL, &events, &noted);
-	conn_start(conn);
+	conn = rpc_conn_create_on_loop(base, fd, RPC_CONN_REPLIES, LENGTH, NULL, &events, &noted);
+	rpc_conn_start(conn);
 	for (int i = 0; i < FRAMES; i++) {
-		struct frame *frame = frame_make(LENGTH);
+		struct frame *frame = frame_create(LENGTH);
 
 		frame_seal(frame, 1);
-		conn_queue(conn, frame);
+		rpc_conn_queue(conn, frame);
 	}
 	cr_assert_eq(pthread_create(&thread, NULL, read_all, &reader), 0);
-	before = conn_poll(conn).backlog;
+	before = rpc_conn_poll(conn).backlog;
 	cr_assert_gt(before, (size_t)FRAMES * LENGTH);
-	conn_flush(conn);
+	rpc_conn_flush(conn);
 	while (before > 0) {
-		size_t left = conn_poll(conn).backlog;
+		size_t left = rpc_conn_poll(conn).backlog;
 
 		largest = before - left > largest ? before - left : largest;
 		before = left;
@@ -1748,10 +1748,10 @@ Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 			event_base_loop(base, EVLOOP_ONCE);
 	}
 	cr_assert_leq(largest, TURN_MAX);
-	conn_close(conn);
+	rpc_conn_close(conn);
 	cr_assert_eq(noted, 1);
 	pthread_join(thread, NULL);
-	conn_free(conn);
+	rpc_conn_free(conn);
 	close(reader);
 	close(listening);
 	event_base_free(base);
