@@ -120,17 +120,17 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 	client->ping_interval_ms = options->ping_interval_ms > 0 ? options->ping_interval_ms : DEFAULT_PING_INTERVAL_MS;
 	client->ping_limit_ms = options->ping_limit_ms > 0 ? options->ping_limit_ms : DEFAULT_PING_LIMIT_MS;
 	client->created_ms = clock_monotonic_ms();
-	client->planned_ms = INT64_MIN;
+	client->sleep_until_ms = INT64_MIN;
 	if (getrandom(&client->random, sizeof client->random, 0) != sizeof client->random || !client->random)
 		client->random = (uint64_t)clock_wall_us() | 1;
 	if (!create_managers(client, options->urls, error))
 		goto failed;
-	client->favourite = &client->managers[client_random(client, (uint32_t)client->n_managers)];
+	client->preferred = &client->managers[client_random(client, (uint32_t)client->n_managers)];
 	for (int i = 0; i < client->n_managers; i++) {
 		if (!manager_open(&client->managers[i], error))
 			goto failed;
 	}
-	if (pthread_create(&client->control_thread, NULL, client_keep, client) != 0) {
+	if (pthread_create(&client->control_thread, NULL, client_run, client) != 0) {
 		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no thread for a client");
 		goto failed;
 	}
@@ -188,7 +188,7 @@ static bool startable(struct call *call)
 rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
     ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg)
 {
-	struct call *call = call_make(client, service, method, request, options, done, arg);
+	struct call *call = call_create(client, service, method, request, options, done, arg);
 	struct manager *manager;
 	rpc_call_id id;
 
@@ -202,9 +202,9 @@ rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDe
 	}
 	HASH_ADD(hh, client->calls, id, sizeof call->id, call);
 	deadlines_set(&client->timers, &call->timer, call->deadline_ms);
-	if (call->deadline_ms < client->planned_ms)
+	if (call->deadline_ms < client->sleep_until_ms)
 		client_wake_control(client);
-	manager = manager_choose(client, NULL);
+	manager = choice_make(client, NULL);
 	if (client->closing) {
 		call->state = CALL_PAUSED;
 		call_end(call, STATUS(CANCELLED), "the client was closed");
@@ -272,26 +272,12 @@ bool rpc_client_alive(struct rpc_client *client, int64_t wait_ms)
 	bool alive;
 
 	client_lock(client);
-	while (!(alive = manager_choose(client, NULL) || manager_refusal(client)) && wait_ms > 0) {
+	while (!(alive = choice_make(client, NULL) || choice_refusal(client)) && wait_ms > 0) {
 		if (pthread_cond_timedwait(&client->alive_changed, &client->lock, &until) != 0)
 			wait_ms = 0;
 	}
 	client_unlock(client);
 	return alive;
-}
-
-void client_absence(struct rpc_client *client, char *out, size_t size)
-{
-	size_t used = 0;
-
-	*out = 0;
-	for (int i = 0; i < client->n_managers && used < size; i++) {
-		const struct manager *manager = &client->managers[i];
-
-		used += (size_t)snprintf(out + used, size - used, "%s%s%s%s", i ? ", " : "",
-		    client->n_managers > 1 ? manager->url : "", client->n_managers > 1 ? ": " : "",
-		    manager->alive ? "it is alive" : manager_absence(manager));
-	}
 }
 
 void rpc_client_absence(struct rpc_client *client, char *out, size_t size)
@@ -310,11 +296,12 @@ bool rpc_client_obstacle(struct rpc_client *client, rpc_call_id id, char *out, s
 	client_lock(client);
 	HASH_FIND(hh, client->calls, &id, sizeof id, call);
 	manager = call ? call->manager : NULL;
-	if (call && call->said) {
-		snprintf(out, size, "%s", call->said);
+	if (call && call->message) {
+		snprintf(out, size, "%s", call->message);
 		found = true;
-	} else if (manager && manager->alive && !manager->served) {
-		snprintf(out, size, "%s", manager->full ? "the manager has no room for another call" : "the manager does not reach its database");
+	} else if (manager && manager_alive(manager) && manager->health != HEALTH_SERVES) {
+		snprintf(out, size, "%s", manager->health == HEALTH_FULL ? "the manager has no room for another call"
+		                                                        : "the manager does not reach its database");
 		found = true;
 	}
 	client_unlock(client);

@@ -48,7 +48,7 @@ static void pack(struct call *call, const ProtobufCMessage *request)
 static void call_free(struct call *call)
 {
 	free(call->body);
-	free(call->said);
+	free(call->message);
 	free(call);
 }
 
@@ -104,7 +104,7 @@ static void leave_manager(struct call *call)
 }
 
 /* Removes an ended call from `calls`, so that no other thread finds it. */
-static void take_out(struct call *call)
+static void remove_call(struct call *call)
 {
 	struct rpc_client *client = call->client;
 
@@ -116,7 +116,7 @@ static void take_out(struct call *call)
 /* Passes an ended call, with its answer set, to the background thread. */
 static void hand_to_control(struct call *call)
 {
-	take_out(call);
+	remove_call(call);
 	DL_APPEND(call->client->ended, call);
 	client_wake_control(call->client);
 }
@@ -147,11 +147,11 @@ void call_expire(struct call *call)
 	client_absence(call->client, absence, sizeof absence);
 	if (!call->manager)
 		call_end(call, STATUS(UNAVAILABLE), "no manager could be reached in time: %s", absence);
-	else if (!call->said)
+	else if (!call->message)
 		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time", call->manager->url);
 	else
-		call_end(call, STATUS(DEADLINE_EXCEEDED), "not done in time; the last manager that answered said: %s",
-		    call->said);
+		call_end(call, STATUS(DEADLINE_EXCEEDED), "not done in time; the last manager that answered message: %s",
+		    call->message);
 }
 
 void call_wait(struct call *call)
@@ -169,7 +169,7 @@ static void pause_call(struct call *call, int64_t ms)
 	call->wake_ms = clock_monotonic_ms() + ms;
 	deadlines_set(
 	    &client->timers, &call->timer, call->wake_ms < call->deadline_ms ? call->wake_ms : call->deadline_ms);
-	if (call->timer.at_ms < client->planned_ms)
+	if (call->timer.at_ms < client->sleep_until_ms)
 		client_wake_control(client);
 }
 
@@ -204,7 +204,7 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 		hand_to_control(call);
 		return false;
 	}
-	if (!manager->alive) {
+	if (!manager_alive(manager)) {
 		call_wait(call);
 		return false;
 	}
@@ -249,17 +249,17 @@ bool call_answered(struct call *call, const struct envelope_reply *reply)
 
 	leave_manager(call);
 	if (reply->code != STATUS(UNAVAILABLE)) {
-		take_out(call);
+		remove_call(call);
 		return true;
 	}
-	free(call->said);
-	call->said = mem_strndup((const char *)reply->message.bytes, reply->message.length);
+	free(call->message);
+	call->message = mem_strndup((const char *)reply->message.bytes, reply->message.length);
 	call->avoid = true;
 	call->manager->ping_due_ms = 0; /* check whether it has lost its database */
 	call->manager->stable_ms = clock_monotonic_ms() + STABLE_PINGS * client->ping_interval_ms;
 	/* Later calls also go to another manager, if there is one. */
 	if (client->current == call->manager)
-		client->current = manager_choose(client, call->manager);
+		client->current = choice_make(client, call->manager);
 	pause_call(call, PAUSE_MIN_MS + client_random(client, PAUSE_MAX_MS - PAUSE_MIN_MS));
 	return false;
 }

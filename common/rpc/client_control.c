@@ -45,10 +45,10 @@ static void send_waiting(struct rpc_client *client)
 	const char *refusal;
 	struct call *call;
 
-	while ((call = client->waiting) && (refusal = manager_refusal(client)))
+	while ((call = client->waiting) && (refusal = choice_refusal(client)))
 		call_end(call, STATUS(UNIMPLEMENTED), "%s", refusal);
 	while ((call = client->waiting)) {
-		struct manager *manager = manager_choose(client, call->avoid ? call->manager : NULL);
+		struct manager *manager = choice_make(client, call->avoid ? call->manager : NULL);
 
 		if (!manager)
 			return;
@@ -79,20 +79,20 @@ static void sleep_until(struct rpc_client *client, int64_t until_ms)
 	struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
 	int64_t now_ms;
 
-	client->planned_ms = until_ms;
+	client->sleep_until_ms = until_ms;
 	while (!client->work) {
 		if (pthread_cond_timedwait(&client->work_changed, &client->lock, &until) != 0)
 			break;
 	}
 	now_ms = clock_monotonic_ms();
-	client->planned_ms = INT64_MIN;
+	client->sleep_until_ms = INT64_MIN;
 	if (now_ms - until_ms < OVERSLEPT_MS)
 		return;
 	for (int i = 0; i < client->n_managers; i++)
 		client->managers[i].listening_ms = now_ms;
 }
 
-void *client_keep(void *arg)
+void *client_run(void *arg)
 {
 	struct rpc_client *client = arg;
 
@@ -104,7 +104,7 @@ void *client_keep(void *arg)
 
 		client->work = false;
 		for (int i = 0; i < client->n_managers; i++) {
-			next_ms = manager_tend(&client->managers[i], now_ms);
+			next_ms = manager_run(&client->managers[i], now_ms);
 			until_ms = next_ms < until_ms ? next_ms : until_ms;
 		}
 		next_ms = run_timers(client, now_ms);

@@ -1,6 +1,7 @@
 /*
  * The parts of the client: client.c has the public functions, client_call.c the states of a call, client_manager.c a
- * manager's connection and its pings, client_control.c the background thread.
+ * manager's connection, client_dial.c its dialing, client_health.c its pings, client_choice.c the choice of a manager,
+ * client_control.c the background thread.
  *
  * One lock, `client->lock`, guards everything. It is never held during a caller's callback, while a message is packed,
  * or during a system call.
@@ -18,22 +19,30 @@
 #include <nng/nng.h>
 #include <pthread.h>
 
-enum line_state {
-	LINE_DOWN,    /* dialed again at redial_ms */
-	LINE_LOOKING, /* looking up the first address of the manager's name */
-	LINE_DIALING,
-	LINE_DIALED,  /* has a stream, of which the background thread makes a connection */
-	LINE_OPENING, /* waiting for the other end's hello */
-	LINE_OPEN,
-	LINE_CLOSING, /* sends nothing more; `closed` follows */
-	LINE_CLOSED,  /* the background thread frees the connection */
+enum manager_state {
+	MANAGER_DOWN,      /* dialed again at redial_ms */
+	MANAGER_RESOLVING, /* looking up the first address of the manager's name */
+	MANAGER_DIALING,
+	MANAGER_DIALED,    /* has a stream, from which the background thread creates a connection */
+	MANAGER_HANDSHAKE, /* waiting for the other end's hello */
+	MANAGER_OPEN,
+	MANAGER_CLOSING, /* sends nothing more; `closed` follows */
+	MANAGER_CLOSED,  /* the background thread frees the connection */
+};
+
+/* What the last ping has shown. From HEALTH_FULL on the manager is alive. */
+enum manager_health {
+	HEALTH_UNKNOWN, /* no ping was answered on this connection */
+	HEALTH_REFUSES, /* its version of the contract is another: it gets no calls */
+	HEALTH_FULL,    /* it refused the ping, for lack of room */
+	HEALTH_NO_DATABASE,
+	HEALTH_SERVES,
 };
 
 struct manager {
 	struct rpc_client *client;
 	char *url;
-	/* Only for a manager with a host name; without one the URL itself is dialed. The addresses are dialed in turn.
-	 * After each round the name is looked up again, while dialing continues. */
+	/* Only for a manager with a host name; without one the URL itself is dialed. */
 	char *host, *port;
 	struct lookup *lookup;
 	bool lookup_done; /* the lookup has ended; its addresses are not copied yet */
@@ -41,18 +50,16 @@ struct manager {
 	int n_addresses, next_address;
 	nng_stream_dialer *dialer; /* NULL until an address is known */
 	nng_aio *dial_aio;
-	nng_stream *stream; /* of LINE_DIALED */
-	enum line_state line;
-	struct rpc_conn *conn;  /* from LINE_OPENING on */
+	nng_stream *stream; /* of MANAGER_DIALED */
+	enum manager_state state;
+	struct rpc_conn *conn;  /* from MANAGER_HANDSHAKE on */
 	int users;          /* threads that use `conn` without the lock; `conn` is freed at 0 */
-	int64_t since_ms;   /* when `line` last changed */
+	int64_t since_ms;   /* when `state` last changed */
 	const char *problem; /* why the last attempt to connect failed, a constant string; NULL: unknown */
-	char refusal[256];  /* its version of the contract is another: what its ping has answered; else empty */
+	char refusal[256];  /* of HEALTH_REFUSES: both versions, and what to upgrade */
 	int64_t redial_ms, redial_pause_ms;
-	bool alive;         /* the line is open, and a ping on it was answered */
-	bool served;        /* its last ping reported a working database */
-	bool full;          /* it refused its last ping, for lack of room */
-	int64_t stable_ms;  /* from this time on the client may return to it as its favourite */
+	enum manager_health health;
+	int64_t stable_ms;  /* from this time on the client may return to it as the preferred one */
 	struct call *sent;  /* by frame id: calls in flight */
 	uint32_t last_frame_id;
 	uint32_t ping_frame_id; /* of the ping in flight, or 0 */
@@ -86,7 +93,7 @@ struct call {
 	uint32_t frame_id;
 	struct manager *manager; /* the last one it was sent to; NULL before */
 	bool avoid;              /* the next manager must be another one, if there is one */
-	char *said;              /* the message of an UNAVAILABLE answer, or NULL */
+	char *message;              /* the message of an UNAVAILABLE answer, or NULL */
 	struct rpc_answer answer;
 	const ProtobufCMethodDescriptor *method;
 	ProtobufCMessage *request; /* only with before_resend */
@@ -110,7 +117,7 @@ struct rpc_client {
 	struct manager *managers;
 	int n_managers;
 	int64_t created_ms;
-	struct manager *favourite; /* chosen at random, to spread clients over the managers */
+	struct manager *preferred; /* chosen at random, to spread clients over the managers */
 
 	pthread_mutex_t lock;
 	pthread_cond_t work_changed;  /* on the monotonic clock */
@@ -120,7 +127,7 @@ struct rpc_client {
 	/* Guarded by the lock. */
 	bool closing;
 	bool work;          /* the background thread must check again */
-	int64_t planned_ms; /* the end of the background thread's sleep */
+	int64_t sleep_until_ms; /* the end of the background thread's sleep */
 	rpc_call_id last_id;
 	uint64_t random;
 	struct manager *current; /* gets the calls while it is alive */
@@ -138,8 +145,8 @@ void client_unlock(struct rpc_client *client);
 
 /* Call everything below with the lock held, unless its comment says otherwise. */
 
-/* The client returns to its favourite this many ping intervals after that has come alive, answered UNAVAILABLE, or lost
- * its database. */
+/* The client returns to its preferred manager this many ping intervals after that has come alive, answered
+ * UNAVAILABLE, or lost its database. */
 enum { STABLE_PINGS = 20 };
 
 /* rpc_client_absence, with the lock held. */
@@ -149,7 +156,7 @@ void client_absence(struct rpc_client *client, char *out, size_t size);
 void client_wake_control(struct rpc_client *client);
 
 /* The background thread. Call without the lock. */
-void *client_keep(void *client);
+void *client_run(void *client);
 
 /* Returns a random number below `bound`. */
 uint32_t client_random(struct rpc_client *client, uint32_t bound);
@@ -166,20 +173,43 @@ void manager_destroy(struct manager *manager);
 /* Returns why the manager is not alive, for people. The string lives until the lock is released. */
 const char *manager_absence(const struct manager *manager);
 
-/* Returns why calls are refused: all managers have another version of the contract. Otherwise returns NULL. The string
- * lives until the lock is released. */
-const char *manager_refusal(const struct rpc_client *client);
-
-/* Returns the alive manager that gets the next call, if possible another one than `avoid` (may be NULL). Returns NULL
- * if none is alive. */
-struct manager *manager_choose(struct rpc_client *client, const struct manager *avoid);
-
 /* Does what is due: dials, sends a hello, pings, or closes a connection. Only for the background thread. Releases the
  * lock temporarily. Returns the time of the next call. */
-int64_t manager_tend(struct manager *manager, int64_t now_ms);
+int64_t manager_run(struct manager *manager, int64_t now_ms);
+
+void manager_set_state(struct manager *manager, enum manager_state state);
+
+/* Moves the calls in flight and closes the connection. Releases the lock temporarily. */
+void manager_disconnect(struct manager *manager, const char *why);
+
+/* Dials the manager, or first looks up its name. Releases the lock temporarily. */
+void manager_dial(struct manager *manager);
+
+/* Pings the manager of an open connection, or closes that if it is silent. Returns the time of the next call. Releases
+ * the lock temporarily. */
+int64_t manager_check(struct manager *manager, int64_t now_ms);
+
+/* Applies the answer to a ping. */
+void manager_pinged(struct manager *manager, const struct envelope_reply *reply);
 
 /* Counts a call, just sent, that must be answered soon: pings become frequent again. */
 void manager_ping_now(struct manager *manager);
+
+static inline bool manager_alive(const struct manager *manager)
+{
+	return manager->health >= HEALTH_FULL;
+}
+
+/* Returns the alive manager that gets the next call, if possible another one than `avoid` (may be NULL). Returns NULL
+ * if none is alive. */
+struct manager *choice_make(struct rpc_client *client, const struct manager *avoid);
+
+/* Returns true if a manager other than `avoid` is alive and has its database. */
+bool choice_serves(const struct rpc_client *client, const struct manager *avoid);
+
+/* Returns why calls are refused: all managers have another version of the contract. Otherwise returns NULL. The string
+ * lives until the lock is released. */
+const char *choice_refusal(const struct rpc_client *client);
 
 /* Queues a frame under a new id, which it returns. The caller must call manager_flush afterwards. */
 uint32_t manager_queue(struct manager *manager, struct frame *frame);
