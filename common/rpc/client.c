@@ -180,7 +180,7 @@ static bool startable(struct call *call)
 	if (call->size <= client->max_message_bytes)
 		return true;
 	answer->code = STATUS(INVALID_ARGUMENT);
-	snprintf(answer->message, sizeof answer->message, "the call is %zu bytes long; the maximum is %zu", call->size,
+	snprintf(answer->message, sizeof answer->message, "the call is %zu bytes long; at most %zu can be sent", call->size,
 	    client->max_message_bytes);
 	return false;
 }

@@ -150,7 +150,7 @@ void call_expire(struct call *call)
 	else if (!call->message)
 		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time", call->manager->url);
 	else
-		call_end(call, STATUS(DEADLINE_EXCEEDED), "not done in time; the last manager that answered message: %s",
+		call_end(call, STATUS(DEADLINE_EXCEEDED), "not done in time; the last answer: %s",
 		    call->message);
 }
 

@@ -526,7 +526,7 @@ story_a_command_waits_for_the_database_as_long_as_it_is_told() {
 	begin=$SECONDS
 	expect_fail 3 reeve stats --call-timeout 2s
 	expect [ $((SECONDS - begin)) -lt 10 ]
-	expect_match 'not done in time; the last manager that answered said: ' "$OUTPUT"
+	expect_match 'not done in time; the last answer: ' "$OUTPUT"
 	expect_fail 2 reeve stats --call-timeout 0s
 	expect_match 'call-timeout' "$OUTPUT"
 	expect_fail 3 reeve submit nothing --call-timeout 1s # it may have been submitted: nobody can tell
