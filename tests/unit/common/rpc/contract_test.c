@@ -6,7 +6,6 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
-#define LOOPBACK "tcp://127.0.0.1:0"
 
 enum { CURRENT = REEVE__V1__CONTRACT__CONTRACT_CURRENT };
 

@@ -6,13 +6,6 @@
 
 #include <unistd.h>
 
-#define LOOPBACK "tcp://127.0.0.1:0"
-
-static void pause_ms(int ms)
-{
-	usleep((useconds_t)ms * 1000);
-}
-
 /* Returns a manager's URL with a name instead of its address. */
 static const char *named(const char *name, const struct fake_manager *manager)
 {

@@ -1,0 +1,394 @@
+#include "fake_manager.h"
+
+#include <assert.h>
+#include <event2/thread.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct fake_manager *manager = arg;
+	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
+
+	(void)request;
+	pthread_mutex_lock(&manager->lock);
+	manager->pings++;
+	response.idle_ping_ms = manager->idle_ping_ms;
+	response.contract = manager->contract;
+	if (manager->frozen) { /* never answered */
+		pthread_mutex_unlock(&manager->lock);
+		return;
+	}
+	if (manager->ping_answers != STATUS(OK)) {
+		pthread_mutex_unlock(&manager->lock);
+		rpc_call_fail(call, manager->ping_answers, "as the test wants it");
+		return;
+	}
+	response.now_us = manager->now_us;
+	response.manager = (char *)"fake";
+	response.max_message_bytes = manager->max_message_bytes;
+	response.max_details_bytes = 1000;
+	response.database_up = !manager->database_down;
+	pthread_mutex_unlock(&manager->lock);
+	rpc_call_reply(call, &response.base);
+}
+
+static void fake_get(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct fake_manager *manager = arg;
+	const Reeve__V1__GetRequest *get = (const void *)request;
+	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
+	Reeve__V1__Task task = REEVE__V1__TASK__INIT;
+	char *details = NULL;
+	reeve_status answers;
+	size_t bytes;
+
+	pthread_mutex_lock(&manager->lock);
+	manager->gets++;
+	manager->six_at = get->id == 6 ? manager->gets : manager->six_at;
+	manager->mute_gets += !strcmp(rpc_call_actor(call), "mute");
+	snprintf(manager->actor, sizeof manager->actor, "%s", rpc_call_actor(call));
+	snprintf(manager->token, sizeof manager->token, "%s", rpc_call_token(call));
+	manager->had_id = rpc_call_request_id(call);
+	if (manager->had_id)
+		memcpy(manager->last_id, rpc_call_request_id(call), UUID_BYTES);
+	manager->remaining_ms = rpc_call_remaining_ms(call);
+	answers = manager->get_answers;
+	bytes = manager->get_bytes;
+	pthread_cond_broadcast(&manager->changed);
+	if (manager->database_down) { /* never answered */
+		pthread_mutex_unlock(&manager->lock);
+		return;
+	}
+	pthread_mutex_unlock(&manager->lock);
+	if (answers != STATUS(OK)) {
+		rpc_call_fail(call, answers, "as the test \"%s\" wants it", "caf\xc3\xa9");
+		return;
+	}
+	response.task = &task;
+	task.id = get->id;
+	if (bytes) {
+		task.details = details = malloc(bytes + 1);
+		memset(details, 'x', bytes);
+		details[bytes] = 0;
+	}
+	rpc_call_reply(call, &response.base);
+	free(details);
+}
+
+static void fake_submit(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct fake_manager *manager = arg;
+	const Reeve__V1__SubmitRequest *submit = (const void *)request;
+	Reeve__V1__SubmitResponse response = REEVE__V1__SUBMIT_RESPONSE__INIT;
+
+	pthread_mutex_lock(&manager->lock);
+	manager->submits++;
+	manager->submitted += (int64_t)submit->n_tasks;
+	pthread_mutex_unlock(&manager->lock);
+	rpc_call_reply(call, &response.base);
+}
+
+static void fake_closed(void *arg)
+{
+	struct fake_parked *parked = arg;
+	struct fake_manager *manager = parked->manager;
+
+	pthread_mutex_lock(&manager->lock);
+	for (int i = -1; i <= 1 && manager->answer_closed; i++) {
+		struct fake_parked *other = parked + i;
+
+		if (other < manager->parked || !other->call)
+			continue;
+		rpc_call_fail(other->call, STATUS(ABORTED), "nobody hears it");
+		other->call = NULL;
+	}
+	parked->closed = true;
+	manager->n_closed++;
+	pthread_cond_broadcast(&manager->changed);
+	pthread_mutex_unlock(&manager->lock);
+}
+
+/* Parks a call (Wait, Stats) until the test answers it. */
+static void fake_park(struct fake_manager *manager, struct rpc_call *call, int64_t id)
+{
+	struct fake_parked *parked;
+
+	pthread_mutex_lock(&manager->lock);
+	assert(manager->n_parked < FAKE_PARKED_MAX);
+	parked = &manager->parked[manager->n_parked++];
+	parked->manager = manager;
+	parked->call = call;
+	parked->id = id;
+	if (rpc_call_request_id(call))
+		memcpy(parked->request_id, rpc_call_request_id(call), UUID_BYTES);
+	rpc_call_on_closed(call, fake_closed, parked);
+	pthread_cond_broadcast(&manager->changed);
+	pthread_mutex_unlock(&manager->lock);
+}
+
+static void fake_stats(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	(void)request;
+	fake_park(arg, call, 0);
+}
+
+static void fake_wait(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	const Reeve__V1__WaitRequest *wait = (const void *)request;
+
+	fake_park(arg, call, wait->n_ids ? wait->ids[0] : 0);
+}
+
+void *fake_loop(void *arg)
+{
+	struct fake_manager *manager = arg;
+
+	event_base_loop(manager->base, EVLOOP_NO_EXIT_ON_EMPTY);
+	return NULL;
+}
+
+struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_options *options)
+{
+	static const struct rpc_server_options defaults;
+	static const struct rpc_entry admin[] = {
+	    {"Ping", fake_ping, RPC_LEASE, NULL},
+	    {"Stats", fake_stats, RPC_OPERATOR, NULL},
+	    {0},
+	};
+	static const struct rpc_entry tasks[] = {
+	    {"Submit", fake_submit, RPC_ORDINARY, NULL},
+	    {"Get", fake_get, RPC_ORDINARY, NULL},
+	    {"Wait", fake_wait, RPC_ORDINARY, NULL},
+	    {0},
+	};
+	struct fake_manager *manager = calloc(1, sizeof *manager);
+	struct reeve_error error = {0};
+
+	evthread_use_pthreads();
+	pthread_mutex_init(&manager->lock, NULL);
+	pthread_cond_init(&manager->changed, NULL);
+	manager->now_us = clock_wall_us();
+	manager->contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
+	manager->base = event_base_new();
+	manager->server = rpc_server_create(manager->base, options ? options : &defaults);
+	rpc_server_add(manager->server, &reeve__v1__admin_service__descriptor, admin, manager);
+	rpc_server_add(manager->server, &reeve__v1__task_service__descriptor, tasks, manager);
+	cr_assert(rpc_server_listen(manager->server, url, &error), "%s", error.message);
+	snprintf(manager->url, sizeof manager->url, "%s", rpc_server_url(manager->server));
+	return manager;
+}
+
+void fake_manager_run(struct fake_manager *manager)
+{
+	cr_assert_eq(pthread_create(&manager->thread, NULL, fake_loop, manager), 0);
+}
+
+struct fake_manager *fake_manager_start(const char *url, const struct rpc_server_options *options)
+{
+	struct fake_manager *manager = fake_manager_make(url, options);
+
+	fake_manager_run(manager);
+	return manager;
+}
+
+static void fake_break(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	event_base_loopbreak(arg);
+}
+
+void fake_manager_halt(struct fake_manager *manager)
+{
+	struct timeval now = {0, 0};
+
+	if (manager->halted)
+		return;
+	/* From inside the loop, because a break before the thread has entered the loop has no effect. */
+	event_base_once(manager->base, -1, EV_TIMEOUT, fake_break, manager->base, &now);
+	pthread_join(manager->thread, NULL);
+	manager->halted = true;
+}
+
+void fake_manager_stop(struct fake_manager *manager)
+{
+	if (!manager->server)
+		return;
+	fake_manager_halt(manager);
+	rpc_server_destroy(manager->server);
+	manager->server = NULL;
+	event_base_free(manager->base);
+}
+
+void fake_manager_free(struct fake_manager *manager)
+{
+	fake_manager_stop(manager);
+	pthread_mutex_destroy(&manager->lock);
+	pthread_cond_destroy(&manager->changed);
+	free(manager);
+}
+
+void fake_manager_await(struct fake_manager *manager, const int *counter, int number)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	pthread_mutex_lock(&manager->lock);
+	while (*counter < number && pthread_cond_timedwait(&manager->changed, &manager->lock, &until) == 0)
+		;
+	cr_assert_geq(*counter, number);
+	pthread_mutex_unlock(&manager->lock);
+}
+
+int fake_manager_read(struct fake_manager *manager, const int *counter)
+{
+	int number;
+
+	pthread_mutex_lock(&manager->lock);
+	number = *counter;
+	pthread_mutex_unlock(&manager->lock);
+	return number;
+}
+
+/* A function to run on the loop's thread. */
+struct fake_job {
+	struct fake_manager *manager;
+	void (*run)(struct fake_manager *manager, void *arg);
+	void *arg;
+	bool done;
+};
+
+static void fake_run_job(evutil_socket_t fd, short what, void *arg)
+{
+	struct fake_job *job = arg;
+
+	(void)fd;
+	(void)what;
+	job->run(job->manager, job->arg);
+	pthread_mutex_lock(&job->manager->lock);
+	job->done = true;
+	pthread_cond_broadcast(&job->manager->changed);
+	pthread_mutex_unlock(&job->manager->lock);
+}
+
+void fake_manager_do(
+    struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg)
+{
+	struct fake_job job = {manager, run, arg, false};
+	struct timeval now = {0, 0};
+
+	event_base_once(manager->base, -1, EV_TIMEOUT, fake_run_job, &job, &now);
+	pthread_mutex_lock(&manager->lock);
+	while (!job.done)
+		pthread_cond_wait(&manager->changed, &manager->lock);
+	pthread_mutex_unlock(&manager->lock);
+}
+
+void fake_answer(struct fake_manager *manager, void *arg)
+{
+	struct fake_parked *parked = arg;
+	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
+
+	(void)manager;
+	response.pending = (uint32_t)parked->id;
+	rpc_call_reply(parked->call, &response.base);
+	parked->call = NULL;
+}
+
+reeve_status fake_call_get(struct rpc_client *client, int64_t id, struct reeve_error *error)
+{
+	Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
+	Reeve__V1__GetResponse *response;
+
+	request.id = id;
+	error->code = STATUS(OK);
+	response =
+	    (void *)rpc_client_call(client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL, error);
+	if (!response)
+		return error->code;
+	cr_assert_eq(response->task->id, id);
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	return STATUS(OK);
+}
+
+struct rpc_client *fake_client(const char *urls)
+{
+	struct rpc_client_options options = {.urls = urls, .token = "secret", .actor = "ann@host"};
+	struct reeve_error error = {0};
+	struct rpc_client *client = rpc_client_create(&options, &error);
+
+	cr_assert(client, "%s", error.message);
+	return client;
+}
+
+void fake_result_init(struct fake_result *result)
+{
+	memset(result, 0, sizeof *result);
+	pthread_mutex_init(&result->lock, NULL);
+	pthread_cond_init(&result->changed, NULL);
+}
+
+void fake_done(void *arg, struct rpc_answer *answer)
+{
+	struct fake_result *result = arg;
+
+	pthread_mutex_lock(&result->lock);
+	result->done++;
+	result->code = answer->code;
+	result->sends = answer->sends;
+	result->done_ms = clock_monotonic_ms();
+	snprintf(result->message, sizeof result->message, "%s", answer->message);
+	if (answer->response) {
+		if (answer->response->descriptor == &reeve__v1__wait_response__descriptor)
+			result->pending = ((Reeve__V1__WaitResponse *)answer->response)->pending;
+		protobuf_c_message_free_unpacked(answer->response, NULL);
+	}
+	pthread_cond_broadcast(&result->changed);
+	pthread_mutex_unlock(&result->lock);
+}
+
+bool fake_result_done(struct fake_result *result)
+{
+	bool done;
+
+	pthread_mutex_lock(&result->lock);
+	done = result->done;
+	pthread_mutex_unlock(&result->lock);
+	return done;
+}
+
+void fake_result_await(struct fake_result *result)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	pthread_mutex_lock(&result->lock);
+	while (!result->done && pthread_cond_timedwait(&result->changed, &result->lock, &until) == 0)
+		;
+	cr_assert_eq(result->done, 1, "the call is not over");
+	pthread_mutex_unlock(&result->lock);
+}
+
+rpc_call_id fake_start_wait(
+    struct rpc_client *client, int64_t id, const struct rpc_call_options *options, struct fake_result *result)
+{
+	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
+
+	fake_result_init(result);
+	request.n_ids = 1;
+	request.ids = &id;
+	return rpc_client_start(
+	    client, &reeve__v1__task_service__descriptor, "Wait", &request.base, options, fake_done, result);
+}
+
+void pause_ms(int ms)
+{
+	usleep((useconds_t)ms * 1000);
+}

@@ -1,0 +1,234 @@
+/* The limits on open calls, and their reserves. */
+#include "server_support.h"
+
+#include <sys/socket.h>
+
+static void read_refused(struct fake_manager *manager, void *arg)
+{
+	*(int64_t *)arg = rpc_server_refused(manager->server);
+}
+
+Test(rpc_server, too_many_open_calls_are_refused_until_some_end)
+{
+	struct rpc_server_options options = {.max_open_calls = 300};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result results[300], refused[500];
+	struct reeve_error error;
+	int64_t n_refused;
+
+	for (int i = 0; i < 300; i++)
+		fake_start_wait(client, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 300);
+	for (int i = 0; i < 500; i++)
+		fake_start_wait(client, i, NULL, &refused[i]);
+	for (int i = 0; i < 500; i++) {
+		fake_result_await(&refused[i]);
+		cr_assert_eq(refused[i].code, STATUS(RESOURCE_EXHAUSTED));
+	}
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+	fake_manager_do(manager, read_refused, &n_refused);
+	cr_assert_eq(n_refused, 501);
+	/* Calls that began before the manager was known may arrive after others. */
+	fake_manager_do(manager, fake_answer, &manager->parked[0]);
+	fake_result_await(&results[manager->parked[0].id]);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+/* Waits until each of the calls is parked at the manager or has been answered. Calls that were started before the
+ * connection was open can arrive after later ones, so no single call tells that all have arrived. */
+static void all_arrived(struct fake_manager *manager, struct fake_result *results, int calls)
+{
+	int64_t until_ms = clock_monotonic_ms() + 10000;
+	int arrived = 0;
+
+	while (arrived < calls && clock_monotonic_ms() < until_ms) {
+		pause_ms(10);
+		arrived = fake_manager_read(manager, &manager->n_parked);
+		for (int i = 0; i < calls; i++)
+			arrived += fake_result_done(&results[i]);
+	}
+	cr_assert_eq(arrived, calls);
+}
+
+Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
+{
+	enum { IDS = 10000, CALLS = 200 };
+	struct rpc_server_options options = {.max_message_bytes = 100000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result *results = calloc(CALLS, sizeof *results);
+	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
+	struct reeve_error error;
+	int64_t *ids = calloc(IDS, sizeof *ids);
+
+	request.n_ids = IDS;
+	request.ids = ids;
+	for (int i = 0; i < CALLS; i++) {
+		fake_result_init(&results[i]);
+		rpc_client_start(
+		    client, &reeve__v1__task_service__descriptor, "Wait", &request.base, NULL, fake_done, &results[i]);
+	}
+	all_arrived(manager, results, CALLS);
+	for (int i = 0; i < CALLS; i++)
+		cr_assert(!results[i].done || results[i].code == STATUS(RESOURCE_EXHAUSTED));
+	cr_assert_leq(manager->n_parked * IDS * 8, 2 * 64 * 100000);
+	/* Once they are answered, there is room again. */
+	for (int i = 0; i < manager->n_parked; i++)
+		fake_manager_do(manager, fake_answer, &manager->parked[i]);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+	free(results);
+	free(ids);
+}
+
+/* Clients on this machine have one connection in addition to those for all. */
+Test(rpc_server, callers_over_the_cap_are_told_so_until_there_is_room)
+{
+	enum { CONNECTIONS = 6 };
+	struct rpc_server_options options = {.max_connections = CONNECTIONS - 1};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *clients[CONNECTIONS], *last;
+	struct reeve_error error;
+	int64_t until_ms;
+
+	for (int i = 0; i < CONNECTIONS; i++) {
+		clients[i] = fake_client(manager->url);
+		cr_assert(rpc_client_alive(clients[i], 5000));
+	}
+	last = fake_client(manager->url);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(fake_call_get(last, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+		cr_assert(strstr(error.message, "--max-connections"), "%s", error.message);
+	}
+	for (int i = 0; i < CONNECTIONS; i++)
+		cr_assert_eq(fake_call_get(clients[i], i, &error), STATUS(OK));
+	rpc_client_destroy(clients[0]);
+	until_ms = clock_monotonic_ms() + 8000;
+	while (fake_call_get(last, 1, &error) != STATUS(OK) && clock_monotonic_ms() < until_ms)
+		pause_ms(50);
+	cr_assert_eq(fake_call_get(last, 1, &error), STATUS(OK), "there is room now: %s", error.message);
+	for (int i = 1; i < CONNECTIONS; i++)
+		rpc_client_destroy(clients[i]);
+	rpc_client_destroy(last);
+	fake_manager_free(manager);
+}
+
+/* A flood on one connection takes only its share of the open calls. Other connections are served, and so are this one's
+ * calls on which leases depend. */
+Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
+{
+	struct rpc_server_options options = {.max_open_calls = 1000, .connection_percent = 10};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *flood = fake_client(manager->url), *other = fake_client(manager->url);
+	struct fake_result *results = calloc(300, sizeof *results);
+	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	struct reeve_error error = {0};
+	ProtobufCMessage *pong;
+	int refused = 0;
+
+	cr_assert(rpc_client_alive(flood, 5000));
+	for (int i = 0; i < 300; i++)
+		fake_start_wait(flood, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 100);
+	cr_assert_eq(fake_call_get(flood, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+	cr_assert(strstr(error.message, "100 calls of one connection"), "%s", error.message);
+	cr_assert(strstr(error.message, "--connection-share"), "%s", error.message);
+	cr_assert_eq(fake_call_get(other, 1, &error), STATUS(OK), "%s", error.message);
+	pong = rpc_client_call(flood, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
+	cr_assert(pong, "a call that leases depend on: %s", error.message);
+	protobuf_c_message_free_unpacked(pong, NULL);
+	cr_assert_eq(manager->n_parked, 100);
+	rpc_client_destroy(flood);
+	for (int i = 0; i < 300; i++)
+		refused += results[i].code == STATUS(RESOURCE_EXHAUSTED);
+	cr_assert_eq(refused, 200);
+	rpc_client_destroy(other);
+	fake_manager_free(manager);
+	free(results);
+}
+
+/* Many connections that have each taken their share leave room for operators, and operators leave room for the calls on
+ * which leases depend. */
+Test(rpc_server, calls_of_leases_pass_when_ordinary_ones_and_operators_have_taken_all)
+{
+	struct rpc_server_options options = {.max_open_calls = 100};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *flood = fake_client(manager->url), *other = fake_client(manager->url);
+	struct fake_result *results = calloc(200, sizeof *results);
+	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	Reeve__V1__StatsRequest stats = REEVE__V1__STATS_REQUEST__INIT;
+	struct reeve_error error = {0};
+	struct fake_result result;
+	int refused = 0, ended = 0;
+
+	for (int i = 0; i < 100; i++)
+		fake_start_wait(flood, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 100);
+	cr_assert_eq(fake_call_get(other, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+	cr_assert(strstr(error.message, "100 calls are open"), "%s", error.message);
+	cr_assert(strstr(error.message, "--max-calls"), "%s", error.message);
+	/* Operators have a reserve of 7, of which one connection does not get all. */
+	for (int i = 100; i < 200; i++) {
+		fake_result_init(&results[i]);
+		rpc_client_start(flood, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done,
+		    &results[i]);
+	}
+	fake_manager_await(manager, &manager->n_parked, 104);
+	fake_result_init(&result);
+	rpc_client_start(other, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done, &result);
+	fake_manager_await(manager, &manager->n_parked, 105);
+	for (int i = 0; i < 10; i++) {
+		ProtobufCMessage *pong = rpc_client_call(
+		    other, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
+
+		cr_assert(pong, "%s", error.message);
+		protobuf_c_message_free_unpacked(pong, NULL);
+	}
+	for (int64_t until_ms = clock_monotonic_ms() + 10000; ended < 96 && clock_monotonic_ms() < until_ms; pause_ms(10)) {
+		ended = 0;
+		for (int i = 100; i < 200; i++)
+			ended += fake_result_done(&results[i]);
+	}
+	rpc_client_destroy(flood);
+	for (int i = 100; i < 200; i++)
+		refused += results[i].code == STATUS(RESOURCE_EXHAUSTED);
+	cr_assert_eq(refused, 96);
+	rpc_client_destroy(other);
+	fake_manager_free(manager);
+	free(results);
+}
+
+/* While the database stalls, heartbeats stay open; they take nothing from the operators' reserve. */
+Test(rpc_server, operators_calls_pass_when_those_of_leases_have_taken_all_of_theirs)
+{
+	struct rpc_server_options options = {.max_open_calls = 100};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	Reeve__V1__StatsRequest stats = REEVE__V1__STATS_REQUEST__INIT;
+	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
+	int fds[4], open;
+
+	manager->frozen = true;
+	for (int i = 0; i < 4; i++)
+		fds[i] = dial_greeted(port_of(manager->url));
+	ask(fds[0], 100, "/reeve.v1.TaskService/Wait", &wait.base);
+	fake_manager_await(manager, &manager->n_parked, 100);
+	/* 13 more are reserved for pings. A connection may take as many as it leaves for others: 7, 3, 2 and 1. */
+	for (int i = 0; i < 4; i++)
+		ask(fds[i], 20, "/reeve.v1.AdminService/Ping", &ping.base);
+	read_frame(fds[3]); /* one was refused */
+	fake_manager_do(manager, count_open, &open);
+	cr_assert_geq(open, 109);
+	cr_assert_leq(open, 113);
+	for (int i = 0; i < 3; i++) {
+		ask(fds[i], 1, "/reeve.v1.AdminService/Stats", &stats.base);
+		fake_manager_await(manager, &manager->n_parked, 101 + i);
+	}
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}

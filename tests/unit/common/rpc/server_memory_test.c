@@ -1,0 +1,246 @@
+/* The memory that messages and unread answers may take. */
+#include "server_support.h"
+
+#include "common/rpc/frame.h"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+static struct rpc_server_memory memory_of(struct fake_manager *manager)
+{
+	struct rpc_server_memory memory;
+
+	fake_manager_do(manager, check_memory, &memory);
+	return memory;
+}
+
+/* A message takes memory as its bytes arrive, not when its length is announced. */
+Test(rpc_server, announced_bytes_take_no_memory)
+{
+	enum { CONNECTIONS = 100 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	uint64_t length = htobe64(8000000);
+	struct innocent innocent;
+	int fds[CONNECTIONS];
+
+	innocent_start(&innocent, manager->url);
+	for (int i = 0; i < CONNECTIONS; i++) {
+		fds[i] = dial_greeted(port_of(manager->url));
+		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
+		cr_assert_eq(send(fds[i], "\x80\0\0\1more", 8, MSG_NOSIGNAL), 8);
+	}
+	pause_ms(500);
+	cr_assert_lt(memory_of(manager).incoming, (size_t)CONNECTIONS * 40000);
+	innocent_unharmed(&innocent);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
+/* Unfinished messages may together take a limited amount of memory; at the limit, the oldest are dropped. */
+Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout = 60)
+{
+	enum { CONNECTIONS = 40, EACH = 3 << 20 };
+	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* in total 128 MiB */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	size_t most = 0;
+	uint64_t length = htobe64(4 << 20);
+	uint8_t *bytes = calloc(1, EACH);
+	struct innocent innocent;
+	int fds[CONNECTIONS];
+
+	innocent_start(&innocent, manager->url);
+	for (int i = 0; i < CONNECTIONS; i++) {
+		struct timeval patience = {.tv_usec = 200000};
+
+		fds[i] = dial_greeted(port_of(manager->url));
+		setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
+		for (ssize_t sent, at = 0; at < EACH; at += sent)
+			if ((sent = send(fds[i], bytes, (size_t)(EACH - at), MSG_NOSIGNAL)) <= 0)
+				break;
+		most = memory_of(manager).incoming > most ? memory_of(manager).incoming : most;
+	}
+	cr_assert_lt(most, (size_t)129 << 20);
+	cr_assert_gt(most, (size_t)100 << 20);
+	innocent_unharmed(&innocent);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	free(bytes);
+	fake_manager_free(manager);
+}
+
+/* Unfinished long messages have taken all memory: short calls are still served at once, and soon the long messages are
+ * dropped. */
+Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
+{
+	enum { CONNECTIONS = 64, EACH = 3 << 20, SHORT = 20000 };
+	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* in total 128 MiB */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	uint64_t length = htobe64(4 << 20);
+	uint8_t *bytes = calloc(1, EACH);
+	char *details = malloc(SHORT + 1);
+	Reeve__V1__TaskSpec task = REEVE__V1__TASK_SPEC__INIT, *pointer = &task;
+	Reeve__V1__SubmitRequest request = REEVE__V1__SUBMIT_REQUEST__INIT;
+	struct reeve_error error = {0};
+	int fds[CONNECTIONS];
+	size_t sent[CONNECTIONS] = {0}, incoming = 0;
+	int64_t begun_ms, until_ms;
+
+	memset(details, 'x', SHORT);
+	details[SHORT] = 0;
+	task.details = details;
+	request.tasks = &pointer;
+	request.n_tasks = 1;
+	cr_assert(rpc_client_alive(client, 5000));
+	for (int i = 0; i < CONNECTIONS; i++) {
+		fds[i] = dial_greeted(port_of(manager->url));
+		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
+		fcntl(fds[i], F_SETFL, O_NONBLOCK);
+	}
+	/* All in parallel, so that the memory is full before the first message is dropped. Checks after each round, because
+	 * a sweep may follow. */
+	for (int round = 0; round < 1000 && (incoming = memory_of(manager).incoming) < (size_t)120 << 20; round++) {
+		for (int i = 0; i < CONNECTIONS; i++) {
+			size_t left = EACH - sent[i];
+			ssize_t count = send(fds[i], bytes, left < EACH / 8 ? left : EACH / 8, MSG_NOSIGNAL);
+
+			sent[i] += count > 0 ? (size_t)count : 0;
+		}
+		pause_ms(1);
+	}
+	cr_assert_geq(incoming, (size_t)120 << 20);
+	begun_ms = clock_monotonic_ms();
+	for (int i = 0; i < 20; i++) {
+		ProtobufCMessage *done = rpc_client_call(
+		    client, &reeve__v1__task_service__descriptor, "Submit", &request.base, NULL, &error);
+
+		cr_assert(done, "%s", error.message);
+		protobuf_c_message_free_unpacked(done, NULL);
+	}
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 4000);
+	until_ms = clock_monotonic_ms() + 4000;
+	while (memory_of(manager).incoming > (size_t)112 << 20 && clock_monotonic_ms() < until_ms)
+		pause_ms(50);
+	cr_assert_leq(memory_of(manager).incoming, (size_t)112 << 20);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	rpc_client_destroy(client);
+	free(details);
+	free(bytes);
+	fake_manager_free(manager);
+}
+
+/* Unread answers may together take a limited amount of memory; at the limit, the connection with the most is closed. */
+Test(rpc_server, unread_answers_take_a_bounded_amount_of_memory, .timeout = 60)
+{
+	enum { CONNECTIONS = 6, CALLS = 250, ANSWER = 1 << 20 };
+	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* in total 64 MiB */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	struct innocent innocent;
+	int fds[CONNECTIONS];
+	uint8_t bytes[256];
+	int64_t begun_ms;
+	size_t most = 0;
+
+	get.id = 5;
+	innocent_start(&innocent, manager->url);
+	manager->get_bytes = ANSWER;
+	for (int i = 0; i < CONNECTIONS; i++) {
+		fds[i] = dial_greeted(port_of(manager->url));
+		for (int j = 0; j < CALLS; j++) {
+			uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
+
+			cr_assert_eq(send(fds[i], bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+		}
+	}
+	begun_ms = clock_monotonic_ms();
+	while (clock_monotonic_ms() < begun_ms + (most > (size_t)10 << 20 ? 1000 : 10000)) {
+		size_t unsent = memory_of(manager).unsent;
+
+		most = unsent > most ? unsent : most;
+		pause_ms(10);
+	}
+	cr_assert_gt(most, (size_t)10 << 20);
+	cr_assert_lt(most, (size_t)66 << 20);
+	manager->get_bytes = 0;
+	pause_ms(500);
+	innocent_unharmed(&innocent);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
+/* A client that reads its answers late gets all of them. */
+Test(rpc_server, answers_that_are_read_late_all_come, .timeout = 60)
+{
+	enum { CALLS = 100, ANSWER = 500000 };
+	struct rpc_server_options options = {.max_message_bytes = 1 << 20}; /* served up to 4 MiB of unread answers */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	char *answer = malloc(ANSWER * 2);
+	uint8_t bytes[256];
+	int fd = dial_greeted(port_of(manager->url));
+
+	get.id = 5;
+	manager->get_bytes = ANSWER;
+	for (int j = 0; j < CALLS; j++) {
+		uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
+
+		cr_assert_eq(send(fd, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	}
+	pause_ms(500);
+	for (int j = 0; j < CALLS; j++) {
+		uint64_t length;
+
+		cr_assert_eq(recv(fd, &length, 8, MSG_WAITALL), 8);
+		length = be64toh(length);
+		cr_assert_leq(length, ANSWER * 2);
+		cr_assert_eq(recv(fd, answer, length, MSG_WAITALL), length);
+	}
+	close(fd);
+	free(answer);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
+{
+	enum { CALLS = 6000 };
+	struct rpc_server_options options = {.max_open_calls = 1000, .max_message_bytes = 100000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__Request request = REQUEST_INIT;
+	int64_t begun_ms = clock_monotonic_ms();
+	struct innocent innocent;
+	uint8_t frame[256] = {0};
+	size_t length;
+	int fd, gets;
+
+	/* Answers of 20 kB soon fill the kernel's buffers for this peer. */
+	manager->get_bytes = 20000;
+	innocent_start(&innocent, manager->url);
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	request.actor = (char *)"mute";
+	frame[8] = 0x80;
+	length = 12 + reeve__v1__request__pack(&request, frame + 12);
+	frame[7] = (uint8_t)(length - 8);
+	fd = dial_bare(port_of(manager->url));
+	push(fd, handshake, 8);
+	for (int i = 0; i < CALLS; i++)
+		push(fd, frame, length);
+	pause_ms(500);
+	pthread_mutex_lock(&manager->lock);
+	gets = manager->mute_gets;
+	pthread_mutex_unlock(&manager->lock);
+	cr_assert_gt(gets, 10);
+	cr_assert_lt(gets, CALLS, "nothing is read from a peer that does not read");
+	/* Finally the connection is closed. */
+	while (send(fd, "x", 1, MSG_NOSIGNAL) == 1 && clock_monotonic_ms() - begun_ms < 20000)
+		pause_ms(100);
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 15000);
+	innocent_unharmed(&innocent);
+	close(fd);
+	fake_manager_free(manager);
+}
