@@ -42,18 +42,18 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Reads "12" or "1.5" into a whole number and billionths. Returns the end, or NULL if there is no number or *whole
+/* Reads "12" or "1.5" into a whole number and billionths. Returns the end, or NULL if there is no number or *integer
  * exceeds LONGEST_MS, the limit in the smallest unit. */
-static const char *read_decimal(const char *at, int64_t *whole, int64_t *billionths)
+static const char *read_decimal(const char *at, int64_t *integer, int64_t *billionths)
 {
 	int64_t scale = 100000000;
 
-	*whole = *billionths = 0;
+	*integer = *billionths = 0;
 	if (!is_digit(*at))
 		return NULL;
 	for (; is_digit(*at); at++) {
-		*whole = *whole * 10 + (*at - '0');
-		if (*whole > LONGEST_MS)
+		*integer = *integer * 10 + (*at - '0');
+		if (*integer > LONGEST_MS)
 			return NULL;
 	}
 	if (*at != '.')
@@ -96,19 +96,19 @@ static bool parse_duration(const char *text, size_t length, int64_t *ms)
 	int64_t last_unit = INT64_MAX;
 
 	while (at < end) {
-		int64_t whole, billionths, unit;
+		int64_t integer, billionths, unit;
 
-		at = read_decimal(at, &whole, &billionths);
+		at = read_decimal(at, &integer, &billionths);
 		if (!at)
 			return false;
 		if (at == end && last_unit == INT64_MAX)
 			unit = SECOND_MS;
 		else
 			unit = read_unit(&at);
-		if (unit == 0 || unit >= last_unit || whole > LONGEST_MS / unit)
+		if (unit == 0 || unit >= last_unit || integer > LONGEST_MS / unit)
 			return false;
 		last_unit = unit;
-		sum += whole * unit;
+		sum += integer * unit;
 		/* Below 86,400,000 × 10⁹ before the division, so it fits. Rounds to the nearest millisecond. */
 		sum += (billionths * unit + 500000000) / 1000000000;
 		if (sum > LONGEST_MS)

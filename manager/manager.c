@@ -41,7 +41,7 @@ bool manager_log_setup(const struct manager_options *options, struct reeve_error
  * another manager. A second freeze does not prolong a pause that a dispatch waits for. */
 static void freeze_detect(struct manager *m, int64_t now_ms)
 {
-	if (now_ms - m->alarm_ms > FROZEN_MS && !m->dispatch_held)
+	if (now_ms - m->timer_ms > FROZEN_MS && !m->dispatch_held)
 		m->settled_ms = now_ms + SETTLE_MS;
 }
 
@@ -50,7 +50,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct manager *m = arg;
 	(void)fd, (void)what;
 	freeze_detect(m, clock_monotonic_ms());
-	m->alarm_ms = INT64_MAX;
+	m->timer_ms = INT64_MAX;
 	core_turn(m->core);
 }
 
@@ -66,10 +66,10 @@ static void timer_set(void *arg, int64_t at_ms)
 	struct manager *m = arg;
 	int64_t now_ms = clock_monotonic_ms();
 	freeze_detect(m, now_ms);
-	if (at_ms >= m->alarm_ms)
+	if (at_ms >= m->timer_ms)
 		return;
-	m->alarm_ms = at_ms > now_ms ? at_ms : now_ms;
-	timer_start(m->alarm, m->alarm_ms - now_ms);
+	m->timer_ms = at_ms > now_ms ? at_ms : now_ms;
+	timer_start(m->timer, m->timer_ms - now_ms);
 }
 
 /* Writes answers before it claims: a claim wakes a backend of PostgreSQL, which may take the processor before the
@@ -118,8 +118,8 @@ static void stop(struct manager *m)
 	m->stopping = true;
 	m->shutdown_notice = (struct store_stop){.op.done = on_shutdown_notice};
 	store_stop(m->store, &m->shutdown_notice);
-	const struct timeval most = {.tv_usec = SHUTDOWN_NOTICE_MS * 1000};
-	event_base_loopexit(m->base, &most);
+	const struct timeval grace = {.tv_usec = SHUTDOWN_NOTICE_MS * 1000};
+	event_base_loopexit(m->base, &grace);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
@@ -184,12 +184,12 @@ static bool listen_all(struct manager *m, const char *urls, struct reeve_error *
 	return good;
 }
 
-static void name_set(struct manager *m, const char *given)
+static void name_set(struct manager *m, const char *name)
 {
 	char host[128] = "localhost";
 	gethostname(host, sizeof host - 1);
-	if (given)
-		snprintf(m->name, sizeof m->name, "%s", given);
+	if (name)
+		snprintf(m->name, sizeof m->name, "%s", name);
 	else
 		snprintf(m->name, sizeof m->name, "%s/%d", host, (int)getpid());
 }
@@ -200,8 +200,8 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	signal(SIGPIPE, SIG_IGN);
 	event_set_mem_functions(mem_malloc, mem_realloc, free);
 	m->base = event_base_new();
-	m->alarm = evtimer_new(m->base, on_timer, m);
-	m->alarm_ms = INT64_MAX;
+	m->timer = evtimer_new(m->base, on_timer, m);
+	m->timer_ms = INT64_MAX;
 	m->dispatch = event_new(m->base, -1, 0, on_dispatch, m);
 	m->terminate = evsignal_new(m->base, SIGTERM, on_signal, m);
 	m->interrupt = evsignal_new(m->base, SIGINT, on_signal, m);
@@ -305,8 +305,8 @@ void manager_close(struct manager *m)
 	if (m->server)
 		rpc_server_destroy(m->server);
 	jobs_destroy(m->jobs);
-	if (m->alarm)
-		event_free(m->alarm);
+	if (m->timer)
+		event_free(m->timer);
 	if (m->dispatch)
 		event_free(m->dispatch);
 	if (m->terminate)

@@ -12,10 +12,10 @@
 
 struct manager {
 	struct event_base *base;
-	struct event *alarm, *dispatch, *terminate, *interrupt, *hangup;
+	struct event *timer, *dispatch, *terminate, *interrupt, *hangup;
 	int argc;                    /* the command line, which SIGHUP reads again */
 	char **argv;
-	int64_t alarm_ms;            /* when `alarm`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
+	int64_t timer_ms;            /* when `timer`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
 	int64_t settled_ms;          /* when it may claim again after it was frozen; monotonic */
 	bool dispatch_held;          /* a dispatch waits for that time */
 	struct jobs *jobs;

@@ -102,9 +102,9 @@ static bool create_managers(struct rpc_client *client, const char *urls, struct 
 	return true;
 }
 
-const char *rpc_client_managers(const char *given)
+const char *rpc_client_managers(const char *option)
 {
-	const char *urls = given ? given : getenv("REEVE_MANAGER");
+	const char *urls = option ? option : getenv("REEVE_MANAGER");
 
 	return urls && *urls ? urls : "tcp://127.0.0.1:7171";
 }

@@ -30,8 +30,8 @@ struct rpc_client_options {
 	int64_t ping_limit_ms;     /* a pinged manager that is silent for this long is not alive; 0: 1500 */
 };
 
-/* Returns the URLs of the managers: `given`, else $REEVE_MANAGER, else this host at the default port. */
-const char *rpc_client_managers(const char *given);
+/* Returns the URLs of the managers: `option`, else $REEVE_MANAGER, else this host at the default port. */
+const char *rpc_client_managers(const char *option);
 
 /* Copies the options and starts dialing. Invalid URLs are INVALID_ARGUMENT; an unreachable manager is not an error. The
  * client starts threads, also nng's: a process that forks and makes calls in the child must fork before the parent

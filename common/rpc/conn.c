@@ -252,14 +252,14 @@ void rpc_conn_flush(struct rpc_conn *conn)
 		write_on(conn);
 }
 
-bool rpc_conn_heavy(struct rpc_conn *conn, size_t most)
+bool rpc_conn_heavy(struct rpc_conn *conn, size_t max)
 {
 	bool heavy;
 
 	pthread_mutex_lock(&conn->lock);
-	heavy = conn->backlog > most && !conn->closing;
+	heavy = conn->backlog > max && !conn->closing;
 	if (heavy)
-		conn->heavy = most / 2;
+		conn->heavy = max / 2;
 	pthread_mutex_unlock(&conn->lock);
 	return heavy;
 }

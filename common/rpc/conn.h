@@ -61,9 +61,9 @@ void rpc_conn_start(struct rpc_conn *conn);
 void rpc_conn_queue(struct rpc_conn *conn, struct frame *frame);
 void rpc_conn_flush(struct rpc_conn *conn);
 
-/* Returns true if more than `most` bytes are not yet passed to the kernel. Then `eased` is called once, when no more
- * than half of `most` are left. */
-bool rpc_conn_heavy(struct rpc_conn *conn, size_t most);
+/* Returns true if more than `max` bytes are not yet passed to the kernel. Then `eased` is called once, when no more
+ * than half of `max` are left. */
+bool rpc_conn_heavy(struct rpc_conn *conn, size_t max);
 
 /* Resumes reading after `arrived` returned false, or the budget was used up. */
 void rpc_conn_resume(struct rpc_conn *conn);

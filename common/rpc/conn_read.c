@@ -20,10 +20,10 @@ enum {
 static bool afford(struct rpc_conn *conn, size_t bytes, size_t length)
 {
 	struct rpc_conn_budget *budget = conn->budget;
-	size_t most = budget ? budget->incoming_max : 0;
+	size_t max = budget ? budget->incoming_max : 0;
 
-	most += length <= SHORT_MAX ? most / SHORT_PART : 0;
-	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= most)
+	max += length <= SHORT_MAX ? max / SHORT_PART : 0;
+	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= max)
 		return true;
 	atomic_fetch_sub(&budget->incoming, bytes);
 	return false;
@@ -32,8 +32,8 @@ static bool afford(struct rpc_conn *conn, size_t bytes, size_t length)
 /* Enlarges the buffer of a long frame. Returns false if the budget does not allow it. */
 static bool grow(struct rpc_conn *conn)
 {
-	size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
-	size_t room = 2 * conn->partial_room < whole ? 2 * conn->partial_room : whole;
+	size_t total = FRAME_HEAD_BYTES + conn->partial->length;
+	size_t room = 2 * conn->partial_room < total ? 2 * conn->partial_room : total;
 	size_t more = room - conn->partial_room;
 
 	if (!afford(conn, more, conn->partial->length))
@@ -62,7 +62,7 @@ static void starve(struct rpc_conn *conn)
 /* Reads more. `reading` must be set. Bytes after a partial frame go to the buffer, which is empty then. */
 static void read_on(struct rpc_conn *conn)
 {
-	size_t room = 0, whole = 0;
+	size_t room = 0, total = 0;
 	struct iovec places[2];
 	unsigned count = 0;
 
@@ -72,10 +72,10 @@ static void read_on(struct rpc_conn *conn)
 			return;
 		}
 		room = conn->partial_room;
-		whole = FRAME_HEAD_BYTES + conn->partial->length;
+		total = FRAME_HEAD_BYTES + conn->partial->length;
 		places[count++] = (struct iovec){conn->partial->wire + conn->partial_filled, room - conn->partial_filled};
 	}
-	if (room == whole)
+	if (room == total)
 		places[count++] = (struct iovec){conn->buffer + conn->filled, conn->size - conn->filled};
 	if (!conn->carrier->receive(conn, places, count))
 		rpc_conn_stop(conn, &conn->reading);
@@ -138,18 +138,18 @@ static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 	}
 	while (conn->filled - at >= FRAME_LENGTH_BYTES) {
 		uint64_t length = frame_read_length(conn->buffer + at);
-		size_t have = conn->filled - at, whole, room;
+		size_t have = conn->filled - at, total, room;
 		struct frame *frame;
 
 		if (length < FRAME_ID_BYTES || length - FRAME_ID_BYTES > conn->max_body)
 			return false;
-		whole = FRAME_LENGTH_BYTES + length;
-		if (have < whole && whole <= conn->size)
+		total = FRAME_LENGTH_BYTES + length;
+		if (have < total && total <= conn->size)
 			break;
-		have = have < whole ? have : whole;
-		room = 2 * have + PARTIAL_MIN < whole ? 2 * have + PARTIAL_MIN : whole;
+		have = have < total ? have : total;
+		room = 2 * have + PARTIAL_MIN < total ? 2 * have + PARTIAL_MIN : total;
 		/* Bytes already received need memory despite the budget. */
-		if (have == whole || !afford(conn, room, length - FRAME_ID_BYTES)) {
+		if (have == total || !afford(conn, room, length - FRAME_ID_BYTES)) {
 			room = have;
 			rpc_conn_count_incoming(conn, room);
 		}
@@ -159,7 +159,7 @@ static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 		conn->partial = frame;
 		conn->partial_filled = have;
 		conn->partial_room = room;
-		if (have == whole && !take_frame(conn, harvest, frame))
+		if (have == total && !take_frame(conn, harvest, frame))
 			return false;
 	}
 	conn->filled -= at;

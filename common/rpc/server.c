@@ -243,7 +243,7 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
     struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
-	size_t most = MEMORY_MESSAGES * server->options.max_message_bytes + MEMORY_PARTS, memory;
+	size_t max = MEMORY_MESSAGES * server->options.max_message_bytes + MEMORY_PARTS, memory;
 	const char *problem = name_problem(call->actor, true);
 
 	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, call->method);
@@ -262,12 +262,12 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 		    (const char *)envelope->method.bytes);
 	call->peer->called = true;
 	if (rpc_call_remaining_ms(call) == 0)
-		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its whole deadline");
+		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its full deadline");
 	if (!wire_measure(call->method->input, envelope->body.bytes, envelope->body.length, &memory, error))
 		return false;
-	if (memory > most)
+	if (memory > max)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "the message would take %zu bytes of memory; at most %zu are given to one", memory, most);
+		    "the message would take %zu bytes of memory; the maximum is %zu", memory, max);
 	if (!limits_hold(call, sizeof *call + envelope->actor.length + envelope->token.length + memory, error))
 		return false;
 	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);

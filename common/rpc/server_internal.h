@@ -148,8 +148,8 @@ bool limits_enter(struct rpc_call *call, struct reeve_error *error);
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
 void limits_leave(struct rpc_call *call);
 
-/* Returns the maximum share of `whole` for one address: at least 1. */
-int limits_of_address(const struct rpc_server *server, int whole);
+/* Returns the maximum share of `total` for one address: at least 1. */
+int limits_of_address(const struct rpc_server *server, int total);
 
 /* limits_connect finds or creates an address and counts a peer and a connection of it.
  * limits_forget subtracts the peer when it is freed. */

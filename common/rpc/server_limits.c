@@ -49,12 +49,12 @@ static void limits_of(const struct rpc_call *call, struct limit limits[LIMITS])
 	    &peer->address->usage, address_percent, address_percent, " of one address", "--address-share of "};
 }
 
-static int64_t share_of(int64_t whole, int percent, int64_t least)
+static int64_t share_of(int64_t total, int percent, int64_t min)
 {
-	int64_t share = whole * percent / 100;
+	int64_t share = total * percent / 100;
 
-	least = least < whole ? least : whole;
-	return share > least ? share : least;
+	min = min < total ? min : total;
+	return share > min ? share : min;
 }
 
 /* Returns the reserve of a class beyond a limit. */
@@ -70,9 +70,9 @@ static int64_t reserve_of(int64_t limit, enum rpc_class class)
 	}
 }
 
-int limits_of_address(const struct rpc_server *server, int whole)
+int limits_of_address(const struct rpc_server *server, int total)
 {
-	return (int)share_of(whole, server->options.address_percent, 1);
+	return (int)share_of(total, server->options.address_percent, 1);
 }
 
 static enum rpc_class class_of(const struct rpc_call *call)
@@ -81,7 +81,7 @@ static enum rpc_class class_of(const struct rpc_call *call)
 }
 
 /* Returns the server's limit: bytes that open calls may hold, or their number. */
-static int64_t whole_of(const struct rpc_server *server, enum measure measure)
+static int64_t total_of(const struct rpc_server *server, enum measure measure)
 {
 	return measure == CALLS ? server->options.max_open_calls
 	                        : (int64_t)(HELD_MESSAGES * server->options.max_message_bytes);
@@ -103,15 +103,15 @@ static void count(struct rpc_call *call, enum measure measure, int64_t amount, c
 }
 
 /* Returns where the next amount of a class fits: 0: in the ordinary part; 1: in the reserve; -1: nowhere. */
-static int place_in(const struct usage *usage, enum measure measure, int64_t most, enum rpc_class class)
+static int place_in(const struct usage *usage, enum measure measure, int64_t max, enum rpc_class class)
 {
 	int64_t ordinary = usage->all[measure];
 
 	for (int i = 0; i < RPC_CLASSES; i++)
 		ordinary -= usage->reserve[i][measure];
-	if (ordinary < most)
+	if (ordinary < max)
 		return 0;
-	return usage->reserve[class][measure] < reserve_of(most, class) ? 1 : -1;
+	return usage->reserve[class][measure] < reserve_of(max, class) ? 1 : -1;
 }
 
 static bool refuse_at(const struct limit *limit, enum measure measure, struct reeve_error *error)
@@ -143,10 +143,10 @@ static bool refuse_reserve(const struct limit *limit, enum measure measure, int6
 static bool take(struct rpc_call *call, enum measure measure, int64_t amount, int64_t share_min, struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
-	int64_t whole = whole_of(server, measure), reserved[LIMITS] = {0};
+	int64_t total = total_of(server, measure), reserved[LIMITS] = {0};
 	enum rpc_class class = class_of(call);
-	int64_t left = reserve_of(whole, class) - server->usage.reserve[class][measure];
-	bool reserve = place_in(&server->usage, measure, whole, class) == 1;
+	int64_t left = reserve_of(total, class) - server->usage.reserve[class][measure];
+	bool reserve = place_in(&server->usage, measure, total, class) == 1;
 	struct limit limits[LIMITS];
 
 	limits_of(call, limits);
@@ -156,7 +156,7 @@ static bool take(struct rpc_call *call, enum measure measure, int64_t amount, in
 		int place = 0;
 
 		if (applies(limit, server))
-			place = place_in(limit->usage, measure, share_of(whole, limit->percent, share_min), class);
+			place = place_in(limit->usage, measure, share_of(total, limit->percent, share_min), class);
 		if (place < 0)
 			return refuse_at(limit, measure, error);
 		reserved[i] = place ? amount : 0;

@@ -49,7 +49,7 @@ static int local_room(int connections)
 void server_fit_files(struct rpc_server *server)
 {
 	struct rlimit limit;
-	int files, most;
+	int files, max;
 
 	server->turned_away_max = TURNED_AWAY_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -60,16 +60,16 @@ void server_fit_files(struct rpc_server *server)
 	if (limit.rlim_cur > INT32_MAX)
 		return;
 	files = (int)limit.rlim_cur;
-	most = files - (files / OTHER_PART < OTHER_FILES ? files / OTHER_PART : OTHER_FILES);
-	if (most / TURNED_AWAY_PART < TURNED_AWAY_MAX)
-		server->turned_away_max = most / TURNED_AWAY_PART;
-	most -= server->turned_away_max;
-	most -= local_room(most);
-	if (server->options.max_connections <= most)
+	max = files - (files / OTHER_PART < OTHER_FILES ? files / OTHER_PART : OTHER_FILES);
+	if (max / TURNED_AWAY_PART < TURNED_AWAY_MAX)
+		server->turned_away_max = max / TURNED_AWAY_PART;
+	max -= server->turned_away_max;
+	max -= local_room(max);
+	if (server->options.max_connections <= max)
 		return;
-	log_warn("rpc", "takes %d connections, not %d (--max-connections): it may have %d descriptors (ulimit -n)", most,
+	log_warn("rpc", "takes %d connections, not %d (--max-connections): it may have %d descriptors (ulimit -n)", max,
 	    server->options.max_connections, files);
-	server->options.max_connections = most > 0 ? most : 1;
+	server->options.max_connections = max > 0 ? max : 1;
 }
 
 /* Returns how idle a connection is; 0: it is in use. */
@@ -131,12 +131,12 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 /* Returns why a newcomer is turned away, or NULL. */
 static const char *reason_against(struct rpc_server *server, const struct peer *peer, int64_t now_ms)
 {
-	int most = server->options.max_connections;
+	int max = server->options.max_connections;
 
-	if (server->options.address_percent < 100 && peer->address->connections > limits_of_address(server, most))
+	if (server->options.address_percent < 100 && peer->address->connections > limits_of_address(server, max))
 		return "its address has as many connections as one may have (--address-share of --max-connections)";
-	most += peer->address->local ? local_room(most) : 0;
-	if (server->n_peers > most && !make_room(server, peer->address, now_ms))
+	max += peer->address->local ? local_room(max) : 0;
+	if (server->n_peers > max && !make_room(server, peer->address, now_ms))
 		return "all connections that it takes are in use (--max-connections)";
 	return NULL;
 }

@@ -185,13 +185,13 @@ static struct frame *take_from(struct peer *peer)
  * the queue until they do. Sets *resume if the peer was suspended and may be read from again. */
 static struct frame *take_frame(struct rpc_server *server, struct peer **taken, bool *resume)
 {
-	size_t most = BACKLOG_MESSAGES * server->options.max_message_bytes;
+	size_t max = BACKLOG_MESSAGES * server->options.max_message_bytes;
 	struct frame *frame = NULL;
 	struct peer *peer;
 
 	while (!frame && (peer = server->ready)) {
 		server->ready = peer->next_ready;
-		peer->heavy = rpc_conn_heavy(peer->conn, most);
+		peer->heavy = rpc_conn_heavy(peer->conn, max);
 		if (peer->heavy)
 			continue;
 		frame = take_from(peer);
@@ -263,20 +263,20 @@ static void cut_unread(struct rpc_server *server)
 {
 	while (atomic_load(&server->budget.unsent) > server->budget.unsent_max) {
 		struct peer *peer, *worst = NULL;
-		size_t most = 0;
+		size_t max = 0;
 
 		DL_FOREACH(server->peers, peer)
 		{
 			size_t backlog = rpc_conn_poll(peer->conn).backlog;
 
-			if (backlog > most) {
-				most = backlog;
+			if (backlog > max) {
+				max = backlog;
 				worst = peer;
 			}
 		}
 		if (!worst)
 			return;
-		log_debug("rpc", "closing a connection with %zu bytes of unread answers", most);
+		log_debug("rpc", "closing a connection with %zu bytes of unread answers", max);
 		rpc_conn_close(worst->conn);
 	}
 }
@@ -330,18 +330,18 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
  * until a part is free again. Messages that have just begun are spared. */
 static void cut_largest(struct rpc_server *server)
 {
-	size_t most = server->budget.incoming_max - server->budget.incoming_max / FREE_PART;
+	size_t max = server->budget.incoming_max - server->budget.incoming_max / FREE_PART;
 	size_t incoming = atomic_load(&server->budget.incoming), freed = 0;
 	struct peer *peer;
 
-	for (size_t least = server->options.max_message_bytes / 2; least > 0; least /= 2) {
+	for (size_t min = server->options.max_message_bytes / 2; min > 0; min /= 2) {
 		DL_FOREACH(server->peers, peer)
 		{
 			struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 
-			if (incoming - freed <= most || freed >= incoming)
+			if (incoming - freed <= max || freed >= incoming)
 				return;
-			if (state.held < least || state.frame_ms <= PARTIAL_MS)
+			if (state.held < min || state.frame_ms <= PARTIAL_MS)
 				continue;
 			log_debug("rpc", "closing a connection with %zu bytes of a message that is not finished for %lld ms",
 			    state.held, (long long)state.frame_ms);

@@ -200,8 +200,8 @@ static void connect_start(struct conn *c, const char *hosts, const char *address
 {
 	const char *keys[OPTIONS_MAX], *values[OPTIONS_MAX];
 	char *wrong = NULL;
-	PQconninfoOption *given = PQconninfoParse(c->conninfo, &wrong);
-	if (!given) {
+	PQconninfoOption *options = PQconninfoParse(c->conninfo, &wrong);
+	if (!options) {
 		conn_broken(c, wrong ? wrong : "the connection string cannot be read");
 		PQfreemem(wrong);
 		return;
@@ -214,7 +214,7 @@ static void connect_start(struct conn *c, const char *hosts, const char *address
 	int n = 0;
 	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++, n++)
 		keys[n] = fixed[i][0], values[n] = fixed[i][1];
-	for (PQconninfoOption *o = given; o->keyword && n < OPTIONS_MAX - 5; o++)
+	for (PQconninfoOption *o = options; o->keyword && n < OPTIONS_MAX - 5; o++)
 		if (o->val)
 			keys[n] = o->keyword, values[n++] = o->val;
 	if (addresses) {
@@ -228,7 +228,7 @@ static void connect_start(struct conn *c, const char *hosts, const char *address
 	c->state = CONNECTING;
 	conn_timer_set(c, CONNECT_LIMIT_MS);
 	c->pg = PQconnectStartParams(keys, values, 0);
-	PQconninfoFree(given);
+	PQconninfoFree(options);
 	mem_check(c->pg);
 	if (PQstatus(c->pg) == CONNECTION_BAD) {
 		char why[400];
@@ -256,14 +256,14 @@ static char *hosts_to_resolve(const char *conninfo)
 {
 	char *host = NULL;
 	bool address = false;
-	PQconninfoOption *given = PQconninfoParse(conninfo, NULL);
-	for (PQconninfoOption *o = given; o && o->keyword; o++) {
+	PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+	for (PQconninfoOption *o = options; o && o->keyword; o++) {
 		if (o->val && *o->val && !strcmp(o->keyword, "hostaddr"))
 			address = true;
 		if (o->val && *o->val && !strcmp(o->keyword, "host"))
 			host = mem_strdup(o->val);
 	}
-	PQconninfoFree(given);
+	PQconninfoFree(options);
 	if (!host && getenv("PGHOST") && !getenv("PGHOSTADDR"))
 		host = mem_strdup(getenv("PGHOST"));
 	if (host && !address && !strchr(host, '/') && !strchr(host, '@'))
