@@ -5,7 +5,7 @@
 #include "common/log.h"
 
 #include "common/clock.h"
-#include "common/text.h"
+#include "common/utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>

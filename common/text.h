@@ -2,16 +2,12 @@
 #ifndef REEVE_COMMON_TEXT_H
 #define REEVE_COMMON_TEXT_H
 
+#include "common/utf8.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 enum { NAME_MAX_BYTES = 255 };
-
-/* Returns true if the bytes are valid UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF) without NUL. */
-bool utf8_valid(const char *text, size_t length);
-
-/* Returns the length in bytes of the longest prefix of text[0..length) that does not end within a character. */
-size_t utf8_cut(const char *text, size_t length);
 
 /* Returns why `name` is invalid, as a phrase to follow the field's name ("is empty", "is longer than 255 bytes", "holds
  * a control character", "is not UTF-8"), or NULL if it is valid. */
