@@ -16,17 +16,15 @@ static void take_page(struct role *role, struct store_archive *op, const PGresul
 	}
 }
 
-static void on_archive(void *arg, const struct conn_result *result)
+static void on_archive(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_archive *op = BATCH_OP(role, struct store_archive, 0);
-	op->lost = op->kind != STORE_ARCHIVE_RELEASE && PQntuples(result->rows) == 0;
+	op->lost = op->kind != STORE_ARCHIVE_RELEASE && PQntuples(rows) == 0;
 	if (op->kind == STORE_ARCHIVE_NEXT)
 		snprintf(op->partition, sizeof op->partition, "%s",
-		    op->lost || row_null(result->rows, 0, 0) ? "" : row_text(result->rows, 0, 0));
+		    op->lost || row_null(rows, 0, 0) ? "" : row_text(rows, 0, 0));
 	else if (op->kind == STORE_ARCHIVE_PAGE)
-		take_page(role, op, result->rows);
+		take_page(role, op, rows);
 	role_done(role);
 }
 

@@ -14,16 +14,14 @@ static enum store_batch_work work_of(const char *name)
 	return !strcmp(name, "release") ? STORE_BATCH_RELEASE : !strcmp(name, "fail") ? STORE_BATCH_FAIL : STORE_BATCH_STEP;
 }
 
-static void on_due(void *arg, const struct conn_result *result)
+static void on_due(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_batches_due *op = BATCH_OP(role, struct store_batches_due, 0);
-	op->count = PQntuples(result->rows);
+	op->count = PQntuples(rows);
 	op->due = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->due);
 	for (int row = 0; row < op->count; row++)
 		op->due[row] = (struct store_batch_due){
-		    row_int8(result->rows, row, 0), work_of(row_text(result->rows, row, 1))};
+		    row_int8(rows, row, 0), work_of(row_text(rows, row, 1))};
 	role_done(role);
 }
 
@@ -58,12 +56,9 @@ static struct store_batch_move *the_move(struct role *role)
 	return BATCH_OP(role, struct store_batch_move, 0);
 }
 
-static void on_stepped(void *arg, const struct conn_result *result)
+static void on_stepped(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_batch_move *op = the_move(role);
-	const PGresult *rows = result->rows;
 	op->steps = row_text(rows, 0, 0);
 	op->name = row_text(rows, 0, 1);
 	op->queue = row_text(rows, 0, 2);
@@ -73,24 +68,20 @@ static void on_stepped(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void on_released(void *arg, const struct conn_result *result)
+static void on_released(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	the_move(role)->tasks = (int)row_int8(result->rows, 0, 0);
+	the_move(role)->tasks = (int)row_int8(rows, 0, 0);
 	role_done(role);
 }
 
-static void on_failed(void *arg, const struct conn_result *result)
+static void on_failed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_batch_move *op = the_move(role);
 	struct failing *failing = role->state;
 	op->tasks = 0;
 	op->ended = failing->ids; /* the results overwrite the ids: there are not more */
-	for (int row = 0; row < PQntuples(result->rows); row++)
-		op->ended[op->tasks++] = row_int8(result->rows, row, 0);
+	for (int row = 0; row < PQntuples(rows); row++)
+		op->ended[op->tasks++] = row_int8(rows, row, 0);
 	role_run(role, SQL_COMMIT, role_on_done);
 }
 
@@ -100,30 +91,27 @@ static void add_ids(struct role *role)
 	params_int8s(&role->params, failing->ids, failing->count);
 }
 
-static void on_marked(void *arg, const struct conn_result *result)
+static void on_marked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	add_ids(role);
 	params_int4(&role->params, role->store->options.history_days);
 	params_text(&role->params, ((struct failing *)role->state)->reason);
 	role_run(role, SQL_CANCEL_WAITING, on_failed);
 }
 
-static void on_blocked(void *arg, const struct conn_result *result)
+static void on_blocked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int count = PQntuples(result->rows);
+	int count = PQntuples(rows);
 	struct failing *failing = role->state = mem_calloc(1, sizeof *failing + sizeof *failing->ids * (size_t)count);
 	failing->count = count;
 	for (int row = 0; row < count; row++)
-		failing->ids[row] = row_int8(result->rows, row, 0);
+		failing->ids[row] = row_int8(rows, row, 0);
 	if (!count) {
 		role_run(role, SQL_COMMIT, role_on_done);
 		return;
 	}
-	snprintf(failing->reason, sizeof failing->reason, "%s", row_text(result->rows, 0, 1));
+	snprintf(failing->reason, sizeof failing->reason, "%s", row_text(rows, 0, 1));
 	add_ids(role);
 	params_text(&role->params, "");
 	params_text(&role->params, failing->reason);
@@ -131,10 +119,9 @@ static void on_blocked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_CANCEL_MARK, on_marked);
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void on_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	params_int8(&role->params, the_move(role)->due.id);
 	params_int8(&role->params, the_move(role)->limit);
 	role_run(role, SQL_BATCH_BLOCKED, on_blocked);
@@ -170,11 +157,9 @@ void store_batch_move(struct store *store, struct store_batch_move *op)
 
 /* --- opening and closing --------------------------------------------------------------------------------------- */
 
-static void on_opened(void *arg, const struct conn_result *result)
+static void on_opened(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	BATCH_OP(role, struct store_batch_open, 0)->id = row_int8(result->rows, 0, 0);
+	BATCH_OP(role, struct store_batch_open, 0)->id = row_int8(rows, 0, 0);
 	role_done(role);
 }
 
@@ -201,20 +186,17 @@ void store_batch_open(struct store *store, struct store_batch_open *op)
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
-static void on_got(void *arg, const struct conn_result *result)
+static void on_got(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	Reeve__V1__CloseBatchResponse response = REEVE__V1__CLOSE_BATCH_RESPONSE__INIT;
-	bind_rows(SQL_BATCH_GET, result->rows, &response.base);
+	bind_rows(SQL_BATCH_GET, rows, &response.base);
 	BATCH_OP(role, struct store_batch_close, 0)->batch = response.batch;
 	role_done(role);
 }
 
-static void on_closed(void *arg, const struct conn_result *result)
+static void on_closed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	params_int8(&role->params, BATCH_OP(role, struct store_batch_close, 0)->id);
 	role_run(role, SQL_BATCH_GET, on_got);
 }

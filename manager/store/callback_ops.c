@@ -11,11 +11,8 @@ static const char *text_or_null(const PGresult *rows, int row, int column)
 	return row_null(rows, row, column) ? NULL : row_text(rows, row, column);
 }
 
-static void on_taken(void *arg, const struct conn_result *result)
+static void on_taken(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	const PGresult *rows = result->rows;
 	struct store_callbacks_take *op = BATCH_OP(role, struct store_callbacks_take, 0);
 	op->count = PQntuples(rows);
 	op->callbacks = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->callbacks);
@@ -60,12 +57,10 @@ void store_callbacks_take(struct store *store, struct store_callbacks_take *op)
 	store_give(store, ROLE_CALLBACKS, &kind, &op->op, ALONE, 0);
 }
 
-static void on_reported(void *arg, const struct conn_result *result)
+static void on_reported(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_callback_report *op = BATCH_OP(role, struct store_callback_report, 0);
-	op->body = PQntuples(result->rows) ? row_text(result->rows, 0, 0) : NULL;
+	op->body = PQntuples(rows) ? row_text(rows, 0, 0) : NULL;
 	role_done(role);
 }
 
@@ -91,13 +86,11 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void on_settled(void *arg, const struct conn_result *result)
+static void on_settled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++)
+	for (int row = 0; row < PQntuples(rows); row++)
 		for (int i = 0; i < role->count; i++)
-			if (BATCH_OP(role, struct store_callback_settle, i)->id == row_int8(result->rows, row, 0))
+			if (BATCH_OP(role, struct store_callback_settle, i)->id == row_int8(rows, row, 0))
 				BATCH_OP(role, struct store_callback_settle, i)->settled = true;
 	role_done(role);
 }

@@ -25,18 +25,16 @@ static struct store_claimed claimed_row(const PGresult *rows, int row)
 	};
 }
 
-static void on_claimed(void *arg, const struct conn_result *result)
+static void on_claimed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
-	op->won_count = PQntuples(result->rows);
+	op->won_count = PQntuples(rows);
 	role->state = mem_malloc(sizeof *op->won * (size_t)(op->won_count + 1));
 	op->won = role->state;
 	for (int row = 0; row < op->won_count; row++) {
-		op->won[row] = claimed_row(result->rows, row);
-		op->won[row].slot = row_int4(result->rows, row, 9) - 1;
-		op->won[row].stage = row_text(result->rows, row, 10);
+		op->won[row] = claimed_row(rows, row);
+		op->won[row].slot = row_int4(rows, row, 9) - 1;
+		op->won[row].stage = row_text(rows, row, 10);
 		op->won[row].expires_in_ms = op->won[row].timeout_ms + op->expiry_grace_ms;
 	}
 	role_done(role);
@@ -79,18 +77,16 @@ static void claim(struct role *role)
 }
 
 /* Marks the locked candidates, which come in the order of ids, and claims the others. */
-static void on_locked(void *arg, const struct conn_result *result)
+static void on_locked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
-	int rows = PQntuples(result->rows), row = 0;
-	for (int i = 0; i < op->count && row < rows; i++)
-		if (op->tries[i].id == row_int8(result->rows, row, 0)) {
+	int row_count = PQntuples(rows), row = 0;
+	for (int i = 0; i < op->count && row < row_count; i++)
+		if (op->tries[i].id == row_int8(rows, row, 0)) {
 			op->tries[i].locked = true;
 			row++;
 		}
-	if (rows < op->count)
+	if (row_count < op->count)
 		claim(role);
 	else
 		role_done(role);
@@ -123,38 +119,36 @@ static struct store_redeliver *redeliver(struct role *role, int i)
 }
 
 /* The rows are in the order of the batch, at least one for each operation. A task without details does not fit. */
-static void on_redelivered(void *arg, const struct conn_result *result)
+static void on_redelivered(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int rows = PQntuples(result->rows), row = 0;
-	struct store_claimed *won = role->state = mem_malloc((sizeof *won + sizeof(struct store_candidate)) * ((size_t)rows + 1));
-	struct store_candidate *left_out = (struct store_candidate *)(won + rows + 1);
+	int row_count = PQntuples(rows), row = 0;
+	struct store_claimed *won = role->state = mem_malloc((sizeof *won + sizeof(struct store_candidate)) * ((size_t)row_count + 1));
+	struct store_candidate *left_out = (struct store_candidate *)(won + row_count + 1);
 	for (int i = 0; i < role->count; i++) {
 		struct store_redeliver *op = redeliver(role, i);
 		op->won = won;
 		op->won_count = 0;
 		op->left_out = left_out;
 		op->left_out_count = 0;
-		op->life = row_null(result->rows, row, 14)  ? STORE_LIFE_NEVER
-		    : row_bool(result->rows, row, 14) ? STORE_LIFE_OVER
+		op->life = row_null(rows, row, 14)  ? STORE_LIFE_NEVER
+		    : row_bool(rows, row, 14) ? STORE_LIFE_OVER
 		                                      : STORE_LIFE_LIVES;
-		for (; row < rows && row_int4(result->rows, row, 13) == i + 1; row++) {
-			if (row_null(result->rows, row, 0))
+		for (; row < row_count && row_int4(rows, row, 13) == i + 1; row++) {
+			if (row_null(rows, row, 0))
 				continue;
-			if (row_null(result->rows, row, 2)) {
-				*left_out++ = (struct store_candidate){.id = row_int8(result->rows, row, 0),
-				    .version = row_time(result->rows, row, 1),
-				    .bytes = row_int4(result->rows, row, 16)};
+			if (row_null(rows, row, 2)) {
+				*left_out++ = (struct store_candidate){.id = row_int8(rows, row, 0),
+				    .version = row_time(rows, row, 1),
+				    .bytes = row_int4(rows, row, 16)};
 				op->left_out_count++;
 				continue;
 			}
-			*won = claimed_row(result->rows, row);
+			*won = claimed_row(rows, row);
 			won->slot = 0;
-			won->expires_in_ms = (int64_t)row_float8(result->rows, row, 9);
-			won->queue = row_text(result->rows, row, 10);
-			won->type = row_text(result->rows, row, 11);
-			won->stage = row_text(result->rows, row, 12);
+			won->expires_in_ms = (int64_t)row_float8(rows, row, 9);
+			won->queue = row_text(rows, row, 10);
+			won->type = row_text(rows, row, 11);
+			won->stage = row_text(rows, row, 12);
 			won++;
 			op->won_count++;
 		}

@@ -4,16 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_controlled(void *arg, const struct conn_result *result)
+static void on_controlled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_control *op = BATCH_OP(role, struct store_control, 0);
-	op->count = PQntuples(result->rows);
+	op->count = PQntuples(rows);
 	op->workers = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->workers);
 	for (int row = 0; row < op->count; row++) {
-		op->workers[row].incarnation = row_int8(result->rows, row, 0);
-		snprintf(op->workers[row].name, sizeof op->workers[row].name, "%s", row_text(result->rows, row, 1));
+		op->workers[row].incarnation = row_int8(rows, row, 0);
+		snprintf(op->workers[row].name, sizeof op->workers[row].name, "%s", row_text(rows, row, 1));
 	}
 	role_done(role);
 }

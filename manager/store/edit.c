@@ -94,28 +94,26 @@ static void add_ids(struct role *role)
 }
 
 /* Packs existing tasks to the front, and lists the ids of missing ones. */
-static void on_states(void *arg, const struct conn_result *result)
+static void on_states(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_edit *op = the_op(role);
 	struct edit *edit = role->state;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		int64_t id = row_int8(result->rows, row, 0);
-		bool cancelling = row_bool(result->rows, row, 2);
+	for (int row = 0; row < PQntuples(rows); row++) {
+		int64_t id = row_int8(rows, row, 0);
+		bool cancelling = row_bool(rows, row, 2);
 		struct store_edited *t = find(edit, id);
 		if (t) {
-			snprintf(t->status, sizeof t->status, "%s", row_text(result->rows, row, 1));
+			snprintf(t->status, sizeof t->status, "%s", row_text(rows, row, 1));
 			/* A waiting task that did not change here was just retried by another call: it is as requested. */
 			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
 				t->changed = true;
 			if (edit->recalled && t->changed && strcmp(t->status, "executing") != 0) {
 				/* The manager that made the change may have stopped before it could notify the others of it. */
 				t->waits = !strcmp(t->status, "queued") || !strcmp(t->status, "failed");
-				t->route = row_int4(result->rows, row, 3);
-				t->priority = row_int4(result->rows, row, 4);
-				t->due_us = row_time(result->rows, row, 5);
-				t->version = row_time(result->rows, row, 6);
+				t->route = row_int4(rows, row, 3);
+				t->priority = row_int4(rows, row, 4);
+				t->due_us = row_time(rows, row, 5);
+				t->version = row_time(rows, row, 6);
 			}
 		}
 	}
@@ -139,10 +137,9 @@ static void read_states(struct role *role)
 	role_run(role, SQL_TASK_STATES, on_states);
 }
 
-static void on_noted(void *arg, const struct conn_result *result)
+static void on_noted(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	read_states(role);
 }
 
@@ -180,34 +177,30 @@ static void take_waiting(struct edit *edit, const PGresult *rows)
 	}
 }
 
-static void on_waiting_cancelled(void *arg, const struct conn_result *result)
+static void on_waiting_cancelled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct edit *edit = role->state;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(edit, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(edit, row_int8(rows, row, 0));
 		if (!t)
 			continue;
 		t->ended = t->changed = true;
-		t->route = row_int4(result->rows, row, 2);
+		t->route = row_int4(rows, row, 2);
 	}
 	note(role);
 }
 
-static void on_marked(void *arg, const struct conn_result *result)
+static void on_marked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct edit *edit = role->state;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(edit, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(edit, row_int8(rows, row, 0));
 		if (!t)
 			continue;
-		t->changed = row_bool(result->rows, row, 4);
-		if (!strcmp(row_text(result->rows, row, 1), "executing")) {
-			t->commanded_worker = row_int8(result->rows, row, 2);
-			t->token = row_time(result->rows, row, 3);
+		t->changed = row_bool(rows, row, 4);
+		if (!strcmp(row_text(rows, row, 1), "executing")) {
+			t->commanded_worker = row_int8(rows, row, 2);
+			t->token = row_time(rows, row, 3);
 		}
 	}
 	add_ids(role);
@@ -216,11 +209,9 @@ static void on_marked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_CANCEL_WAITING, on_waiting_cancelled);
 }
 
-static void on_ended_retried(void *arg, const struct conn_result *result)
+static void on_ended_retried(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	take_waiting(role->state, result->rows);
+	take_waiting(role->state, rows);
 	note(role);
 }
 
@@ -231,17 +222,15 @@ static void retry_ended(struct role *role)
 	role_run(role, SQL_RETRY_ENDED, on_ended_retried);
 }
 
-static void on_restarted(void *arg, const struct conn_result *result)
+static void on_restarted(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(role->state, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(role->state, row_int8(rows, row, 0));
 		if (!t)
 			continue;
-		t->commanded_worker = row_int8(result->rows, row, 1);
-		t->token = row_time(result->rows, row, 2);
-		t->changed = row_bool(result->rows, row, 3);
+		t->commanded_worker = row_int8(rows, row, 1);
+		t->token = row_time(rows, row, 2);
+		t->changed = row_bool(rows, row, 3);
 		t->stopping = true;
 	}
 	retry_ended(role);
@@ -249,11 +238,9 @@ static void on_restarted(void *arg, const struct conn_result *result)
 
 /* Locks the remaining tasks before retry_ended locks batches, because everything that ends a task locks in this
  * order. */
-static void on_waiting_retried(void *arg, const struct conn_result *result)
+static void on_waiting_retried(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	take_waiting(role->state, result->rows);
+	take_waiting(role->state, rows);
 	if (!the_op(role)->executing) {
 		retry_ended(role);
 		return;
@@ -263,22 +250,20 @@ static void on_waiting_retried(void *arg, const struct conn_result *result)
 	role_run(role, SQL_RESTART_MARK, on_restarted);
 }
 
-static void on_updated(void *arg, const struct conn_result *result)
+static void on_updated(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct edit *edit = role->state;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(edit, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(edit, row_int8(rows, row, 0));
 		if (!t)
 			continue;
-		t->refused = row_bool(result->rows, row, 2);
+		t->refused = row_bool(rows, row, 2);
 		t->changed = !t->refused;
-		t->waits = t->changed && strcmp(row_text(result->rows, row, 1), "executing") != 0;
-		t->version = row_time(result->rows, row, 3);
-		t->due_us = row_time(result->rows, row, 4);
-		t->route = row_int4(result->rows, row, 5);
-		t->priority = row_int4(result->rows, row, 6);
+		t->waits = t->changed && strcmp(row_text(rows, row, 1), "executing") != 0;
+		t->version = row_time(rows, row, 3);
+		t->due_us = row_time(rows, row, 4);
+		t->route = row_int4(rows, row, 5);
+		t->priority = row_int4(rows, row, 6);
 	}
 	note(role);
 }
@@ -313,13 +298,11 @@ static void take_recalled(struct role *role, const PGresult *rows)
 	}
 }
 
-static void on_recalled(void *arg, const struct conn_result *result)
+static void on_recalled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	((struct edit *)role->state)->recalled = true;
-	if (PQntuples(result->rows))
-		take_recalled(role, result->rows);
+	if (PQntuples(rows))
+		take_recalled(role, rows);
 	read_states(role);
 }
 
@@ -360,16 +343,14 @@ static void change(struct role *role)
 	}
 }
 
-static void on_matched(void *arg, const struct conn_result *result)
+static void on_matched(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int n = row_null(result->rows, 0, 0) ? 0 : PQntuples(result->rows);
+	int n = row_null(rows, 0, 0) ? 0 : PQntuples(rows);
 	free(role->state);
 	struct edit *edit = role->state = edit_make(n);
 	for (int row = 0; row < n; row++)
-		edit->ids[row] = row_int8(result->rows, row, 0);
-	edit->goes_on = n == STORE_FILTER_MAX ? edit->ids[n - 1] : row_int8(result->rows, 0, 2);
+		edit->ids[row] = row_int8(rows, row, 0);
+	edit->goes_on = n == STORE_FILTER_MAX ? edit->ids[n - 1] : row_int8(rows, 0, 2);
 	edit_index(edit);
 	if (n == 0)
 		note(role);
@@ -384,13 +365,11 @@ static void match(struct role *role)
 	role_run(role, SQL_MATCH_TASKS, on_matched);
 }
 
-static void on_remembered(void *arg, const struct conn_result *result)
+static void on_remembered(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_edit *op = the_op(role);
 	struct params *p = &role->params;
-	if (PQntuples(result->rows) == 0) {
+	if (PQntuples(rows) == 0) {
 		params_array_begin(p, PARAMS_UUID);
 		params_add_uuid(p, op->request_id);
 		params_array_end(p);
@@ -402,10 +381,9 @@ static void on_remembered(void *arg, const struct conn_result *result)
 	}
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void on_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	const struct store_edit *op = the_op(role);
 	params_uuid(&role->params, op->request_id);
 	params_text(&role->params, kinds[op->kind][op->filter != NULL]);

@@ -16,16 +16,14 @@ static struct store_ingest *the_op(struct role *role)
 	return BATCH_OP(role, struct store_ingest, 0);
 }
 
-static void on_ended(void *arg, const struct conn_result *result)
+static void on_ended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_ingest *op = the_op(role);
 	struct refused *refused = role->state;
 	op->ended_ids = refused->ids;
 	op->reason = refused->reason;
-	for (int row = 0; row < PQntuples(result->rows) && row < refused->count; row++)
-		op->ended_ids[op->ended++] = row_int8(result->rows, row, 0);
+	for (int row = 0; row < PQntuples(rows) && row < refused->count; row++)
+		op->ended_ids[op->ended++] = row_int8(rows, row, 0);
 	role_run(role, SQL_COMMIT, role_on_done);
 }
 
@@ -35,25 +33,22 @@ static void add_ids(struct role *role)
 	params_int8s(&role->params, refused->ids, refused->count);
 }
 
-static void on_marked(void *arg, const struct conn_result *result)
+static void on_marked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	add_ids(role);
 	params_int4(&role->params, role->store->options.history_days);
 	params_text(&role->params, ((struct refused *)role->state)->reason);
 	role_run(role, SQL_CANCEL_WAITING, on_ended);
 }
 
-static void on_ingested(void *arg, const struct conn_result *result)
+static void on_ingested(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_ingest *op = the_op(role);
 	const char *elements = NULL;
-	op->walked = row_int8(result->rows, 0, 0);
-	op->admitted = row_int4(result->rows, 0, 1);
-	int count = row_array(result->rows, 0, 2, &elements);
+	op->walked = row_int8(rows, 0, 0);
+	op->admitted = row_int4(rows, 0, 1);
+	int count = row_array(rows, 0, 2, &elements);
 	if (!count) {
 		role_run(role, SQL_COMMIT, role_on_done);
 		return;
@@ -61,8 +56,8 @@ static void on_ingested(void *arg, const struct conn_result *result)
 	struct refused *refused = role->state = mem_calloc(1, sizeof *refused + sizeof *refused->ids * (size_t)count);
 	for (refused->count = 0; refused->count < count; refused->count++)
 		refused->ids[refused->count] = row_array_int8(&elements);
-	snprintf(refused->code, sizeof refused->code, "%s", row_text(result->rows, 0, 3));
-	snprintf(refused->reason, sizeof refused->reason, "%s", row_text(result->rows, 0, 4));
+	snprintf(refused->code, sizeof refused->code, "%s", row_text(rows, 0, 3));
+	snprintf(refused->reason, sizeof refused->reason, "%s", row_text(rows, 0, 4));
 	add_ids(role);
 	params_text(&role->params, "");
 	params_text(&role->params, refused->reason);
@@ -70,10 +65,9 @@ static void on_ingested(void *arg, const struct conn_result *result)
 	role_run(role, SQL_CANCEL_MARK, on_marked);
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void on_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	params_int8(&role->params, the_op(role)->beyond);
 	params_int4(&role->params, the_op(role)->limit);
 	role_run(role, SQL_INBOX_INGEST, on_ingested);

@@ -80,11 +80,4 @@ void matching_params(struct params *p, const struct store_filter *filter, enum s
 /* For the code of a kind: the i-th operation of the batch, as its own type. */
 #define BATCH_OP(role, type, i) ((type *)(role)->batch[i])
 
-/* For a statement's callback: unless the result is CONN_OK, passes it to role_refused and returns. */
-#define UNLESS_OK(role, result)                                                                                        \
-	if ((result)->kind != CONN_OK) {                                                                               \
-		role_refused(role, result);                                                                            \
-		return;                                                                                                \
-	}
-
 #endif

@@ -16,13 +16,11 @@ static struct store_pipeline pipeline_row(const PGresult *rows, int row)
 	};
 }
 
-static void on_defined(void *arg, const struct conn_result *result)
+static void on_defined(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_pipeline_define *op = BATCH_OP(role, struct store_pipeline_define, 0);
-	op->pipeline = pipeline_row(result->rows, 0);
-	op->changed = row_bool(result->rows, 0, 6);
+	op->pipeline = pipeline_row(rows, 0);
+	op->changed = row_bool(rows, 0, 6);
 	role_done(role);
 }
 
@@ -43,16 +41,14 @@ void store_pipeline_define(struct store *store, struct store_pipeline_define *op
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
-static void on_listed(void *arg, const struct conn_result *result)
+static void on_listed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_pipelines *op = BATCH_OP(role, struct store_pipelines, 0);
-	op->count = PQntuples(result->rows);
+	op->count = PQntuples(rows);
 	op->pipelines = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->pipelines);
 	for (int row = 0; row < op->count; row++)
-		op->pipelines[row] = pipeline_row(result->rows, row);
-	op->more = op->count && row_bool(result->rows, 0, 6);
+		op->pipelines[row] = pipeline_row(rows, row);
+	op->more = op->count && row_bool(rows, 0, 6);
 	role_done(role);
 }
 
@@ -72,11 +68,8 @@ void store_pipelines(struct store *store, struct store_pipelines *op)
 	store_give(store, ROLE_POLL, &kind, &op->op, 1, 0);
 }
 
-static void on_started(void *arg, const struct conn_result *result)
+static void on_started(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	const PGresult *rows = result->rows;
 	struct store_pipelines_start *op = BATCH_OP(role, struct store_pipelines_start, 0);
 	op->starts = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->starts);
 	for (int row = 0; row < PQntuples(rows) && row < op->count; row++)

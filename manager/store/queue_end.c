@@ -45,27 +45,24 @@ static struct store_edited *find(struct end *end, int64_t id)
 	return NULL;
 }
 
-static void on_committed(void *arg, const struct conn_result *result)
+static void on_committed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	struct end *end = role->state;
 	the_op(role)->tasks = end ? end->tasks : NULL;
 	the_op(role)->found = end ? end->count : 0;
 	role_done(role);
 }
 
-static void on_waiting_ended(void *arg, const struct conn_result *result)
+static void on_waiting_ended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(role->state, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(role->state, row_int8(rows, row, 0));
 		if (!t)
 			continue;
 		t->ended = t->changed = true;
-		t->route = row_int4(result->rows, row, 2);
-		snprintf(t->status, sizeof t->status, "%s", row_text(result->rows, row, 3));
+		t->route = row_int4(rows, row, 2);
+		snprintf(t->status, sizeof t->status, "%s", row_text(rows, row, 3));
 	}
 	role_run(role, SQL_COMMIT, on_committed);
 }
@@ -79,22 +76,20 @@ static void end_waiting(struct role *role)
 	role_run(role, SQL_CANCEL_WAITING, on_waiting_ended);
 }
 
-static void on_running_marked(void *arg, const struct conn_result *result)
+static void on_running_marked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(role->state, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(role->state, row_int8(rows, row, 0));
 		if (!t)
 			continue;
 		t->changed = true;
-		t->commanded_worker = row_int8(result->rows, row, 2);
-		t->token = row_time(result->rows, row, 3);
+		t->commanded_worker = row_int8(rows, row, 2);
+		t->token = row_time(rows, row, 3);
 	}
 	end_waiting(role);
 }
 
-static void mark(struct role *role, const struct store_edited *tasks, int count, const char *stop_code, conn_done *next)
+static void mark(struct role *role, const struct store_edited *tasks, int count, const char *stop_code, role_next *next)
 {
 	add_ids(&role->params, tasks, count);
 	params_text(&role->params, the_op(role)->actor);
@@ -103,10 +98,9 @@ static void mark(struct role *role, const struct store_edited *tasks, int count,
 	role_run(role, SQL_CANCEL_MARK, next);
 }
 
-static void on_waiting_marked(void *arg, const struct conn_result *result)
+static void on_waiting_marked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	struct end *end = role->state;
 	if (end->waiting < end->count)
 		mark(role, end->tasks + end->waiting, end->count - end->waiting, NULL, on_running_marked);
@@ -114,35 +108,31 @@ static void on_waiting_marked(void *arg, const struct conn_result *result)
 		end_waiting(role);
 }
 
-static void on_locked(void *arg, const struct conn_result *result)
+static void on_locked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_queue_end *op = the_op(role);
-	int rows = row_null(result->rows, 0, 0) ? 0 : PQntuples(result->rows);
-	struct end *end = mem_calloc(1, sizeof *end + sizeof *end->tasks * (size_t)rows);
+	int row_count = row_null(rows, 0, 0) ? 0 : PQntuples(rows);
+	struct end *end = mem_calloc(1, sizeof *end + sizeof *end->tasks * (size_t)row_count);
 	role->state = end;
-	op->more = row_int4(result->rows, 0, 2) == op->limit;
-	if (!rows) {
+	op->more = row_int4(rows, 0, 2) == op->limit;
+	if (!row_count) {
 		role_run(role, SQL_COMMIT, on_committed);
 		return;
 	}
 	for (int running = 0; running < 2; running++) {
-		for (int row = 0; row < rows; row++)
-			if (row_bool(result->rows, row, 1) == running)
-				end->tasks[end->count++].id = row_int8(result->rows, row, 0);
+		for (int row = 0; row < row_count; row++)
+			if (row_bool(rows, row, 1) == running)
+				end->tasks[end->count++].id = row_int8(rows, row, 0);
 		if (!running)
 			end->waiting = end->count;
 	}
 	mark(role, end->tasks, end->waiting, op->stopping ? STOP_CODE : NULL, on_waiting_marked);
 }
 
-static void on_turn(void *arg, const struct conn_result *result)
+static void on_turn(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_queue_end *op = the_op(role);
-	if (!row_bool(result->rows, 0, 0)) { /* another manager ends tasks of this queue */
+	if (!row_bool(rows, 0, 0)) { /* another manager ends tasks of this queue */
 		role_run(role, SQL_COMMIT, on_committed);
 		return;
 	}
@@ -153,10 +143,9 @@ static void on_turn(void *arg, const struct conn_result *result)
 	role_run(role, SQL_QUEUE_TASKS_LOCK, on_locked);
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void on_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	params_text(&role->params, the_op(role)->queue);
 	params_bool(&role->params, !the_op(role)->stopping);
 	role_run(role, SQL_QUEUE_TURN, on_turn);

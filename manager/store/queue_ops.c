@@ -25,11 +25,8 @@ static int64_t or_else(const PGresult *rows, int row, int column, int64_t otherw
 	return row_null(rows, row, column) ? otherwise : row_int8(rows, row, column);
 }
 
-static void on_loaded(void *arg, const struct conn_result *result)
+static void on_loaded(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	const PGresult *rows = result->rows;
 	struct store_queues *op = BATCH_OP(role, struct store_queues, 0);
 	op->queues = role->state = mem_calloc((size_t)PQntuples(rows) + 1, sizeof *op->queues);
 	op->count = 0;
@@ -107,11 +104,9 @@ static struct store_queue_settings settings_row(const PGresult *r)
 	return s;
 }
 
-static void on_set(void *arg, const struct conn_result *result)
+static void on_set(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	BATCH_OP(role, struct store_queue_set, 0)->settings = settings_row(result->rows);
+	BATCH_OP(role, struct store_queue_set, 0)->settings = settings_row(rows);
 	role_done(role);
 }
 
@@ -138,13 +133,11 @@ void store_queue_set(struct store *store, struct store_queue_set *op)
 
 /* --- control ------------------------------------------------------------------------------------------------------ */
 
-static void on_controlled(void *arg, const struct conn_result *result)
+static void on_controlled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_queue_control *op = BATCH_OP(role, struct store_queue_control, 0);
-	snprintf(op->state, sizeof op->state, "%s", row_text(result->rows, 0, 0));
-	op->newest = row_int8(result->rows, 0, 1);
+	snprintf(op->state, sizeof op->state, "%s", row_text(rows, 0, 0));
+	op->newest = row_int8(rows, 0, 1);
 	role_done(role);
 }
 
@@ -164,18 +157,16 @@ void store_queue_control(struct store *store, struct store_queue_control *op)
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
-static void on_stops(void *arg, const struct conn_result *result)
+static void on_stops(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_queue_stops *op = BATCH_OP(role, struct store_queue_stops, 0);
-	op->count = PQntuples(result->rows);
+	op->count = PQntuples(rows);
 	op->work = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->work);
 	for (int row = 0; row < op->count; row++)
 		op->work[row] = (struct store_stop_work){
-		    .queue = row_text(result->rows, row, 0),
-		    .up_to = row_int8(result->rows, row, 1),
-		    .actor = row_text(result->rows, row, 2),
+		    .queue = row_text(rows, row, 0),
+		    .up_to = row_int8(rows, row, 1),
+		    .actor = row_text(rows, row, 2),
 		};
 	role_done(role);
 }

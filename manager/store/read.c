@@ -133,11 +133,9 @@ static struct store_read *reading(struct role *role, int i)
 	return BATCH_OP(role, struct store_read, i);
 }
 
-static void on_read(void *arg, const struct conn_result *result)
+static void on_read(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	take(reading(role, 0), result->rows);
+	take(reading(role, 0), rows);
 	role_done(role);
 }
 
@@ -158,12 +156,10 @@ static Reeve__V1__Task *task_copy(const Reeve__V1__Task *task)
 }
 
 /* Gives each operation its task; if several have asked for the same task, all but the first get copies. */
-static void on_got(void *arg, const struct conn_result *result)
+static void on_got(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
 	Reeve__V1__ListResponse all = REEVE__V1__LIST_RESPONSE__INIT;
-	UNLESS_OK(role, result)
-	bind_rows(SQL_GET_TASKS, result->rows, &all.base);
+	bind_rows(SQL_GET_TASKS, rows, &all.base);
 	bool *given = mem_calloc(all.n_tasks + 1, sizeof *given);
 	for (int i = 0; i < role->count; i++) {
 		Reeve__V1__ListResponse *response = (Reeve__V1__ListResponse *)reading(role, i)->response;
@@ -263,13 +259,11 @@ static int ids_asked(const struct role *role)
 	return n;
 }
 
-static void on_ended(void *arg, const struct conn_result *result)
+static void on_ended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	int64_t *ids = role->state = mem_malloc(sizeof *ids * ((size_t)ids_asked(role) + 1));
 	for (int i = 0; i < role->count; i++) {
-		take_ended(asked(role, i), result->rows, ids);
+		take_ended(asked(role, i), rows, ids);
 		ids += asked(role, i)->count;
 	}
 	role_done(role);

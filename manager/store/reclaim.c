@@ -20,7 +20,7 @@ struct found {
 /* The attempts found, and those ended: role->state, in one block. */
 struct reclaimed {
 	enum store_outcome outcome;
-	conn_done *next; /* called with the commit's result */
+	role_next *next; /* called with the commit's result */
 	int found_count, count;
 	struct found *found;
 	struct store_result results[];
@@ -71,29 +71,25 @@ static void add_attempts(struct params *p, const struct reclaimed *r, bool all)
 	params_array_end(p);
 }
 
-static void on_ended(void *arg, const struct conn_result *result)
+static void on_ended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
 	struct reclaimed *r = role->state;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows) && row < r->found_count; row++) {
+	for (int row = 0; row < PQntuples(rows) && row < r->found_count; row++) {
 		struct store_result *ended = &r->results[r->count++];
-		*ended = (struct store_result){.id = row_int8(result->rows, row, 0),
-		    .token = row_time(result->rows, row, 1),
+		*ended = (struct store_result){.id = row_int8(rows, row, 0),
+		    .token = row_time(rows, row, 1),
 		    .outcome = r->outcome};
-		report_row_take(ended, result->rows, row);
+		report_row_take(ended, rows, row);
 	}
 	role_run(role, SQL_COMMIT, r->next);
 }
 
-static void on_locked(void *arg, const struct conn_result *result)
+static void on_locked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
 	struct reclaimed *r = role->state;
 	struct params *p = &role->params;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++)
-		r->found[row_int8(result->rows, row, 0) - 1].locked = row_bool(result->rows, row, 1);
+	for (int row = 0; row < PQntuples(rows); row++)
+		r->found[row_int8(rows, row, 0) - 1].locked = row_bool(rows, row, 1);
 	params_reset(p);
 	add_attempts(p, r, false);
 	for (int column = 0; column < 3; column++) {
@@ -110,10 +106,9 @@ static void on_locked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void on_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	params_reset(&role->params);
 	add_attempts(&role->params, role->state, true);
 	role_run(role, SQL_ATTEMPTS_LOCK, on_locked);
@@ -121,7 +116,7 @@ static void on_begun(void *arg, const struct conn_result *result)
 
 /* Ends the attempts found; `next` is called with the commit's result. */
 static void end_found(struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int story,
-    conn_done *next)
+    role_next *next)
 {
 	struct reclaimed *r = role->state = found_take(rows, error, story);
 	r->outcome = outcome;
@@ -166,31 +161,28 @@ static void advance(struct role *role)
 	role_run(role, SQL_EXPIRED_ADVANCE, role_on_done);
 }
 
-static void on_expired_ended(void *arg, const struct conn_result *result)
+static void on_expired_ended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
 	op->results = take_ended(role, &op->count);
 	advance(role);
 }
 
-static void on_expired_found(void *arg, const struct conn_result *result)
+static void on_expired_found(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	int end = PQntuples(result->rows) - 1;
+	int end = PQntuples(rows) - 1;
 	if (end < 0) {
 		role_done(role);
 		return;
 	}
-	op->last = (struct store_place){row_time(result->rows, end, 1), row_int8(result->rows, end, 2)};
-	op->more = row_int8(result->rows, end, 3) >= op->limit;
-	if (!attempts_found(result->rows))
+	op->last = (struct store_place){row_time(rows, end, 1), row_int8(rows, end, 2)};
+	op->more = row_int8(rows, end, 3) >= op->limit;
+	if (!attempts_found(rows))
 		advance(role);
 	else
-		end_found(role, result->rows, STORE_EXPIRED, "the attempt ran past its expiry and was reclaimed", -1,
+		end_found(role, rows, STORE_EXPIRED, "the attempt ran past its expiry and was reclaimed", -1,
 		    on_expired_ended);
 }
 
@@ -215,20 +207,16 @@ void store_expire(struct store *store, struct store_expire *op)
 
 /* --- lost workers ------------------------------------------------------------------------------------------------- */
 
-static void on_lost_ended(void *arg, const struct conn_result *result)
+static void on_lost_ended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
 	op->results = take_ended(role, &op->count);
 	role_done(role);
 }
 
-static void on_lost_found(void *arg, const struct conn_result *result)
+static void on_lost_found(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	const PGresult *rows = result->rows;
 	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
 	int end = PQntuples(rows) - 1;
 	if (end >= 0) {
@@ -269,10 +257,9 @@ void store_sweep(struct store *store, struct store_sweep *op)
 
 /* --- undelivered tasks -------------------------------------------------------------------------------------------- */
 
-static void on_requeued(void *arg, const struct conn_result *result)
+static void on_requeued(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	struct store_requeue *op = BATCH_OP(role, struct store_requeue, 0);
 	op->results = take_ended(role, &op->count);
 	role_done(role);
@@ -303,20 +290,18 @@ static int found_leave(struct role *role, struct store_op **found)
 	return n;
 }
 
-static void on_unarrived_found(void *arg, const struct conn_result *result)
+static void on_unarrived_found(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_op *found[ROLE_BATCH_OPS];
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_requeue *op = requeuing(role, row_int4(result->rows, row, 3) - 1);
-		if (row_null(result->rows, row, 0))
-			op->lowest_open = row_int8(result->rows, row, 2);
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_requeue *op = requeuing(role, row_int4(rows, row, 3) - 1);
+		if (row_null(rows, row, 0))
+			op->lowest_open = row_int8(rows, row, 2);
 		else
 			op->found = true;
 	}
 	if (role->count == 1 && requeuing(role, 0)->found) {
-		end_found(role, result->rows, STORE_REQUEUED, "it never arrived at its worker and was requeued", -1,
+		end_found(role, rows, STORE_REQUEUED, "it never arrived at its worker and was requeued", -1,
 		    on_requeued);
 		return;
 	}

@@ -80,18 +80,16 @@ static void report_done(struct role *role)
 	role_done(role);
 }
 
-static void on_rescanned(void *arg, const struct conn_result *result)
+static void on_rescanned(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
 	struct batch *batch = role->state;
-	UNLESS_OK(role, result)
 	int row = 0;
 	for (int i = 0; i < batch->count; i++) {
 		struct entry *e = batch->sorted[i];
 		if (e->settled)
 			continue;
-		assert(row < PQntuples(result->rows));
-		e->result->ack = row_bool(result->rows, row, 1) ? STORE_REPEATED : STORE_LATE;
+		assert(row < PQntuples(rows));
+		e->result->ack = row_bool(rows, row, 1) ? STORE_REPEATED : STORE_LATE;
 		e->result->ended = true; /* whatever its task's status, it does not wait because of this report */
 		e->settled = true;
 		row++;
@@ -199,7 +197,7 @@ static bool is_open(const struct entry *e)
 	return !e->settled;
 }
 
-static void on_committed(void *arg, const struct conn_result *result);
+static void on_committed(struct role *role, const PGresult *rows);
 
 static void ask_about_open(struct role *role)
 {
@@ -223,10 +221,9 @@ static void ask_about_open(struct role *role)
 	role_run(role, SQL_LATE_RESULTS, on_rescanned);
 }
 
-static void on_committed(void *arg, const struct conn_result *result)
+static void on_committed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	ask_about_open(role);
 }
 
@@ -274,15 +271,13 @@ static bool has_attempts(const struct batch *batch, bool (*wanted)(const struct 
 
 static void complete_all(struct role *role);
 
-static void on_ended(void *arg, const struct conn_result *result)
+static void on_ended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
 	struct batch *batch = role->state;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct entry *e = find(batch, row_int8(rows, row, 0), row_time(rows, row, 1));
 		assert(e);
-		report_row_take(e->result, result->rows, row);
+		report_row_take(e->result, rows, row);
 		settle(role, e);
 	}
 	/* A newer version that prevented the completion may have been cancelled between the two statements. */
@@ -339,13 +334,11 @@ static struct entry *completed_row_take(struct role *role, const PGresult *rows,
 	return e;
 }
 
-static void on_all_completed(void *arg, const struct conn_result *result)
+static void on_all_completed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct entry *e = completed_row_take(role, result->rows, row);
-		e->result->batched = row_bool(result->rows, row, 4);
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct entry *e = completed_row_take(role, rows, row);
+		e->result->batched = row_bool(rows, row, 4);
 	}
 	end_others(role);
 }
@@ -365,12 +358,10 @@ static void complete_all(struct role *role)
 	role_run(role, SQL_COMPLETE_ALL, on_all_completed);
 }
 
-static void on_completed(void *arg, const struct conn_result *result)
+static void on_completed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++)
-		completed_row_take(role, result->rows, row);
+	for (int row = 0; row < PQntuples(rows); row++)
+		completed_row_take(role, rows, row);
 	complete_all(role);
 }
 
@@ -413,17 +404,15 @@ static bool is_any(const struct entry *e)
 
 /* Marks attempts that have lost their lock, and those to be reported again because a row that ending them changes is
  * locked. */
-static void on_locked(void *arg, const struct conn_result *result)
+static void on_locked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
 	struct batch *batch = role->state;
-	UNLESS_OK(role, result)
 	for (int i = 0; i < batch->count; i++)
 		batch->sorted[i]->gone = true;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct entry *e = batch->sorted[row_int8(result->rows, row, 0) - 1];
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct entry *e = batch->sorted[row_int8(rows, row, 0) - 1];
 		e->gone = false;
-		if (row_bool(result->rows, row, 1))
+		if (row_bool(rows, row, 1))
 			continue;
 		e->result->ack = STORE_LATER;
 		e->result->ended = e->result->batched = false;
@@ -432,10 +421,9 @@ static void on_locked(void *arg, const struct conn_result *result)
 	complete(role);
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void on_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	add_attempts(&role->params, role->state, is_any);
 	role_run(role, SQL_ATTEMPTS_LOCK, on_locked);
 }

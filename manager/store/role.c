@@ -393,20 +393,34 @@ void role_refused(struct role *role, const struct conn_result *result)
 	role->state = mem_malloc(sizeof refusal);
 	*(struct refusal *)role->state = refusal;
 	params_reset(&role->params);
-	role_run(role, SQL_ROLLBACK, after_rollback);
+	role_try(role, SQL_ROLLBACK, after_rollback);
 }
 
-void role_on_done(void *arg, const struct conn_result *result)
+void role_on_done(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	role_done(role);
 }
 
-void role_run(struct role *role, enum sql_id statement, conn_done *next)
+void role_try(struct role *role, enum sql_id statement, conn_done *next)
 {
 	conn_run(role->conn, statement, &role->params, next, role);
 	params_reset(&role->params);
+}
+
+static void on_result(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	if (result->kind == CONN_OK)
+		role->next(role, result->rows);
+	else
+		role_refused(role, result);
+}
+
+void role_run(struct role *role, enum sql_id statement, role_next *next)
+{
+	role->next = next;
+	role_try(role, statement, on_result);
 }
 
 static void on_ready(void *arg)

@@ -17,10 +17,13 @@
 
 struct role;
 
+/* Continues a batch after one of its statements. The rows are valid during the call. */
+typedef void role_next(struct role *role, const PGresult *rows);
+
 struct op_kind {
 	const char *name;
 	/* Sends the first statement of a batch: role->batch[0 … role->count). The kind continues with role_run until it
-	 * calls role_done or role_refused. */
+	 * calls role_done. */
 	void (*start)(struct role *role);
 	/* Returns false if `op` must not be in one batch with those already chosen. NULL: all may. */
 	bool (*joins)(const struct role *role, const struct store_op *op);
@@ -57,7 +60,7 @@ struct role {
 	int weight_limit;               /* the maximum of tasks in a batch */
 	struct params params;           /* of the next statement */
 	void *state;                    /* of the batch in flight; freed with free() when it ends */
-	conn_done *next;                /* unused */
+	role_next *next;                /* of the statement in flight */
 	struct role *lock_wait;         /* continues operations that could not get a lock; may be this role; or NULL */
 	int64_t careful_until_ms;       /* monotonic */
 	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */
@@ -82,16 +85,19 @@ void role_add(struct role *role, struct store_op *op);
  * cancelled at the server. */
 void role_drop(struct role *role, struct store_op *op);
 
-/* Runs the next statement of the batch with role->params. `next` receives (role, result) and must call role_refused
- * unless the result is CONN_OK. */
-void role_run(struct role *role, enum sql_id statement, conn_done *next);
+/* Runs the next statement of the batch with role->params, then `next`. If the statement does not succeed, the role
+ * splits, retries or fails the batch instead. */
+void role_run(struct role *role, enum sql_id statement, role_next *next);
+
+/* Like role_run, for a statement that may fail: `next` receives (role, result), whatever the result is, and must pass
+ * CONN_LOST to role_refused. */
+void role_try(struct role *role, enum sql_id statement, conn_done *next);
 
 /* Ends a batch that has succeeded: calls every operation's `done`. */
 void role_done(struct role *role);
 
-/* The callback for a last statement without results to read: calls role_done or role_refused. `role` is a struct
- * role *. */
-void role_on_done(void *role, const struct conn_result *result);
+/* Follows a last statement without results to read: calls role_done. */
+void role_on_done(struct role *role, const PGresult *rows);
 
 /* Handles a statement that did not succeed: splits, retries or fails the batch, depending on the result. */
 void role_refused(struct role *role, const struct conn_result *result);

@@ -52,11 +52,8 @@ static size_t scheduled_in(const PGresult *rows)
 }
 
 /* Puts the schedules into one block of memory, followed by their scheduled times. */
-static void on_read(void *arg, const struct conn_result *result)
+static void on_read(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	const PGresult *rows = result->rows;
 	struct store_schedules *op = BATCH_OP(role, struct store_schedules, 0);
 	op->count = PQntuples(rows);
 	free(role->state);
@@ -76,10 +73,9 @@ static void on_read(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void on_changed(void *arg, const struct conn_result *result)
+static void on_changed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	params_text(&role->params, BATCH_OP(role, struct store_schedules, 0)->name);
 	params_int4(&role->params, 0);
 	role_run(role, SQL_SCHEDULE_GET, on_read);
@@ -133,11 +129,9 @@ static int runs_limit(const struct store_schedule_runs *op)
 	return op->limit < RUNS_PAGE ? op->limit : RUNS_PAGE;
 }
 
-static void on_runs(void *arg, const struct conn_result *result)
+static void on_runs(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	const PGresult *r = result->rows;
+	const PGresult *r = rows;
 	struct store_schedule_runs *op = BATCH_OP(role, struct store_schedule_runs, 0);
 	op->count = PQntuples(r);
 	op->runs = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->runs);

@@ -3,12 +3,9 @@
 
 #include <stdlib.h>
 
-static void on_fired(void *arg, const struct conn_result *result)
+static void on_fired(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_schedules_fire *op = BATCH_OP(role, struct store_schedules_fire, 0);
-	const PGresult *rows = result->rows;
 	op->count = PQntuples(rows) - 1;
 	op->firings = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->firings);
 	for (int row = 0; row < op->count; row++)

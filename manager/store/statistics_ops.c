@@ -5,22 +5,18 @@
 
 /* --- executions -------------------------------------------------------------------------------------------------- */
 
-static void on_rolled(void *arg, const struct conn_result *result)
+static void on_rolled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	BATCH_OP(role, struct store_roll, 0)->more = row_bool(result->rows, 0, 0);
+	BATCH_OP(role, struct store_roll, 0)->more = row_bool(rows, 0, 0);
 	role_done(role);
 }
 
-static void on_folded(void *arg, const struct conn_result *result)
+static void on_folded(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_fold *op = BATCH_OP(role, struct store_fold, 0);
-	op->more = row_bool(result->rows, 0, 0);
-	op->callbacks = row_bool(result->rows, 0, 1);
-	op->inbox = row_bool(result->rows, 0, 2);
+	op->more = row_bool(rows, 0, 0);
+	op->callbacks = row_bool(rows, 0, 1);
+	op->inbox = row_bool(rows, 0, 2);
 	role_done(role);
 }
 
@@ -48,11 +44,9 @@ void store_fold(struct store *store, struct store_fold *op)
 
 /* --- metrics ----------------------------------------------------------------------------------------------------- */
 
-static void on_put(void *arg, const struct conn_result *result)
+static void on_put(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	BATCH_OP(role, struct store_metrics_put, 0)->at_us = row_time(result->rows, 0, 0);
+	BATCH_OP(role, struct store_metrics_put, 0)->at_us = row_time(rows, 0, 0);
 	role_done(role);
 }
 

@@ -37,10 +37,9 @@ static void commit(struct role *role)
 		role_done(role);
 }
 
-static void on_batches_begun(void *arg, const struct conn_result *result)
+static void on_batches_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	commit(role);
 }
 
@@ -69,16 +68,14 @@ static void begin_batches(struct role *role)
 }
 
 /* Repeats the answers of calls that are repetitions. */
-static void on_recalled(void *arg, const struct conn_result *result)
+static void on_recalled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_submit *op = BATCH_OP(role, struct store_submit, row_int8(result->rows, row, 0) - 1);
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_submit *op = BATCH_OP(role, struct store_submit, row_int8(rows, row, 0) - 1);
 		const char *ids = NULL, *existing = NULL, *restarted = NULL;
-		int n = row_array(result->rows, row, 1, &ids), flags = row_array(result->rows, row, 2, &existing);
-		int more_flags = row_array(result->rows, row, 5, &restarted);
-		op->made_count = strcmp(row_text(result->rows, row, 3), "submit") ? 0 : n; /* 0: another call's id */
+		int n = row_array(rows, row, 1, &ids), flags = row_array(rows, row, 2, &existing);
+		int more_flags = row_array(rows, row, 5, &restarted);
+		op->made_count = strcmp(row_text(rows, row, 3), "submit") ? 0 : n; /* 0: another call's id */
 		for (int i = 0; i < n && i < op->count; i++) {
 			int length;
 			uint64_t id;
@@ -114,10 +111,9 @@ static void recall(struct role *role)
 	role_run(role, SQL_SUBMIT_RECALL, on_recalled);
 }
 
-static void on_amended(void *arg, const struct conn_result *result)
+static void on_amended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	recall(role);
 }
 
@@ -230,11 +226,9 @@ static void newer_take(void *arg, const struct store_task *task, struct store_ma
 
 static void amend(struct role *role);
 
-static void on_newer(void *arg, const struct conn_result *result)
+static void on_newer(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	struct versioned v = {.rows = result->rows};
+	struct versioned v = {.rows = rows};
 	each_conflict(role, newer_take, &v);
 	amend(role);
 }
@@ -260,11 +254,9 @@ static void see_to_versions(struct role *role)
 	role_run(role, SQL_SUBMIT_NEWER, on_newer);
 }
 
-static void on_owners(void *arg, const struct conn_result *result)
+static void on_owners(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	struct owners owners = {.rows = result->rows};
+	struct owners owners = {.rows = rows};
 	each_conflict(role, owner_take, &owners);
 	if (owners.missing) {
 		/* The owner's key expired between the two statements: a retry finds it free. */
@@ -287,11 +279,8 @@ static void conflict_key(void *arg, const struct store_task *task, struct store_
 	params_add_text(arg, task->key);
 }
 
-static void on_submitted(void *arg, const struct conn_result *result)
+static void on_submitted(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	const PGresult *rows = result->rows;
 	struct batch *batch = role->state;
 	for (int i = 0; i < role->count; i++)
 		BATCH_OP(role, struct store_submit, i)->made_count = -1;
@@ -440,10 +429,9 @@ static void submit_run(struct role *role)
 	role_run(role, plain ? SQL_SUBMIT_PLAIN : SQL_SUBMIT, on_submitted);
 }
 
-static void on_expired_dropped(void *arg, const struct conn_result *result)
+static void on_expired_dropped(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	submit_run(role);
 }
 
@@ -469,15 +457,13 @@ static void drop_expired_keys(struct role *role)
 
 static const struct op_kind lock_wait_kind;
 
-static void on_batches(void *arg, const struct conn_result *result)
+static void on_batches(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct batch *batch = role->state;
-	for (int row = 0; row < PQntuples(result->rows) && row < batch->total; row++) {
-		batch->batches[row] = row_int8(result->rows, row, 1);
-		batch->held[row] = row_bool(result->rows, row, 2);
-		batch->begins[row] = row_bool(result->rows, row, 3);
+	for (int row = 0; row < PQntuples(rows) && row < batch->total; row++) {
+		batch->batches[row] = row_int8(rows, row, 1);
+		batch->held[row] = row_bool(rows, row, 2);
+		batch->begins[row] = row_bool(rows, row, 3);
 	}
 	if (BATCH_OP(role, struct store_submit, 0)->keyed)
 		drop_expired_keys(role);
@@ -504,21 +490,19 @@ static void lock_batches(struct role *role)
 	role_run(role, SQL_SUBMIT_BATCHES, on_batches);
 }
 
-static void on_keys_free(void *arg, const struct conn_result *result)
+static void on_keys_free(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	lock_batches(role);
 }
 
 /* Answers a repeated call as the first time, whatever the state of its batch is now. */
-static void on_recalled_first(void *arg, const struct conn_result *result)
+static void on_recalled_first(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
 	struct store_submit *op = BATCH_OP(role, struct store_submit, 0);
-	if (result->kind != CONN_OK || PQntuples(result->rows)) {
+	if (PQntuples(rows)) {
 		op->made_count = -1;
-		on_recalled(role, result);
+		on_recalled(role, rows);
 	} else if (op->op.kind == &lock_wait_kind) { /* do not wait for its key while the batch is locked */
 		add_keys(role);
 		role_run(role, SQL_SUBMIT_AWAIT_KEYS, on_keys_free);
@@ -543,10 +527,9 @@ static void begin(struct role *role)
 	role_run(role, SQL_SUBMIT_RECALL, on_recalled_first);
 }
 
-static void on_hurried(void *arg, const struct conn_result *result)
+static void on_hurried(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	begin(role);
 }
 
@@ -557,10 +540,9 @@ static bool has_lock_timeout(const struct role *role)
 	return role->batch[0]->kind == &lock_wait_kind ? role->waiting != NULL : role->batch[0]->batch_limit != 0;
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void on_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	if (has_lock_timeout(role))
 		role_run(role, SQL_SUBMIT_LOCK_TIMEOUT, on_hurried);
 	else

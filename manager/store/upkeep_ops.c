@@ -7,23 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_heartbeat(void *arg, const struct conn_result *result)
+static void on_heartbeat(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_manager_heartbeat *op = BATCH_OP(role, struct store_manager_heartbeat, 0);
-	op->now_us = row_time(result->rows, 0, 0);
-	op->routes = row_int8(result->rows, 0, 1);
-	op->newest_assignment = row_int8(result->rows, 0, 2);
-	op->queues = row_text(result->rows, 0, 5);
-	int schema = row_int4(result->rows, 0, 6);
-	op->ahead_us = row_time(result->rows, 0, 7);
-	op->set_back_us = row_time(result->rows, 0, 8);
+	op->now_us = row_time(rows, 0, 0);
+	op->routes = row_int8(rows, 0, 1);
+	op->newest_assignment = row_int8(rows, 0, 2);
+	op->queues = row_text(rows, 0, 5);
+	int schema = row_int4(rows, 0, 6);
+	op->ahead_us = row_time(rows, 0, 7);
+	op->set_back_us = row_time(rows, 0, 8);
 	op->schema = schema > SQL_VERSION ? schema : 0;
-	op->peer_count = PQntuples(result->rows);
+	op->peer_count = PQntuples(rows);
 	op->peers = role->state = mem_calloc((size_t)op->peer_count + 1, sizeof *op->peers);
 	for (int row = 0; row < op->peer_count; row++)
-		op->peers[row] = (struct store_peer){row_int8(result->rows, row, 3), row_int8(result->rows, row, 4)};
+		op->peers[row] = (struct store_peer){row_int8(rows, row, 3), row_int8(rows, row, 4)};
 	role_done(role);
 }
 
@@ -35,11 +33,9 @@ static void heartbeat(struct role *role)
 	role_run(role, SQL_MANAGER_HEARTBEAT, on_heartbeat);
 }
 
-static void on_started(void *arg, const struct conn_result *result)
+static void on_started(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role->store->manager_id = row_int8(result->rows, 0, 0);
+	role->store->manager_id = row_int8(rows, 0, 0);
 	heartbeat(role);
 }
 
@@ -235,7 +231,7 @@ static void maintenance_step(struct role *role)
 		return;
 	}
 	steps[op->step].add(role);
-	role_run(role, steps[op->step].statement, on_step);
+	role_try(role, steps[op->step].statement, on_step);
 }
 
 static void maintenance_start(struct role *role)

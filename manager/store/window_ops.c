@@ -5,24 +5,22 @@
 
 /* Gives each page of the batch its rows, which come page by page. A negative id is the task of another shard; id 0
  * has the time of the first task that is not due yet. */
-static void on_page(void *arg, const struct conn_result *result)
+static void on_page(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int rows = PQntuples(result->rows), at = 0, row = 0;
-	struct store_candidate *candidates = role->state = mem_malloc(sizeof *candidates * (size_t)(rows + 1));
+	int row_count = PQntuples(rows), at = 0, row = 0;
+	struct store_candidate *candidates = role->state = mem_malloc(sizeof *candidates * (size_t)(row_count + 1));
 	for (int i = 0; i < role->count; i++) {
 		struct store_page *op = BATCH_OP(role, struct store_page, i);
 		op->candidates = &candidates[at];
 		op->count = 0;
 		op->other = (struct store_candidate){0};
 		op->next_due_us = STORE_TIME_NEVER;
-		for (; row < rows && row_int4(result->rows, row, 4) == i + 1; row++) {
+		for (; row < row_count && row_int4(rows, row, 4) == i + 1; row++) {
 			struct store_candidate c = {
-			    .id = row_int8(result->rows, row, 0),
-			    .version = row_time(result->rows, row, 1),
-			    .run_at_us = row_time(result->rows, row, 2),
-			    .bytes = row_int4(result->rows, row, 3),
+			    .id = row_int8(rows, row, 0),
+			    .version = row_time(rows, row, 1),
+			    .run_at_us = row_time(rows, row, 2),
+			    .bytes = row_int4(rows, row, 3),
 			};
 			if (c.id > 0) {
 				op->candidates[op->count++] = c;
@@ -73,19 +71,17 @@ void store_page(struct store *store, struct store_page *op)
 	store_give(store, ROLE_WINDOW, &kind, &op->op, op->limit ? op->limit : 1, 0);
 }
 
-static void on_rescanned(void *arg, const struct conn_result *result)
+static void on_rescanned(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_rescan *op = BATCH_OP(role, struct store_rescan, 0);
-	op->count = PQntuples(result->rows);
+	op->count = PQntuples(rows);
 	op->candidates = role->state = mem_malloc(sizeof *op->candidates * (size_t)(op->count + 1));
 	for (int row = 0; row < op->count; row++)
 		op->candidates[row] = (struct store_candidate){
-		    .id = row_int8(result->rows, row, 0),
-		    .version = row_time(result->rows, row, 1),
-		    .run_at_us = row_time(result->rows, row, 2),
-		    .bytes = row_int4(result->rows, row, 3),
+		    .id = row_int8(rows, row, 0),
+		    .version = row_time(rows, row, 1),
+		    .run_at_us = row_time(rows, row, 2),
+		    .bytes = row_int4(rows, row, 3),
 		};
 	role_done(role);
 }
@@ -109,17 +105,15 @@ void store_rescan(struct store *store, struct store_rescan *op)
 	store_give(store, ROLE_WINDOW, &kind, &op->op, WINDOW_WEIGHT, 0);
 }
 
-static void on_streams(void *arg, const struct conn_result *result)
+static void on_streams(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_streams *op = BATCH_OP(role, struct store_streams, 0);
-	op->found = PQntuples(result->rows);
+	op->found = PQntuples(rows);
 	role->state = mem_malloc(sizeof *op->streams * (size_t)(op->found + 1));
 	op->streams = role->state;
 	for (int row = 0; row < op->found; row++)
 		op->streams[row] = (struct store_stream){
-		    row_int4(result->rows, row, 0), row_int4(result->rows, row, 1), row_time(result->rows, row, 2)};
+		    row_int4(rows, row, 0), row_int4(rows, row, 1), row_time(rows, row, 2)};
 	role_done(role);
 }
 
@@ -143,15 +137,13 @@ void store_streams(struct store *store, struct store_streams *op)
 }
 
 /* Gives each operation all routes of the batch: known routes do no harm. */
-static void on_routes(void *arg, const struct conn_result *result)
+static void on_routes(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int found = PQntuples(result->rows);
+	int found = PQntuples(rows);
 	struct store_route *routes = role->state = mem_malloc(sizeof *routes * (size_t)(found + 1));
 	for (int row = 0; row < found; row++)
-		routes[row] = (struct store_route){row_int4(result->rows, row, 0), row_text(result->rows, row, 1),
-		    row_text(result->rows, row, 2)};
+		routes[row] = (struct store_route){row_int4(rows, row, 0), row_text(rows, row, 1),
+		    row_text(rows, row, 2)};
 	for (int i = 0; i < role->count; i++) {
 		BATCH_OP(role, struct store_routes, i)->routes = routes;
 		BATCH_OP(role, struct store_routes, i)->found = found;
@@ -173,17 +165,15 @@ static void routes_names(struct role *role)
 }
 
 /* An id is null if another transaction was just creating the route: it exists now, and is read. */
-static void on_routes_added(void *arg, const struct conn_result *result)
+static void on_routes_added(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	for (int row = 0; row < PQntuples(result->rows); row++)
-		if (row_null(result->rows, row, 0)) {
+	for (int row = 0; row < PQntuples(rows); row++)
+		if (row_null(rows, row, 0)) {
 			routes_names(role);
 			role_run(role, SQL_ROUTES_FIND, on_routes);
 			return;
 		}
-	on_routes(arg, result);
+	on_routes(role, rows);
 }
 
 static void routes_start(struct role *role)

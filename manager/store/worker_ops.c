@@ -28,15 +28,13 @@ static struct store_register *registering(const struct role *role, int i)
 }
 
 /* The rows are in the order of the batch. */
-static void on_registered(void *arg, const struct conn_result *result)
+static void on_registered(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	for (int i = 0; i < role->count; i++) {
 		struct store_register *op = registering(role, i);
-		op->incarnation = row_int8(result->rows, i, 1);
-		snprintf(op->other_host, sizeof op->other_host, "%s", row_text(result->rows, i, 2));
-		op->other_pid = row_int4(result->rows, i, 3);
+		op->incarnation = row_int8(rows, i, 1);
+		snprintf(op->other_host, sizeof op->other_host, "%s", row_text(rows, i, 2));
+		op->other_pid = row_int4(rows, i, 3);
 	}
 	role_run(role, SQL_COMMIT, role_on_done);
 }
@@ -49,10 +47,9 @@ static void add_names(struct role *role)
 	params_array_end(&role->params);
 }
 
-static void on_names_locked(void *arg, const struct conn_result *result)
+static void on_names_locked(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	struct params *p = &role->params;
 	int n = role->count;
 	params_reset(p);
@@ -103,10 +100,9 @@ static void on_names_locked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_REGISTER, on_registered);
 }
 
-static void on_register_begun(void *arg, const struct conn_result *result)
+static void on_register_begun(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
+	(void)rows;
 	params_reset(&role->params);
 	add_names(role);
 	role_run(role, SQL_REGISTER_LOCK, on_names_locked);
@@ -167,16 +163,14 @@ static int by_checked_at(const void *a, const void *b)
 }
 
 /* Batch and rows are both in the order of incarnations. */
-static void on_polled(void *arg, const struct conn_result *result)
+static void on_polled(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int rows = PQntuples(result->rows), row = 0;
+	int row_count = PQntuples(rows), row = 0;
 	for (int i = 0; i < role->count; i++) {
 		struct store_poll *op = lookup_op(role, i);
-		while (row < rows && row_int8(result->rows, row, 0) < op->incarnation)
+		while (row < row_count && row_int8(rows, row, 0) < op->incarnation)
 			row++;
-		op->lost = row == rows || row_int8(result->rows, row, 0) != op->incarnation || row_bool(result->rows, row, 1);
+		op->lost = row == row_count || row_int8(rows, row, 0) != op->incarnation || row_bool(rows, row, 1);
 	}
 	role_done(role);
 }
@@ -199,15 +193,13 @@ void store_poll(struct store *store, struct store_poll *op)
 
 /* --- lost workers ------------------------------------------------------------------------------------------------ */
 
-static void on_watched(void *arg, const struct conn_result *result)
+static void on_watched(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_watch *op = BATCH_OP(role, struct store_watch, 0);
 	const char *ids = NULL, *seqs = NULL, *leases = NULL;
-	op->count = row_array(result->rows, 0, 0, &ids);
-	row_array(result->rows, 0, 1, &seqs);
-	row_array(result->rows, 0, 2, &leases);
+	op->count = row_array(rows, 0, 0, &ids);
+	row_array(rows, 0, 1, &seqs);
+	row_array(rows, 0, 2, &leases);
 	op->beats = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->beats);
 	for (int i = 0; i < op->count; i++)
 		op->beats[i] = (struct store_beat){.incarnation = row_array_int8(&ids),
@@ -227,18 +219,16 @@ void store_watch(struct store *store, struct store_watch *op)
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
-static void on_lost(void *arg, const struct conn_result *result)
+static void on_lost(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_lose *op = BATCH_OP(role, struct store_lose, 0);
-	op->lost_count = PQntuples(result->rows);
+	op->lost_count = PQntuples(rows);
 	op->lost = role->state = mem_calloc((size_t)op->lost_count + 1, sizeof *op->lost);
 	for (int row = 0; row < op->lost_count; row++) {
-		op->lost[row] = row_int8(result->rows, row, 0);
+		op->lost[row] = row_int8(rows, row, 0);
 		if (row < LOST_NAMED)
 			log_warn("lease", "worker %s (incarnation %lld) is lost: no heartbeat for a lease",
-			    row_text(result->rows, row, 1), (long long)op->lost[row]);
+			    row_text(rows, row, 1), (long long)op->lost[row]);
 	}
 	if (op->lost_count > LOST_NAMED)
 		log_warn("lease", "%d more workers are lost: no heartbeat for a lease", op->lost_count - LOST_NAMED);
@@ -274,22 +264,20 @@ static struct store_extend *extend_of(struct role *role, int i)
 	return BATCH_OP(role, struct store_extend, i);
 }
 
-static void on_extended(void *arg, const struct conn_result *result)
+static void on_extended(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	for (int i = 0; i < role->count; i++) {
 		struct store_extend *op = extend_of(role, i);
 		op->held = op->locked = false;
-		for (int row = 0; row < PQntuples(result->rows) && !op->held; row++) {
-			op->held = row_int8(result->rows, row, 0) == op->id && row_time(result->rows, row, 1) == op->token;
+		for (int row = 0; row < PQntuples(rows) && !op->held; row++) {
+			op->held = row_int8(rows, row, 0) == op->id && row_time(rows, row, 1) == op->token;
 			if (!op->held)
 				continue;
-			op->locked = row_null(result->rows, row, 2);
+			op->locked = row_null(rows, row, 2);
 			if (op->locked)
 				continue;
-			op->run_ms = row_int8(result->rows, row, 2);
-			op->expires_in_ms = row_int8(result->rows, row, 3);
+			op->run_ms = row_int8(rows, row, 2);
+			op->expires_in_ms = row_int8(rows, row, 3);
 		}
 	}
 	role_done(role);
@@ -432,14 +420,12 @@ static int by_asked(const void *a, const void *b)
 	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
 }
 
-static void on_standing(void *arg, const struct conn_result *result)
+static void on_standing(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	struct store_worker_command *commands = role->state = mem_calloc((size_t)PQntuples(result->rows) + 1, sizeof *commands);
+	struct store_worker_command *commands = role->state = mem_calloc((size_t)PQntuples(rows) + 1, sizeof *commands);
 	for (int i = 0, row = 0; i < role->count; i++) {
 		asked(role, i)->commands = commands;
-		asked(role, i)->command_count = commands_take(result->rows, &row, asked(role, i)->incarnation, commands);
+		asked(role, i)->command_count = commands_take(rows, &row, asked(role, i)->incarnation, commands);
 		commands += asked(role, i)->command_count;
 	}
 	role_done(role);
@@ -461,18 +447,16 @@ void store_worker_commands(struct store *store, struct store_worker_commands *op
 	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
 }
 
-static void on_commands(void *arg, const struct conn_result *result)
+static void on_commands(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int rows = PQntuples(result->rows);
-	struct store_worker_command *commands = mem_calloc((size_t)rows + 1, sizeof *commands);
+	int row_count = PQntuples(rows);
+	struct store_worker_command *commands = mem_calloc((size_t)row_count + 1, sizeof *commands);
 	role->state = commands;
-	int row = 0; /* batch and rows are both in the order of incarnations */
+	int row = 0; /* batch and row_count are both in the order of incarnations */
 	for (int i = 0; i < role->count; i++) {
 		struct store_heartbeat *op = heartbeat(role, i);
 		op->commands = commands;
-		op->command_count = commands_take(result->rows, &row, op->incarnation, commands);
+		op->command_count = commands_take(rows, &row, op->incarnation, commands);
 		commands += op->command_count;
 	}
 	role_done(role);
@@ -488,34 +472,30 @@ static void add_workers(struct role *role)
 
 /* Finds out why heartbeats were not renewed: the worker is lost, a later heartbeat has arrived, or the row is
  * locked. */
-static void on_unrenewed(void *arg, const struct conn_result *result)
+static void on_unrenewed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	for (int i = 0; i < role->count; i++)
 		heartbeat(role, i)->lost = !heartbeat(role, i)->renewed;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_heartbeat *op = heartbeat_of(role, row_int8(rows, row, 0));
 		if (op && !op->renewed) {
-			op->lost = row_bool(result->rows, row, 1);
-			op->overtaken = row_int8(result->rows, row, 2) > op->seq;
-			op->locked = !op->lost && row_int8(result->rows, row, 2) < op->seq;
+			op->lost = row_bool(rows, row, 1);
+			op->overtaken = row_int8(rows, row, 2) > op->seq;
+			op->locked = !op->lost && row_int8(rows, row, 2) < op->seq;
 		}
 	}
 	add_workers(role);
 	role_run(role, SQL_WORKER_COMMANDS, on_commands);
 }
 
-static void on_renewed(void *arg, const struct conn_result *result)
+static void on_renewed(struct role *role, const PGresult *rows)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	for (int i = 0; i < role->count; i++) {
 		struct store_heartbeat *op = heartbeat(role, i);
 		op->renewed = op->lost = op->overtaken = op->locked = false;
 	}
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_heartbeat *op = heartbeat_of(role, row_int8(rows, row, 0));
 		if (op)
 			op->renewed = true;
 	}

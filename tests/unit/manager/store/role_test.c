@@ -256,10 +256,9 @@ static void done_and_freed(struct store_op *op, const struct reeve_error *error)
 	free(op);
 }
 
-static void on_nothing_left(void *arg, const struct conn_result *result)
+static void on_nothing_left(struct role *r, const PGresult *rows)
 {
-	struct role *r = arg;
-	(void)result;
+	(void)rows;
 	free(r->batch[0]);
 	r->count = 0; /* like a kind that returns all its operations to the list */
 	role_done(r);
