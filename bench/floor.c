@@ -191,7 +191,7 @@ static int64_t drain(struct floor *f)
 		add_time(p, run_at);
 		add_int8(p, id);
 		add_time(p, 0);
-		add_int8(p, PAGE);
+		add_int4(p, PAGE);
 		add_int4(p, 1);
 		add_int4(p, 0);
 		add_int8(p, INT64_MAX);

@@ -42,20 +42,25 @@ static void on_claimed(struct role *role, const PGresult *rows)
 
 static void add_candidates(struct params *p, const struct store_claim *op)
 {
-	params_array_begin(p, PARAMS_INT8);
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_try, id, INT8),
+	    COLUMN(struct store_try, version, TIME),
+	};
+	const struct store_try **tries = mem_malloc(sizeof *tries * (size_t)(op->count + 1));
+	int n = 0;
 	for (int i = 0; i < op->count; i++)
 		if (!op->tries[i].locked)
-			params_add_int8(p, op->tries[i].id);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int i = 0; i < op->count; i++)
-		if (!op->tries[i].locked)
-			params_add_time(p, op->tries[i].version);
-	params_array_end(p);
+			tries[n++] = &op->tries[i];
+	params_columns(p, tries, n, COLUMNS(columns));
+	free(tries);
 }
 
 static void claim(struct role *role)
 {
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_fetch, incarnation, INT8),
+	    COLUMN(struct store_fetch, fetch_id, INT8),
+	};
 	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
 	struct params *p = &role->params;
 	add_candidates(p, op);
@@ -64,14 +69,7 @@ static void claim(struct role *role)
 		if (!op->tries[i].locked)
 			params_add_int4(p, op->tries[i].slot + 1);
 	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < op->fetch_count; i++)
-		params_add_int8(p, op->fetches[i].incarnation);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < op->fetch_count; i++)
-		params_add_int8(p, op->fetches[i].fetch_id);
-	params_array_end(p);
+	params_struct_columns(p, op->fetches, sizeof *op->fetches, op->fetch_count, COLUMNS(columns));
 	params_int8(p, op->expiry_grace_ms);
 	role_run(role, SQL_CLAIM, on_claimed);
 }
@@ -158,15 +156,12 @@ static void on_redelivered(struct role *role, const PGresult *rows)
 
 static void redeliver_start(struct role *role)
 {
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_redeliver, fetch.incarnation, INT8),
+	    COLUMN(struct store_redeliver, fetch.fetch_id, INT8),
+	};
 	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, redeliver(role, i)->fetch.incarnation);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, redeliver(role, i)->fetch.fetch_id);
-	params_array_end(p);
+	BATCH_COLUMNS(role, columns);
 	params_int8(p, redeliver(role, 0)->max_details_bytes);
 	params_int8(p, redeliver(role, 0)->max_answer_bytes);
 	params_int8(p, redeliver(role, 0)->assignment_bytes);

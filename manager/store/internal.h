@@ -2,6 +2,7 @@
 #ifndef REEVE_MANAGER_STORE_INTERNAL_H
 #define REEVE_MANAGER_STORE_INTERNAL_H
 
+#include "manager/store/recent_locks.h"
 #include "manager/store/role.h"
 #include "manager/store/row.h"
 #include "manager/store/store.h"
@@ -41,15 +42,6 @@ enum { WINDOW_WEIGHT = 20000 };
 /* The maximum of routes that one statement creates. An operation of this weight runs alone. */
 enum { ROUTES_WEIGHT = 2000 };
 
-/* Keys and batches that a submit recently found locked by another transaction: submits with one of them go to the
- * role KEYS at once. If there are more than these few, the oldest are forgotten and have to be detected again. */
-enum { KEYS_IN_USE = 64 };
-
-struct key_in_use {
-	uint64_t hash;
-	int64_t until_ms;
-};
-
 enum { MAINTENANCE_STEPS_MAX = 32 };
 
 struct store {
@@ -57,7 +49,7 @@ struct store {
 	struct store_options options;
 	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
-	struct key_in_use keys_in_use[KEYS_IN_USE];
+	struct recent_locks submit_locks; /* see submit_locks.h */
 	struct store_place places[MAINTENANCE_STEPS_MAX]; /* the position of each maintenance statement */
 	int64_t manager_id;
 	bool closing;
@@ -79,5 +71,8 @@ void matching_params(struct params *p, const struct store_filter *filter, enum s
 
 /* For the code of a kind: the i-th operation of the batch, as its own type. */
 #define BATCH_OP(role, type, i) ((type *)(role)->batch[i])
+
+/* Adds an array for each column, with one element for each operation of the batch. */
+#define BATCH_COLUMNS(role, table) params_columns(&(role)->params, (role)->batch, (role)->count, COLUMNS(table))
 
 #endif

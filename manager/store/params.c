@@ -214,6 +214,119 @@ void params_array_end(struct params *p)
 	end(p);
 }
 
+/* Writes a length and `size` bytes; returns where they are to be written. */
+static char *element(struct params *p, uint32_t size)
+{
+	char *at = reserve(p, 4 + (size_t)size);
+	uint32_t length = htobe32(size);
+	memcpy(at, &length, 4);
+	return at + 4;
+}
+
+static void element_int8(struct params *p, int64_t value)
+{
+	uint64_t bytes = htobe64((uint64_t)value);
+	memcpy(element(p, 8), &bytes, 8);
+}
+
+static void element_int4(struct params *p, int32_t value)
+{
+	uint32_t bytes = htobe32((uint32_t)value);
+	memcpy(element(p, 4), &bytes, 4);
+}
+
+/* Adds an element. Returns 1 if it is null. */
+static int column_element(struct params *p, const struct params_column *c, const char *value)
+{
+	const char *string;
+	size_t length;
+	if (c->nullable && *(const int64_t *)value == c->null_if) {
+		put4(p, UINT32_MAX);
+		return 1;
+	}
+	switch (c->type) {
+	case PARAMS_BOOL: *element(p, 1) = *(const bool *)value; break;
+	case PARAMS_INT4: element_int4(p, *(const int32_t *)value); break;
+	case PARAMS_INT8: element_int8(p, *(const int64_t *)value); break;
+	case PARAMS_TIME: element_int8(p, pgtime_from_us(*(const int64_t *)value)); break;
+	case PARAMS_UUID: memcpy(element(p, 16), value, 16); break;
+	case PARAMS_TEXT:
+		string = *(const char *const *)value;
+		if (!string) {
+			put4(p, UINT32_MAX);
+			return 1;
+		}
+		length = strlen(string);
+		memcpy(element(p, (uint32_t)length), string, length);
+		break;
+	}
+	return 0;
+}
+
+static size_t type_size(enum params_type type)
+{
+	switch (type) {
+	case PARAMS_BOOL: return sizeof(bool);
+	case PARAMS_INT4: return sizeof(int32_t);
+	case PARAMS_INT8:
+	case PARAMS_TIME: return sizeof(int64_t);
+	case PARAMS_TEXT: return sizeof(char *);
+	case PARAMS_UUID: return 16;
+	}
+	return 0;
+}
+
+/* Returns a row of an array of structs of this size; size 0: of an array of pointers. */
+static const char *row_at(const void *rows, size_t size, int i)
+{
+	return size ? (const char *)rows + size * (size_t)i : ((const char *const *)rows)[i];
+}
+
+/* Adds the elements of each row's list. Returns the number of nulls, and sets *count to the number of all. */
+static int column_lists(
+    struct params *p, const struct params_column *c, const void *rows, size_t row_size, int n, int *count)
+{
+	size_t size = type_size(c->type);
+	int nulls = 0;
+	*count = 0;
+	for (int i = 0; i < n; i++) {
+		const char *row = row_at(rows, row_size, i), *values = *(const char *const *)(row + c->offset);
+		int length = *(const int *)(row + c->list);
+		for (int k = 0; k < length; k++)
+			nulls += column_element(p, c, values + size * (size_t)k);
+		*count += length;
+	}
+	return nulls;
+}
+
+void params_struct_columns(
+    struct params *p, const void *rows, size_t size, int n, const struct params_column *columns, int count)
+{
+	for (const struct params_column *c = columns; c < columns + count; c++) {
+		int nulls = 0, elements = n;
+		params_array_begin(p, c->type);
+		if (c->list)
+			nulls = column_lists(p, c, rows, size, n, &elements);
+		else
+			for (int i = 0; i < n; i++)
+				nulls += column_element(p, c, row_at(rows, size, i) + c->offset);
+		if (elements && nulls == elements) {
+			p->length = p->array;
+			params_null(p);
+			continue;
+		}
+		uint32_t length = htobe32((uint32_t)elements), has_nulls = htobe32(nulls > 0);
+		memcpy(p->data + p->array + HEADER_LENGTH, &length, 4);
+		memcpy(p->data + p->array + HEADER_NULLS, &has_nulls, 4);
+		params_array_end(p);
+	}
+}
+
+void params_columns(struct params *p, const void *rows, int n, const struct params_column *columns, int count)
+{
+	params_struct_columns(p, rows, 0, n, columns, count);
+}
+
 void params_int8s(struct params *p, const int64_t *values, int count)
 {
 	params_array_begin(p, PARAMS_INT8);

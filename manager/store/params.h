@@ -59,6 +59,30 @@ void params_add_text(struct params *p, const char *text);
 void params_add_uuid(struct params *p, const uint8_t uuid[16]);
 void params_array_end(struct params *p);
 
+/* A column of a statement: one array parameter, with the value of one member of each row. */
+struct params_column {
+	enum params_type type;
+	uint16_t offset;  /* of the member: bool, int32_t, int64_t, const char * or uint8_t[16]; or of a pointer to such */
+	uint16_t list;    /* not 0: the member is a pointer to an array, and this is the offset of its length, an int */
+	bool nullable;    /* int64_t: null_if is passed as null. A NULL string always is. */
+	int64_t null_if;
+};
+
+#define COLUMN(row, member, kind) {.type = PARAMS_##kind, .offset = offsetof(row, member)}
+#define COLUMN_OR_NULL(row, member, kind, null)                                                                        \
+	{.type = PARAMS_##kind, .offset = offsetof(row, member), .nullable = true, .null_if = (null)}
+#define COLUMN_LIST(row, member, length, kind)                                                                         \
+	{.type = PARAMS_##kind, .offset = offsetof(row, member), .list = offsetof(row, length)}
+#define COLUMNS(table) (table), (int)(sizeof(table) / sizeof *(table))
+
+/* Adds an array for each column. The rows are pointers to structs. A column with only nulls is passed as one null, so
+ * that PostgreSQL need not read it. Call it as params_columns(p, rows, n, COLUMNS(table)). */
+void params_columns(struct params *p, const void *rows, int n, const struct params_column *columns, int count);
+
+/* The same for an array of structs of this size. */
+void params_struct_columns(
+    struct params *p, const void *structs, size_t size, int n, const struct params_column *columns, int count);
+
 /* Adds an array of int8 with all its elements, usually ids. */
 void params_int8s(struct params *p, const int64_t *values, int count);
 

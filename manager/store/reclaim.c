@@ -5,6 +5,7 @@
  * more has ended in between and is left out.
  */
 #include "manager/store/internal.h"
+#include "manager/store/steps.h"
 
 #include "common/log.h"
 
@@ -20,7 +21,6 @@ struct found {
 /* The attempts found, and those ended: role->state, in one block. */
 struct reclaimed {
 	enum store_outcome outcome;
-	role_next *next; /* called with the commit's result */
 	int found_count, count;
 	struct found *found;
 	struct store_result results[];
@@ -34,13 +34,13 @@ static int attempts_found(const PGresult *rows)
 	return n;
 }
 
-/* Copies the rows that have an id: columns 0 and 1 are id and token. `story` is the column with the error's text;
+/* Copies the rows that have an id: columns 0 and 1 are id and token. `column` has the error's text;
  * −1: all have `error`, which must be static. */
-static struct reclaimed *found_take(const PGresult *rows, const char *error, int story)
+static struct reclaimed *found_take(const PGresult *rows, const char *error, int column)
 {
 	size_t n = (size_t)attempts_found(rows), texts = 0;
 	for (int row = 0; row < PQntuples(rows); row++)
-		texts += story >= 0 ? strlen(row_text(rows, row, story)) + 1 : 0;
+		texts += column >= 0 ? strlen(row_text(rows, row, column)) + 1 : 0;
 	struct reclaimed *r = mem_calloc(1, sizeof *r + (sizeof *r->results + sizeof *r->found) * n + texts);
 	r->found = (struct found *)(r->results + n);
 	char *text = (char *)(r->found + n);
@@ -49,9 +49,9 @@ static struct reclaimed *found_take(const PGresult *rows, const char *error, int
 			continue;
 		struct found *f = &r->found[r->found_count++];
 		*f = (struct found){.id = row_int8(rows, row, 0), .token = row_time(rows, row, 1), .error = error};
-		if (story < 0)
+		if (column < 0)
 			continue;
-		f->error = strcpy(text, row_text(rows, row, story));
+		f->error = strcpy(text, row_text(rows, row, column));
 		text += strlen(text) + 1;
 	}
 	return r;
@@ -59,38 +59,54 @@ static struct reclaimed *found_take(const PGresult *rows, const char *error, int
 
 static void add_attempts(struct params *p, const struct reclaimed *r, bool all)
 {
-	params_array_begin(p, PARAMS_INT8);
+	static const struct params_column columns[] = {
+	    COLUMN(struct found, id, INT8),
+	    COLUMN(struct found, token, TIME),
+	};
+	const struct found **some = mem_malloc(sizeof *some * (size_t)(r->found_count + 1));
+	int n = 0;
 	for (int i = 0; i < r->found_count; i++)
 		if (all || r->found[i].locked)
-			params_add_int8(p, r->found[i].id);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int i = 0; i < r->found_count; i++)
-		if (all || r->found[i].locked)
-			params_add_time(p, r->found[i].token);
-	params_array_end(p);
+			some[n++] = &r->found[i];
+	params_columns(p, some, n, COLUMNS(columns));
+	free(some);
 }
 
-static void on_ended(struct role *role, const PGresult *rows)
+/* Prepares to end the attempts found: the steps after this one do it. Without any, they are not needed. */
+static enum step_result found(struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int column)
 {
-	struct reclaimed *r = role->state;
-	for (int row = 0; row < PQntuples(rows) && row < r->found_count; row++) {
-		struct store_result *ended = &r->results[r->count++];
-		*ended = (struct store_result){.id = row_int8(rows, row, 0),
-		    .token = row_time(rows, row, 1),
-		    .outcome = r->outcome};
-		report_row_take(ended, rows, row);
-	}
-	role_run(role, SQL_COMMIT, r->next);
+	struct reclaimed *r = role->state = found_take(rows, error, column);
+	r->outcome = outcome;
+	return STEP_NEXT;
 }
 
-static void on_locked(struct role *role, const PGresult *rows)
+static bool any_found(struct role *role)
+{
+	return role->state && ((struct reclaimed *)role->state)->found_count > 0;
+}
+
+static bool add_found(struct role *role)
+{
+	if (!any_found(role))
+		return false;
+	add_attempts(&role->params, role->state, true);
+	return true;
+}
+
+static enum step_result take_locked(struct role *role, const PGresult *rows)
 {
 	struct reclaimed *r = role->state;
-	struct params *p = &role->params;
 	for (int row = 0; row < PQntuples(rows); row++)
 		r->found[row_int8(rows, row, 0) - 1].locked = row_bool(rows, row, 1);
-	params_reset(p);
+	return STEP_NEXT;
+}
+
+static bool add_ending(struct role *role)
+{
+	struct params *p = &role->params;
+	const struct reclaimed *r = role->state;
+	if (!any_found(role))
+		return false;
 	add_attempts(p, r, false);
 	for (int column = 0; column < 3; column++) {
 		params_array_begin(p, PARAMS_TEXT);
@@ -103,38 +119,30 @@ static void on_locked(struct role *role, const PGresult *rows)
 	params_int4(p, role->store->options.history_days);
 	for (int column = 0; column < 5; column++) /* no remarks, stacks, retry delays, results, stages */
 		params_null(p);
-	role_run(role, SQL_END_ATTEMPTS, on_ended);
+	return true;
 }
 
-static void on_begun(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	params_reset(&role->params);
-	add_attempts(&role->params, role->state, true);
-	role_run(role, SQL_ATTEMPTS_LOCK, on_locked);
-}
-
-/* Ends the attempts found; `next` is called with the commit's result. */
-static void end_found(struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int story,
-    role_next *next)
-{
-	struct reclaimed *r = role->state = found_take(rows, error, story);
-	r->outcome = outcome;
-	r->next = next;
-	params_reset(&role->params);
-	role_run(role, SQL_BEGIN, on_begun);
-}
-
-static struct store_result *take_ended(struct role *role, int *count)
+static enum step_result take_ended(struct role *role, const PGresult *rows)
 {
 	struct reclaimed *r = role->state;
-	*count = r->count;
-	return r->results;
+	for (int row = 0; row < PQntuples(rows) && row < r->found_count; row++) {
+		struct store_result *ended = &r->results[r->count++];
+		*ended = (struct store_result){.id = row_int8(rows, row, 0), .token = row_time(rows, row, 1), .outcome = r->outcome};
+		report_row_take(ended, rows, row);
+	}
+	return STEP_NEXT;
 }
 
-static void add_ints(struct params *p, int count, const int64_t *values)
+/* The steps that end the attempts found, in every list. */
+#define END_FOUND                                                                                                      \
+	{any_found, SQL_BEGIN, NULL}, {add_found, SQL_ATTEMPTS_LOCK, take_locked},                                     \
+	    {add_ending, SQL_END_ATTEMPTS, take_ended}, {steps_in_transaction, SQL_COMMIT, NULL}
+
+static struct store_result *results_of(struct role *role, int *count)
 {
-	params_int8s(p, values, count);
+	struct reclaimed *r = role->state;
+	*count = r ? r->count : 0;
+	return r ? r->results : NULL;
 }
 
 /* --- expiry ---------------------------------------------------------------------------------------------------- */
@@ -151,52 +159,52 @@ static void add_expiry(struct params *p, const struct store_place *place)
 	params_int8(p, place->id);
 }
 
-static void advance(struct role *role)
+static bool add_expire(struct role *role)
 {
 	const struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	params_reset(&role->params);
-	add_watched(&role->params, op);
-	add_expiry(&role->params, &op->after);
-	add_expiry(&role->params, &op->last);
-	role_run(role, SQL_EXPIRED_ADVANCE, role_on_done);
-}
-
-static void on_expired_ended(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	op->results = take_ended(role, &op->count);
-	advance(role);
-}
-
-static void on_expired_found(struct role *role, const PGresult *rows)
-{
-	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	int end = PQntuples(rows) - 1;
-	if (end < 0) {
-		role_done(role);
-		return;
-	}
-	op->last = (struct store_place){row_time(rows, end, 1), row_int8(rows, end, 2)};
-	op->more = row_int8(rows, end, 3) >= op->limit;
-	if (!attempts_found(rows))
-		advance(role);
-	else
-		end_found(role, rows, STORE_EXPIRED, "the attempt ran past its expiry and was reclaimed", -1,
-		    on_expired_ended);
-}
-
-static void expire_start(struct role *role)
-{
-	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	op->results = NULL;
-	op->count = 0;
-	op->more = false;
 	params_int8(&role->params, op->limit);
 	params_time(&role->params, op->now_us);
 	add_watched(&role->params, op);
 	add_expiry(&role->params, &op->after);
-	role_run(role, SQL_EXPIRED_FIND, on_expired_found);
+	return true;
+}
+
+static enum step_result take_expired(struct role *role, const PGresult *rows)
+{
+	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
+	int end = PQntuples(rows) - 1;
+	if (end < 0)
+		return STEP_NEXT;
+	op->last = (struct store_place){row_time(rows, end, 1), row_int8(rows, end, 2)};
+	op->more = row_int8(rows, end, 3) >= op->limit;
+	return found(role, rows, STORE_EXPIRED, "the attempt ran past its expiry and was reclaimed", -1);
+}
+
+/* Without rows, the position stays. */
+static bool add_advance(struct role *role)
+{
+	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
+	if (!role->state)
+		return false;
+	op->results = results_of(role, &op->count);
+	add_watched(&role->params, op);
+	add_expiry(&role->params, &op->after);
+	add_expiry(&role->params, &op->last);
+	return true;
+}
+
+static void expire_start(struct role *role)
+{
+	static const struct step steps[] = {
+	    {add_expire, SQL_EXPIRED_FIND, take_expired},
+	    END_FOUND,
+	    {add_advance, SQL_EXPIRED_ADVANCE, NULL},
+	};
+	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
+	op->results = NULL;
+	op->count = 0;
+	op->more = false;
+	steps_run(role, STEPS(steps));
 }
 
 void store_expire(struct store *store, struct store_expire *op)
@@ -207,15 +215,20 @@ void store_expire(struct store *store, struct store_expire *op)
 
 /* --- lost workers ------------------------------------------------------------------------------------------------- */
 
-static void on_lost_ended(struct role *role, const PGresult *rows)
+static bool add_sweep(struct role *role)
 {
-	(void)rows;
-	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
-	op->results = take_ended(role, &op->count);
-	role_done(role);
+	const struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
+	params_int8(&role->params, op->limit);
+	if (op->all)
+		params_null(&role->params);
+	else
+		params_int8s(&role->params, op->of, op->count_of);
+	params_int8(&role->params, op->after.key);
+	params_int8(&role->params, op->after.id);
+	return true;
 }
 
-static void on_lost_found(struct role *role, const PGresult *rows)
+static enum step_result take_lost(struct role *role, const PGresult *rows)
 {
 	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
 	int end = PQntuples(rows) - 1;
@@ -223,30 +236,31 @@ static void on_lost_found(struct role *role, const PGresult *rows)
 		op->last = (struct store_place){row_int8(rows, end, 4), row_int8(rows, end, 3)};
 		op->more = row_int8(rows, end, 5) >= op->limit;
 	}
-	if (attempts_found(rows)) {
-		end_found(role, rows, STORE_LOST, NULL, 2, on_lost_ended);
-		return;
-	}
+	if (attempts_found(rows))
+		return found(role, rows, STORE_LOST, NULL, 2);
 	for (int row = 0; row < end; row++) /* it was just closed; if not, that is a bug */
-		log_debug("lease", "journal row %lld of a lost worker has nothing that runs",
-		    (long long)row_int8(rows, row, 3));
-	role_done(role);
+		log_debug("lease", "journal row %lld of a lost worker has nothing that runs", (long long)row_int8(rows, row, 3));
+	return STEP_NEXT;
+}
+
+/* Sends nothing. */
+static bool set_swept(struct role *role)
+{
+	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
+	op->results = results_of(role, &op->count);
+	return false;
 }
 
 static void sweep_start(struct role *role)
 {
+	static const struct step steps[] = {
+	    {add_sweep, SQL_LOST_FIND, take_lost},
+	    END_FOUND,
+	    {set_swept, SQL_COMMIT, NULL},
+	};
 	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
-	op->results = NULL;
-	op->count = 0;
 	op->more = false;
-	params_int8(&role->params, op->limit);
-	if (op->all)
-		params_null(&role->params);
-	else
-		add_ints(&role->params, op->count_of, op->of);
-	params_int8(&role->params, op->after.key);
-	params_int8(&role->params, op->after.id);
-	role_run(role, SQL_LOST_FIND, on_lost_found);
+	steps_run(role, STEPS(steps));
 }
 
 void store_sweep(struct store *store, struct store_sweep *op)
@@ -256,14 +270,6 @@ void store_sweep(struct store *store, struct store_sweep *op)
 }
 
 /* --- undelivered tasks -------------------------------------------------------------------------------------------- */
-
-static void on_requeued(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	struct store_requeue *op = BATCH_OP(role, struct store_requeue, 0);
-	op->results = take_ended(role, &op->count);
-	role_done(role);
-}
 
 static struct store_requeue *requeuing(const struct role *role, int i)
 {
@@ -290,9 +296,10 @@ static int found_leave(struct role *role, struct store_op **found)
 	return n;
 }
 
-static void on_unarrived_found(struct role *role, const PGresult *rows)
+/* Returns the operations for which it found something, if there are several, to the list. */
+static enum step_result take_unarrived(struct role *role, const PGresult *rows)
 {
-	struct store_op *found[ROLE_BATCH_OPS];
+	struct store_op *again[ROLE_BATCH_OPS];
 	for (int row = 0; row < PQntuples(rows); row++) {
 		struct store_requeue *op = requeuing(role, row_int4(rows, row, 3) - 1);
 		if (row_null(rows, row, 0))
@@ -300,73 +307,64 @@ static void on_unarrived_found(struct role *role, const PGresult *rows)
 		else
 			op->found = true;
 	}
-	if (role->count == 1 && requeuing(role, 0)->found) {
-		end_found(role, rows, STORE_REQUEUED, "it never arrived at its worker and was requeued", -1,
-		    on_requeued);
-		return;
-	}
-	int n = found_leave(role, found);
+	if (role->count == 1 && requeuing(role, 0)->found)
+		return found(role, rows, STORE_REQUEUED, "it never arrived at its worker and was requeued", -1);
+	int n = found_leave(role, again);
 	role_done(role);
 	for (int i = 0; i < n; i++)
-		role_add(role, found[i]);
+		role_add(role, again[i]);
+	return STEP_ENDED;
 }
 
-/* Adds the worker's place in $1, once for each element of its list. */
-static void add_places(struct params *p, int place, int count)
+/* Sends nothing. */
+static bool set_requeued(struct role *role)
 {
-	for (int i = 0; i < count; i++)
-		params_add_int4(p, place + 1);
+	struct store_requeue *op = requeuing(role, 0);
+	op->results = results_of(role, &op->count);
+	return false;
 }
 
-static void add_workers(struct params *p, const struct role *role)
+/* Adds each worker's place in $1, once for each element of its list. */
+static void add_places(struct role *role, bool of_held)
 {
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, requeuing(role, i)->holding.incarnation);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, requeuing(role, i)->holding.highest_fetch);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, requeuing(role, i)->lowest_fetch);
-	params_array_end(p);
+	params_array_begin(&role->params, PARAMS_INT4);
+	for (int i = 0; i < role->count; i++) {
+		const struct store_holding *h = &requeuing(role, i)->holding;
+		for (int k = 0; k < (of_held ? h->held_count : h->waiting_count); k++)
+			params_add_int4(&role->params, i + 1);
+	}
+	params_array_end(&role->params);
 }
 
-static void add_waiting(struct params *p, const struct role *role)
+static bool add_holdings(struct role *role)
 {
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < role->count; i++)
-		add_places(p, i, requeuing(role, i)->holding.waiting_count);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < requeuing(role, i)->holding.waiting_count; k++)
-			params_add_int8(p, requeuing(role, i)->holding.waiting[k]);
-	params_array_end(p);
-}
-
-static void add_held(struct params *p, const struct role *role)
-{
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < role->count; i++)
-		add_places(p, i, requeuing(role, i)->holding.held_count);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < requeuing(role, i)->holding.held_count; k++)
-			params_add_int8(p, requeuing(role, i)->holding.held_ids[k]);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < requeuing(role, i)->holding.held_count; k++)
-			params_add_time(p, requeuing(role, i)->holding.held_tokens[k]);
-	params_array_end(p);
+	static const struct params_column workers[] = {
+	    COLUMN(struct store_requeue, holding.incarnation, INT8),
+	    COLUMN(struct store_requeue, holding.highest_fetch, INT8),
+	    COLUMN(struct store_requeue, lowest_fetch, INT8),
+	};
+	static const struct params_column waiting[] = {
+	    COLUMN_LIST(struct store_requeue, holding.waiting, holding.waiting_count, INT8),
+	};
+	static const struct params_column held[] = {
+	    COLUMN_LIST(struct store_requeue, holding.held_ids, holding.held_count, INT8),
+	    COLUMN_LIST(struct store_requeue, holding.held_tokens, holding.held_count, TIME),
+	};
+	BATCH_COLUMNS(role, workers);
+	add_places(role, false);
+	BATCH_COLUMNS(role, waiting);
+	add_places(role, true);
+	BATCH_COLUMNS(role, held);
+	return true;
 }
 
 static void requeue_start(struct role *role)
 {
+	static const struct step steps[] = {
+	    {add_holdings, SQL_REQUEUE_FIND, take_unarrived},
+	    END_FOUND,
+	    {set_requeued, SQL_COMMIT, NULL},
+	};
 	for (int i = 0; i < role->count; i++) {
 		struct store_requeue *op = requeuing(role, i);
 		op->results = NULL;
@@ -374,10 +372,7 @@ static void requeue_start(struct role *role)
 		op->found = false;
 		op->lowest_open = op->holding.highest_fetch;
 	}
-	add_workers(&role->params, role);
-	add_waiting(&role->params, role);
-	add_held(&role->params, role);
-	role_run(role, SQL_REQUEUE_FIND, on_unarrived_found);
+	steps_run(role, STEPS(steps));
 }
 
 void store_requeue(struct store *store, struct store_requeue *op)

@@ -14,6 +14,7 @@
  * attempts whose rows are not free must be reported again.
  */
 #include "manager/store/internal.h"
+#include "manager/store/steps.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -47,14 +48,17 @@ struct entry {
 	struct store_result *result;
 	int64_t incarnation;
 	struct entry *copy;
-	bool settled;
+	bool applied;
 	bool gone;             /* it has lost its lock: the task has another token, or has ended */
 };
 
 struct batch {
 	int count;             /* distinct attempts */
-	bool again;            /* complete_all.sql was repeated */
+	bool careful;          /* see above */
+	bool again;            /* complete_all.sql is repeated */
 	struct entry **sorted; /* the distinct attempts, by id and token; after the entries in the same block */
+	struct entry **some;   /* those that a statement is for */
+	const struct store_result **results; /* … and their results */
 	struct entry entries[];
 };
 
@@ -66,105 +70,10 @@ static int by_attempt(const void *a, const void *b)
 	return (x->token > y->token) - (x->token < y->token);
 }
 
-static void report_done(struct role *role)
-{
-	struct batch *batch = role->state;
-	for (int i = 0; i < batch->count; i++) {
-		struct entry *first = batch->sorted[i];
-		for (struct entry *copy = first->copy; copy; copy = copy->copy) {
-			copy->result->ack =
-			    first->result->ack == STORE_ACCEPTED ? STORE_REPEATED : first->result->ack;
-			copy->result->ended = first->result->ended;
-		}
-	}
-	role_done(role);
-}
-
-static void on_rescanned(struct role *role, const PGresult *rows)
-{
-	struct batch *batch = role->state;
-	int row = 0;
-	for (int i = 0; i < batch->count; i++) {
-		struct entry *e = batch->sorted[i];
-		if (e->settled)
-			continue;
-		assert(row < PQntuples(rows));
-		e->result->ack = row_bool(rows, row, 1) ? STORE_REPEATED : STORE_LATE;
-		e->result->ended = true; /* whatever its task's status, it does not wait because of this report */
-		e->settled = true;
-		row++;
-	}
-	report_done(role);
-}
-
-/* Adds the ids and tokens of the attempts for which `wanted` is true; returns their number. */
-static int add_attempts(struct params *p, const struct batch *batch, bool (*wanted)(const struct entry *))
-{
-	int n = 0;
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < batch->count; i++)
-		if (wanted(batch->sorted[i])) {
-			params_add_int8(p, batch->sorted[i]->result->id);
-			n++;
-		}
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int i = 0; i < batch->count; i++)
-		if (wanted(batch->sorted[i]))
-			params_add_time(p, batch->sorted[i]->result->token);
-	params_array_end(p);
-	return n;
-}
-
-static void add_texts(struct params *p, const struct batch *batch, bool (*wanted)(const struct entry *),
-    const char *(*text)(const struct store_result *))
-{
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < batch->count; i++)
-		if (wanted(batch->sorted[i]))
-			params_add_text(p, text(batch->sorted[i]->result));
-	params_array_end(p);
-}
-
-static const char *text_outcome(const struct store_result *r)
-{
-	return outcome_names[r->outcome];
-}
-
-static const char *text_result(const struct store_result *r)
-{
-	return r->result;
-}
-
-static const char *text_stage(const struct store_result *r)
-{
-	return r->stage;
-}
-
-static const char *text_error(const struct store_result *r)
-{
-	return r->error;
-}
-
-static const char *text_code(const struct store_result *r)
-{
-	return r->error_code;
-}
-
-static const char *text_remark(const struct store_result *r)
-{
-	return r->remark;
-}
-
-static const char *text_stack(const struct store_result *r)
-{
-	return r->stack;
-}
-
 /* True for attempts that complete_all.sql may end. A result that names the next stage is for end_attempts.sql. */
 static bool is_completed(const struct entry *e)
 {
-	return e->result->outcome == STORE_COMPLETED && !e->settled && !e->gone && !e->result->stage;
+	return e->result->outcome == STORE_COMPLETED && !e->applied && !e->gone && !e->result->stage;
 }
 
 /* True for attempts that complete.sql may end: it has no remarks. */
@@ -173,58 +82,42 @@ static bool may_be_plain(const struct entry *e)
 	return is_completed(e) && !e->result->remark;
 }
 
-/* Adds the remarks of completed attempts; null if none has one. */
-static void add_remarks(struct params *p, const struct batch *batch)
-{
-	bool any = false;
-	for (int i = 0; i < batch->count; i++)
-		any |= is_completed(batch->sorted[i]) && batch->sorted[i]->result->remark;
-	if (any)
-		add_texts(p, batch, is_completed, text_remark);
-	else
-		params_null(p);
-}
-
 /* True for attempts that end_attempts.sql may end: those not completed; and completed ones whose task has not ended,
  * because a newer version or a pipeline's next stage must run, or because the lock is lost. */
 static bool may_end(const struct entry *e)
 {
-	return !e->settled && !e->gone;
+	return !e->applied && !e->gone;
 }
 
 static bool is_open(const struct entry *e)
 {
-	return !e->settled;
+	return !e->applied;
 }
 
-static void on_committed(struct role *role, const PGresult *rows);
-
-static void ask_about_open(struct role *role)
+static bool is_any(const struct entry *e)
 {
-	struct batch *batch = role->state;
-	struct params *p = &role->params;
-	params_reset(p);
-	if (conn_in_transaction(role->conn)) {
-		role_run(role, SQL_COMMIT, on_committed);
-		return;
-	}
-	if (!add_attempts(p, batch, is_open)) {
-		report_done(role);
-		return;
-	}
-	add_texts(p, batch, is_open, text_outcome);
-	params_array_begin(p, PARAMS_INT8);
+	(void)e;
+	return true;
+}
+
+/* Chooses the attempts for a statement. Returns their number. */
+static int choose(struct batch *batch, bool (*wanted)(const struct entry *))
+{
+	int n = 0;
 	for (int i = 0; i < batch->count; i++)
-		if (is_open(batch->sorted[i]))
-			params_add_int8(p, batch->sorted[i]->incarnation);
-	params_array_end(p);
-	role_run(role, SQL_LATE_RESULTS, on_rescanned);
+		if (wanted(batch->sorted[i])) {
+			batch->results[n] = batch->sorted[i]->result;
+			batch->some[n++] = batch->sorted[i];
+		}
+	return n;
 }
 
-static void on_committed(struct role *role, const PGresult *rows)
+static void add_outcomes(struct params *p, const struct batch *batch, int n)
 {
-	(void)rows;
-	ask_about_open(role);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < n; i++)
+		params_add_text(p, outcome_names[batch->results[i]->outcome]);
+	params_array_end(p);
 }
 
 static struct entry *find(struct batch *batch, int64_t id, int64_t token)
@@ -237,9 +130,9 @@ static struct entry *find(struct batch *batch, int64_t id, int64_t token)
 
 /* Marks an attempt as accepted. Unless a transaction is open, that is final, even if a later statement fails and the
  * batch is tried again. */
-static void settle(struct role *role, struct entry *e)
+static void mark_accepted(struct role *role, struct entry *e)
 {
-	e->settled = true;
+	e->applied = true;
 	e->result->committed = !conn_in_transaction(role->conn);
 }
 
@@ -261,63 +154,63 @@ void report_row_take(struct store_result *r, const PGresult *rows, int row)
 	r->attempt = row_int2(rows, row, 8);
 }
 
-static bool has_attempts(const struct batch *batch, bool (*wanted)(const struct entry *))
+/* --- careful batches: locks first ------------------------------------------------------------------------------- */
+
+static const struct params_column attempt_columns[] = {
+    COLUMN(struct store_result, id, INT8),
+    COLUMN(struct store_result, token, TIME),
+    COLUMN(struct store_result, result, TEXT),
+};
+
+enum { ID_AND_TOKEN = 2 };
+
+static bool add_all(struct role *role)
 {
+	struct batch *batch = role->state;
+	int n = choose(batch, is_any);
+	params_columns(&role->params, batch->results, n, attempt_columns, ID_AND_TOKEN);
+	return batch->careful;
+}
+
+/* Marks attempts that have lost their lock, and those to be reported again because a row that ending them changes is
+ * locked. */
+static enum step_result take_locked(struct role *role, const PGresult *rows)
+{
+	struct batch *batch = role->state;
 	for (int i = 0; i < batch->count; i++)
-		if (wanted(batch->sorted[i]))
-			return true;
-	return false;
-}
-
-static void complete_all(struct role *role);
-
-static void on_ended(struct role *role, const PGresult *rows)
-{
-	struct batch *batch = role->state;
+		batch->sorted[i]->gone = true;
 	for (int row = 0; row < PQntuples(rows); row++) {
-		struct entry *e = find(batch, row_int8(rows, row, 0), row_time(rows, row, 1));
-		assert(e);
-		report_row_take(e->result, rows, row);
-		settle(role, e);
+		struct entry *e = batch->sorted[row_int8(rows, row, 0) - 1];
+		e->gone = false;
+		if (row_bool(rows, row, 1))
+			continue;
+		e->result->ack = STORE_LATER;
+		e->result->ended = e->result->batched = false;
+		e->applied = true;
 	}
-	/* A newer version that prevented the completion may have been cancelled between the two statements. */
-	if (!batch->again && has_attempts(batch, is_completed)) {
-		batch->again = true;
-		complete_all(role);
-		return;
-	}
-	ask_about_open(role);
+	return STEP_NEXT;
 }
 
-static void end_others(struct role *role)
+/* --- completed attempts ------------------------------------------------------------------------------------------- */
+
+static bool add_plain(struct role *role)
 {
 	struct batch *batch = role->state;
-	struct params *p = &role->params;
-	params_reset(p);
-	if (!add_attempts(p, batch, may_end)) {
-		ask_about_open(role);
-		return;
-	}
-	add_texts(p, batch, may_end, text_outcome);
-	add_texts(p, batch, may_end, text_error);
-	add_texts(p, batch, may_end, text_code);
-	params_bool(p, true);
-	params_int4(p, role->store->options.history_days);
-	add_texts(p, batch, may_end, text_remark);
-	add_texts(p, batch, may_end, text_stack);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < batch->count; i++) {
-		if (!may_end(batch->sorted[i]))
-			continue;
-		if (batch->sorted[i]->result->retry_in_ms)
-			params_add_int8(p, batch->sorted[i]->result->retry_in_ms);
-		else
-			params_add_null(p);
-	}
-	params_array_end(p);
-	add_texts(p, batch, may_end, text_result);
-	add_texts(p, batch, may_end, text_stage);
-	role_run(role, SQL_END_ATTEMPTS, on_ended);
+	int n = choose(batch, may_be_plain);
+	params_columns(&role->params, batch->results, n, COLUMNS(attempt_columns));
+	params_int4(&role->params, role->store->options.history_days);
+	return n > 0;
+}
+
+static bool add_completed(struct role *role)
+{
+	static const struct params_column columns[] = {COLUMN(struct store_result, remark, TEXT)};
+	struct batch *batch = role->state;
+	int n = choose(batch, is_completed);
+	params_columns(&role->params, batch->results, n, COLUMNS(attempt_columns));
+	params_int4(&role->params, role->store->options.history_days);
+	params_columns(&role->params, batch->results, n, COLUMNS(columns));
+	return n > 0;
 }
 
 /* Reads a row of complete.sql, or the same columns of complete_all.sql. */
@@ -330,61 +223,145 @@ static struct entry *completed_row_take(struct role *role, const PGresult *rows,
 	e->result->becomes = "completed";
 	e->result->route = row_int4(rows, row, 2);
 	e->result->attempt = row_int2(rows, row, 3);
-	settle(role, e);
+	mark_accepted(role, e);
 	return e;
 }
 
-static void on_all_completed(struct role *role, const PGresult *rows)
-{
-	for (int row = 0; row < PQntuples(rows); row++) {
-		struct entry *e = completed_row_take(role, rows, row);
-		e->result->batched = row_bool(rows, row, 4);
-	}
-	end_others(role);
-}
-
-static void complete_all(struct role *role)
-{
-	struct batch *batch = role->state;
-	struct params *p = &role->params;
-	params_reset(p);
-	if (!add_attempts(p, batch, is_completed)) {
-		end_others(role);
-		return;
-	}
-	add_texts(p, batch, is_completed, text_result);
-	params_int4(p, role->store->options.history_days);
-	add_remarks(p, batch);
-	role_run(role, SQL_COMPLETE_ALL, on_all_completed);
-}
-
-static void on_completed(struct role *role, const PGresult *rows)
+static enum step_result take_plain(struct role *role, const PGresult *rows)
 {
 	for (int row = 0; row < PQntuples(rows); row++)
 		completed_row_take(role, rows, row);
-	complete_all(role);
+	return STEP_NEXT;
 }
 
-static void complete(struct role *role)
+static enum step_result take_completed(struct role *role, const PGresult *rows)
+{
+	for (int row = 0; row < PQntuples(rows); row++)
+		completed_row_take(role, rows, row)->result->batched = row_bool(rows, row, 4);
+	return STEP_NEXT;
+}
+
+/* --- all others --------------------------------------------------------------------------------------------------- */
+
+static bool add_ending(struct role *role)
+{
+	static const struct params_column errors[] = {
+	    COLUMN(struct store_result, error, TEXT),
+	    COLUMN(struct store_result, error_code, TEXT),
+	};
+	static const struct params_column others[] = {
+	    COLUMN(struct store_result, remark, TEXT),
+	    COLUMN(struct store_result, stack, TEXT),
+	    COLUMN_OR_NULL(struct store_result, retry_in_ms, INT8, 0),
+	    COLUMN(struct store_result, result, TEXT),
+	    COLUMN(struct store_result, stage, TEXT),
+	};
+	struct batch *batch = role->state;
+	struct params *p = &role->params;
+	int n = choose(batch, may_end);
+	params_columns(p, batch->results, n, attempt_columns, ID_AND_TOKEN);
+	add_outcomes(p, batch, n);
+	params_columns(p, batch->results, n, COLUMNS(errors));
+	params_bool(p, true);
+	params_int4(p, role->store->options.history_days);
+	params_columns(p, batch->results, n, COLUMNS(others));
+	return n > 0;
+}
+
+static enum step_result take_ended(struct role *role, const PGresult *rows)
+{
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct entry *e = find(role->state, row_int8(rows, row, 0), row_time(rows, row, 1));
+		assert(e);
+		report_row_take(e->result, rows, row);
+		mark_accepted(role, e);
+	}
+	return STEP_NEXT;
+}
+
+/* A newer version that prevented the completion may have been cancelled between the two statements. */
+static bool add_completed_again(struct role *role)
+{
+	struct batch *batch = role->state;
+	return batch->again = add_completed(role);
+}
+
+static bool add_ending_again(struct role *role)
+{
+	return ((struct batch *)role->state)->again && add_ending(role);
+}
+
+/* --- attempts without their lock ---------------------------------------------------------------------------------- */
+
+static bool add_open(struct role *role)
 {
 	struct batch *batch = role->state;
 	struct params *p = &role->params;
-	params_reset(p);
-	if (!add_attempts(p, batch, may_be_plain)) {
-		complete_all(role);
-		return;
-	}
-	add_texts(p, batch, may_be_plain, text_result);
-	params_int4(p, role->store->options.history_days);
-	role_run(role, SQL_COMPLETE, on_completed);
+	int n = choose(batch, is_open);
+	params_columns(p, batch->results, n, attempt_columns, ID_AND_TOKEN);
+	add_outcomes(p, batch, n);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < n; i++)
+		params_add_int8(p, batch->some[i]->incarnation);
+	params_array_end(p);
+	return n > 0;
 }
+
+/* The rows are in the order of the attempts. */
+static enum step_result take_late(struct role *role, const PGresult *rows)
+{
+	struct batch *batch = role->state;
+	int n = choose(batch, is_open);
+	assert(n <= PQntuples(rows));
+	for (int row = 0; row < n; row++) {
+		struct entry *e = batch->some[row];
+		e->result->ack = row_bool(rows, row, 1) ? STORE_REPEATED : STORE_LATE;
+		e->result->ended = true; /* whatever its task's status, it does not wait because of this report */
+		e->applied = true;
+	}
+	return STEP_NEXT;
+}
+
+/* --- the batch ---------------------------------------------------------------------------------------------------- */
+
+/* Sends nothing: the copies of a report get its outcome. */
+static bool share_with_copies(struct role *role)
+{
+	struct batch *batch = role->state;
+	for (int i = 0; i < batch->count; i++) {
+		struct entry *first = batch->sorted[i];
+		for (struct entry *copy = first->copy; copy; copy = copy->copy) {
+			copy->result->ack = first->result->ack == STORE_ACCEPTED ? STORE_REPEATED : first->result->ack;
+			copy->result->ended = first->result->ended;
+		}
+	}
+	return false;
+}
+
+static bool is_careful(struct role *role)
+{
+	return ((struct batch *)role->state)->careful;
+}
+
+static const struct step steps[] = {
+    {is_careful, SQL_BEGIN, NULL},
+    {add_all, SQL_ATTEMPTS_LOCK, take_locked},
+    {add_plain, SQL_COMPLETE, take_plain},
+    {add_completed, SQL_COMPLETE_ALL, take_completed},
+    {add_ending, SQL_END_ATTEMPTS, take_ended},
+    {add_completed_again, SQL_COMPLETE_ALL, take_completed},
+    {add_ending_again, SQL_END_ATTEMPTS, take_ended},
+    {steps_in_transaction, SQL_COMMIT, NULL},
+    {add_open, SQL_LATE_RESULTS, take_late},
+    {share_with_copies, SQL_COMMIT, NULL},
+};
 
 /* Keeps one entry of each attempt in `sorted`, and chains the copies to it. */
 static void chain_copies(struct batch *batch, int n)
 {
 	for (int i = 0; i < n; i++) {
 		struct entry *e = batch->sorted[i], *before = batch->count ? batch->sorted[batch->count - 1] : NULL;
-		if (before && by_attempt(&before, &e) == 0 && e->settled && !before->settled) {
+		if (before && by_attempt(&before, &e) == 0 && e->applied && !before->applied) {
 			e->copy = before;
 			batch->sorted[batch->count - 1] = e;
 		} else if (before && by_attempt(&before, &e) == 0) {
@@ -396,62 +373,30 @@ static void chain_copies(struct batch *batch, int n)
 	}
 }
 
-static bool is_any(const struct entry *e)
-{
-	(void)e;
-	return true;
-}
-
-/* Marks attempts that have lost their lock, and those to be reported again because a row that ending them changes is
- * locked. */
-static void on_locked(struct role *role, const PGresult *rows)
-{
-	struct batch *batch = role->state;
-	for (int i = 0; i < batch->count; i++)
-		batch->sorted[i]->gone = true;
-	for (int row = 0; row < PQntuples(rows); row++) {
-		struct entry *e = batch->sorted[row_int8(rows, row, 0) - 1];
-		e->gone = false;
-		if (row_bool(rows, row, 1))
-			continue;
-		e->result->ack = STORE_LATER;
-		e->result->ended = e->result->batched = false;
-		e->settled = true;
-	}
-	complete(role);
-}
-
-static void on_begun(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	add_attempts(&role->params, role->state, is_any);
-	role_run(role, SQL_ATTEMPTS_LOCK, on_locked);
-}
-
 static void report_start(struct role *role)
 {
 	int total = 0, n = 0;
 	for (int i = 0; i < role->count; i++)
 		total += BATCH_OP(role, struct store_report, i)->count;
-	struct batch *batch =
-	    mem_calloc(1, sizeof *batch + (sizeof *batch->entries + sizeof *batch->sorted) * (size_t)total);
+	struct batch *batch = mem_calloc(1,
+	    sizeof *batch + (sizeof *batch->entries + sizeof *batch->sorted + sizeof *batch->some + sizeof *batch->results) * (size_t)total);
 	batch->sorted = (struct entry **)(batch->entries + total);
+	batch->some = batch->sorted + total;
+	batch->results = (const struct store_result **)(batch->some + total);
+	batch->careful = role_careful(role);
 	role->state = batch;
 	for (int i = 0; i < role->count; i++) {
 		struct store_report *op = BATCH_OP(role, struct store_report, i);
 		for (int k = 0; k < op->count; k++) {
 			batch->entries[n] = (struct entry){
-			    .result = &op->results[k], .incarnation = op->incarnation, .settled = op->results[k].committed};
+			    .result = &op->results[k], .incarnation = op->incarnation, .applied = op->results[k].committed};
 			batch->sorted[n] = &batch->entries[n];
 			n++;
 		}
 	}
 	qsort(batch->sorted, (size_t)n, sizeof *batch->sorted, by_attempt);
 	chain_copies(batch, n);
-	if (role_careful(role))
-		role_run(role, SQL_BEGIN, on_begun);
-	else
-		complete(role);
+	steps_run(role, STEPS(steps));
 }
 
 void store_report(struct store *store, struct store_report *op)

@@ -16,9 +16,10 @@ enum { TRIES_MAX = 20, DOWN_LIMIT_MS = 2000 };
  * lock timeout at each step. */
 enum { LOCKED_PART = 32 };
 
-/* How long a role is careful after it met a lock; how long it pauses before it retries an operation that waits for a
- * lock. */
-enum { CAREFUL_MS = 1000, PAUSE_MS = 250 };
+enum {
+	CAREFUL_MS = 1000, /* how long a role is careful after it met a lock */
+	PAUSE_MS = 250,    /* before it retries an operation that waits for a lock */
+};
 
 #define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
 
@@ -69,11 +70,6 @@ static void unlink_waiting(struct role *role, struct store_op *op)
 	DL_DELETE(role->waiting, op);
 	fair_leave(&role->fair, op);
 	count_waiting(role, op, -1);
-}
-
-static void op_end(struct store_op *op, const struct reeve_error *error)
-{
-	op->done(op, error);
 }
 
 /* Chooses the next batch from the operations that wait for `home`: those of the first one's kind, in order, as many
@@ -169,7 +165,7 @@ void role_drop(struct role *home, struct store_op *op)
 	struct reeve_error error;
 	error_set(&error, STATUS(CANCELLED), "the caller has gone");
 	unlink_waiting(home, op);
-	op_end(op, &error);
+	op->done(op, &error);
 }
 
 /* Moves the batch out of the role, which is then free for the next one; returns the number of operations. The caller
@@ -208,7 +204,7 @@ void role_done(struct role *role)
 	/* Send the next batch first, so that PostgreSQL works while the answers are created. */
 	pump(role);
 	for (int i = 0; i < n; i++)
-		op_end(ops[i], NULL);
+		ops[i]->done(ops[i], NULL);
 	free(state);
 }
 
@@ -238,7 +234,7 @@ static void batch_fail(struct role *role, reeve_status code, const char *message
 	free(state);
 	error_set(&error, code, "%s", message);
 	for (int i = 0; i < n; i++)
-		op_end(ops[i], &error);
+		ops[i]->done(ops[i], &error);
 	pump(role);
 }
 
@@ -431,9 +427,10 @@ static void on_ready(void *arg)
 	pump(role);
 }
 
+/* The batch in flight has its result already; the other operations wait for the next connection. */
 static void on_lost(void *arg)
 {
-	(void)arg; /* the batch in flight has its result already; the other operations wait for the next connection */
+	(void)arg;
 }
 
 static void on_notified(void *arg, const char *payload)
@@ -460,11 +457,11 @@ void role_close(struct role *role)
 	error_set(&error, STATUS(UNAVAILABLE), "the manager stops");
 	struct store_op *op, *tmp;
 	for (int i = 0; i < role->count; i++)
-		op_end(role->batch[i], &error);
+		role->batch[i]->done(role->batch[i], &error);
 	role->count = 0;
 	DL_FOREACH_SAFE (role->waiting, op, tmp) {
 		unlink_waiting(role, op);
-		op_end(op, &error);
+		op->done(op, &error);
 	}
 	event_free(role->pause);
 	free(role->state);
@@ -497,6 +494,6 @@ void role_expire(struct role *role, int64_t now_ms)
 			    "it waited %lld ms for its turn on the database connection \"%s\", which works on: %s; try again",
 			    (long long)(now_ms - op->given_ms), role->name, role->count ? role->batch[0]->kind->name : "nothing");
 		unlink_waiting(role, op);
-		op_end(op, &error);
+		op->done(op, &error);
 	}
 }

@@ -61,6 +61,7 @@ struct role {
 	struct params params;           /* of the next statement */
 	void *state;                    /* of the batch in flight; freed with free() when it ends */
 	role_next *next;                /* of the statement in flight */
+	const struct step *step, *steps_end; /* see steps.h */
 	struct role *lock_wait;         /* continues operations that could not get a lock; may be this role; or NULL */
 	int64_t careful_until_ms;       /* monotonic */
 	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */

@@ -76,6 +76,11 @@ struct store_task {
 	int64_t pipeline_id;
 	const char *stage;        /* the first stage's name */
 	const char *source;
+	/* for the store only: its call's place in the batch from 1; its batch, 0: none; whether it is blocked until that
+	 * begins, and whether that begins with it */
+	int32_t call;
+	int64_t batch_id;
+	bool blocked, begins;
 };
 
 struct store_made {
@@ -95,11 +100,11 @@ struct store_submit {
 	struct store_op op;
 	uint8_t request_id[16];
 	int count;
-	const struct store_task *tasks;
+	struct store_task *tasks;
 	/* results */
 	struct store_made *made; /* one per task, in order */
 	int made_count;          /* differs from count only if the request id was used for another call */
-	bool keyed, batched;     /* for the store only */
+	bool keyed, batched, plain; /* for the store only; plain: submit_plain.sql has all columns that the tasks need */
 };
 void store_submit(struct store *store, struct store_submit *op);
 

@@ -36,32 +36,22 @@ static void on_page(struct role *role, const PGresult *rows)
 	role_done(role);
 }
 
-/* The statement's parameters: arrays with one element per page. */
-static const enum params_type page_columns[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_TIME,
-    PARAMS_INT8, PARAMS_INT4, PARAMS_INT4, PARAMS_INT8};
-
-enum { PAGE_COLUMNS = sizeof page_columns / sizeof *page_columns };
-
 static void page_start(struct role *role)
 {
-	struct params *p = &role->params;
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_page, route, INT4),
+	    COLUMN(struct store_page, priority, INT4),
+	    COLUMN(struct store_page, after_run_at_us, TIME),
+	    COLUMN(struct store_page, after_id, INT8),
+	    COLUMN(struct store_page, due_us, TIME),
+	    COLUMN(struct store_page, limit, INT4),
+	    COLUMN(struct store_page, slices, INT4),
+	    COLUMN(struct store_page, shard, INT4),
+	    COLUMN(struct store_page, other_bytes, INT8),
+	};
 	for (int i = 0; i < role->count; i++)
 		BATCH_OP(role, struct store_page, i)->more_follow = i + 1 < role->count;
-	for (int column = 0; column < PAGE_COLUMNS; column++) {
-		params_array_begin(p, page_columns[column]);
-		for (int i = 0; i < role->count; i++) {
-			const struct store_page *op = BATCH_OP(role, struct store_page, i);
-			const int64_t values[PAGE_COLUMNS] = {op->route, op->priority, op->after_run_at_us, op->after_id,
-			    op->due_us, op->limit, op->slices, op->shard, op->other_bytes};
-			if (page_columns[column] == PARAMS_INT4)
-				params_add_int4(p, (int32_t)values[column]);
-			else if (page_columns[column] == PARAMS_TIME)
-				params_add_time(p, values[column]);
-			else
-				params_add_int8(p, values[column]);
-		}
-		params_array_end(p);
-	}
+	BATCH_COLUMNS(role, columns);
 	role_run(role, SQL_WINDOW_PAGE, on_page);
 }
 
@@ -119,12 +109,10 @@ static void on_streams(struct role *role, const PGresult *rows)
 
 static void streams_start(struct role *role)
 {
+	static const struct params_column columns[] = {COLUMN_LIST(struct store_streams, routes, count, INT4)};
 	struct store_streams *op = BATCH_OP(role, struct store_streams, 0);
 	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < op->count; i++)
-		params_add_int4(p, op->routes[i]);
-	params_array_end(p);
+	BATCH_COLUMNS(role, columns);
 	params_int4(p, op->below);
 	params_int4(p, op->most);
 	role_run(role, SQL_WINDOW_STREAMS, on_streams);
@@ -153,15 +141,11 @@ static void on_routes(struct role *role, const PGresult *rows)
 
 static void routes_names(struct role *role)
 {
-	for (int column = 0; column < 2; column++) {
-		params_array_begin(&role->params, PARAMS_TEXT);
-		for (int i = 0; i < role->count; i++) {
-			const struct store_routes *op = BATCH_OP(role, struct store_routes, i);
-			for (int k = 0; k < op->count; k++)
-				params_add_text(&role->params, column ? op->types[k] : op->queues[k]);
-		}
-		params_array_end(&role->params);
-	}
+	static const struct params_column columns[] = {
+	    COLUMN_LIST(struct store_routes, queues, count, TEXT),
+	    COLUMN_LIST(struct store_routes, types, count, TEXT),
+	};
+	BATCH_COLUMNS(role, columns);
 }
 
 /* An id is null if another transaction was just creating the route: it exists now, and is read. */

@@ -1,7 +1,7 @@
-/* Worker operations: registrations, heartbeats, commands, leaving, detection of lost workers; extensions and
- * remarks. */
+/* Worker operations: registrations, leaving, detection of lost workers; extensions and remarks. */
 #include "common/log.h"
 #include "manager/store/internal.h"
+#include "manager/store/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,35 @@ static struct store_register *registering(const struct role *role, int i)
 	return BATCH_OP(role, struct store_register, i);
 }
 
+static bool add_names(struct role *role)
+{
+	static const struct params_column columns[] = {COLUMN(struct store_register, name, TEXT)};
+	BATCH_COLUMNS(role, columns);
+	return true;
+}
+
+static bool add_workers(struct role *role)
+{
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_register, name, TEXT),
+	    COLUMN(struct store_register, host, TEXT),
+	    COLUMN(struct store_register, pid, INT4),
+	    COLUMN(struct store_register, version, TEXT),
+	    COLUMN(struct store_register, concurrency, INT4),
+	    COLUMN(struct store_register, queue_count, INT4),
+	    COLUMN(struct store_register, type_count, INT4),
+	    COLUMN(struct store_register, previous, INT8),
+	    COLUMN(struct store_register, manual, BOOL),
+	    COLUMN_LIST(struct store_register, queues, queue_count, TEXT),
+	    COLUMN_LIST(struct store_register, types, type_count, TEXT),
+	};
+	BATCH_COLUMNS(role, columns);
+	params_int8(&role->params, registering(role, 0)->lease_ms);
+	return true;
+}
+
 /* The rows are in the order of the batch. */
-static void on_registered(struct role *role, const PGresult *rows)
+static enum step_result take_registered(struct role *role, const PGresult *rows)
 {
 	for (int i = 0; i < role->count; i++) {
 		struct store_register *op = registering(role, i);
@@ -36,81 +63,18 @@ static void on_registered(struct role *role, const PGresult *rows)
 		snprintf(op->other_host, sizeof op->other_host, "%s", row_text(rows, i, 2));
 		op->other_pid = row_int4(rows, i, 3);
 	}
-	role_run(role, SQL_COMMIT, role_on_done);
-}
-
-static void add_names(struct role *role)
-{
-	params_array_begin(&role->params, PARAMS_TEXT);
-	for (int i = 0; i < role->count; i++)
-		params_add_text(&role->params, registering(role, i)->name);
-	params_array_end(&role->params);
-}
-
-static void on_names_locked(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	struct params *p = &role->params;
-	int n = role->count;
-	params_reset(p);
-	add_names(role);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < n; i++)
-		params_add_text(p, registering(role, i)->host);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < n; i++)
-		params_add_int4(p, registering(role, i)->pid);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < n; i++)
-		params_add_text(p, registering(role, i)->version);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < n; i++)
-		params_add_int4(p, registering(role, i)->concurrency);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < n; i++)
-		params_add_int4(p, registering(role, i)->queue_count);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < n; i++)
-		params_add_int4(p, registering(role, i)->type_count);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < n; i++)
-		params_add_int8(p, registering(role, i)->previous);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_BOOL);
-	for (int i = 0; i < n; i++)
-		params_add_bool(p, registering(role, i)->manual);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < n; i++)
-		for (int k = 0; k < registering(role, i)->queue_count; k++)
-			params_add_text(p, registering(role, i)->queues[k]);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < n; i++)
-		for (int k = 0; k < registering(role, i)->type_count; k++)
-			params_add_text(p, registering(role, i)->types[k]);
-	params_array_end(p);
-	params_int8(p, registering(role, 0)->lease_ms);
-	role_run(role, SQL_REGISTER, on_registered);
-}
-
-static void on_register_begun(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	params_reset(&role->params);
-	add_names(role);
-	role_run(role, SQL_REGISTER_LOCK, on_names_locked);
+	return STEP_NEXT;
 }
 
 static void register_start(struct role *role)
 {
-	role_run(role, SQL_BEGIN, on_register_begun);
+	static const struct step steps[] = {
+	    {NULL, SQL_BEGIN, NULL},
+	    {add_names, SQL_REGISTER_LOCK, NULL},
+	    {add_workers, SQL_REGISTER, take_registered},
+	    {NULL, SQL_COMMIT, NULL},
+	};
+	steps_run(role, STEPS(steps));
 }
 
 /* A name may be only once in a batch. */
@@ -133,15 +97,11 @@ void store_register(struct store *store, struct store_register *op)
 
 static void leave_start(struct role *role)
 {
-	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, BATCH_OP(role, struct store_leave, i)->incarnation);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < role->count; i++)
-		params_add_text(p, BATCH_OP(role, struct store_leave, i)->reason);
-	params_array_end(p);
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_leave, incarnation, INT8),
+	    COLUMN(struct store_leave, reason, TEXT),
+	};
+	BATCH_COLUMNS(role, columns);
 	role_run(role, SQL_LEAVE, role_on_done);
 }
 
@@ -177,11 +137,9 @@ static void on_polled(struct role *role, const PGresult *rows)
 
 static void poll_start(struct role *role)
 {
+	static const struct params_column columns[] = {COLUMN(struct store_poll, incarnation, INT8)};
 	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_checked_at);
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(&role->params, lookup_op(role, i)->incarnation);
-	params_array_end(&role->params);
+	BATCH_COLUMNS(role, columns);
 	role_run(role, SQL_WORKER_LOOKUP, on_polled);
 }
 
@@ -237,17 +195,13 @@ static void on_lost(struct role *role, const PGresult *rows)
 
 static void lose_start(struct role *role)
 {
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_beat, incarnation, INT8),
+	    COLUMN(struct store_beat, seq, INT8),
+	};
 	const struct store_lose *op = BATCH_OP(role, struct store_lose, 0);
-	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < op->count; i++)
-		params_add_int8(p, op->beats[i].incarnation);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < op->count; i++)
-		params_add_int8(p, op->beats[i].seq);
-	params_array_end(p);
-	params_text(p, role->store->options.manager_name);
+	params_struct_columns(&role->params, op->beats, sizeof *op->beats, op->count, COLUMNS(columns));
+	params_text(&role->params, role->store->options.manager_name);
 	role_run(role, SQL_WORKER_LOSE, on_lost);
 }
 
@@ -291,22 +245,15 @@ static int by_task(const void *a, const void *b)
 
 static void extend_start(struct role *role)
 {
-	struct params *p = &role->params;
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_extend, id, INT8),
+	    COLUMN(struct store_extend, token, TIME),
+	    COLUMN(struct store_extend, run_ms, INT8),
+	};
 	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_task);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, extend_of(role, i)->id);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int i = 0; i < role->count; i++)
-		params_add_time(p, extend_of(role, i)->token);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, extend_of(role, i)->run_ms);
-	params_array_end(p);
-	params_int8(p, extend_of(role, 0)->max_runtime_ms);
-	params_int8(p, role->store->options.expiry_grace_ms);
+	BATCH_COLUMNS(role, columns);
+	params_int8(&role->params, extend_of(role, 0)->max_runtime_ms);
+	params_int8(&role->params, role->store->options.expiry_grace_ms);
 	role_run(role, SQL_EXTEND, on_extended);
 }
 
@@ -336,22 +283,12 @@ static const struct store_remarks *remarks(const struct role *role, int i)
 
 static void remarks_start(struct role *role)
 {
-	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < remarks(role, i)->count; k++)
-			params_add_int8(p, remarks(role, i)->ids[k]);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < remarks(role, i)->count; k++)
-			params_add_time(p, remarks(role, i)->tokens[k]);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < remarks(role, i)->count; k++)
-			params_add_text(p, remarks(role, i)->texts[k]);
-	params_array_end(p);
+	static const struct params_column columns[] = {
+	    COLUMN_LIST(struct store_remarks, ids, count, INT8),
+	    COLUMN_LIST(struct store_remarks, tokens, count, TIME),
+	    COLUMN_LIST(struct store_remarks, texts, count, TEXT),
+	};
+	BATCH_COLUMNS(role, columns);
 	role_run(role, SQL_REMARKS_KEEP, role_on_done);
 }
 
@@ -367,199 +304,4 @@ void store_remarks(struct store *store, struct store_remarks *op)
 {
 	static const struct op_kind kind = {.name = "remarks", .start = remarks_start, .joins = remarks_join};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 0, 64 + op->bytes);
-}
-
-/* --- heartbeats ------------------------------------------------------------------------------------------------ */
-
-enum { HEARTBEATS_GATHER_MS = 10 };
-
-static struct store_heartbeat *heartbeat(struct role *role, int i)
-{
-	return BATCH_OP(role, struct store_heartbeat, i);
-}
-
-static int by_worker(const void *a, const void *b)
-{
-	const struct store_heartbeat *x = *(struct store_heartbeat *const *)a, *y = *(struct store_heartbeat *const *)b;
-	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
-}
-
-/* Finds an operation in the batch, which is sorted by incarnation. */
-static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnation)
-{
-	struct store_heartbeat wanted = {.incarnation = incarnation}, *key = &wanted;
-	struct store_op **at = bsearch(&key, role->batch, (size_t)role->count, sizeof *role->batch, by_worker);
-	return at ? (struct store_heartbeat *)*at : NULL;
-}
-
-/* Reads an incarnation's commands from the rows, which are in the order of incarnations, like the batch. Returns
- * their number. */
-static int commands_take(const PGresult *rows, int *row, int64_t incarnation, struct store_worker_command *commands)
-{
-	int n = 0;
-	for (; *row < PQntuples(rows) && row_int8(rows, *row, 0) <= incarnation; ++*row) {
-		if (row_int8(rows, *row, 0) < incarnation)
-			continue;
-		snprintf(commands[n].kind, sizeof commands[n].kind, "%s", row_text(rows, *row, 1));
-		commands[n].task_id = row_int8(rows, *row, 2);
-		commands[n].token = row_time(rows, *row, 3);
-		commands[n].value = row_int4(rows, *row, 4);
-		n++;
-	}
-	return n;
-}
-
-static struct store_worker_commands *asked(struct role *role, int i)
-{
-	return BATCH_OP(role, struct store_worker_commands, i);
-}
-
-static int by_asked(const void *a, const void *b)
-{
-	const struct store_worker_commands *x = *(struct store_worker_commands *const *)a, *y = *(struct store_worker_commands *const *)b;
-	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
-}
-
-static void on_standing(struct role *role, const PGresult *rows)
-{
-	struct store_worker_command *commands = role->state = mem_calloc((size_t)PQntuples(rows) + 1, sizeof *commands);
-	for (int i = 0, row = 0; i < role->count; i++) {
-		asked(role, i)->commands = commands;
-		asked(role, i)->command_count = commands_take(rows, &row, asked(role, i)->incarnation, commands);
-		commands += asked(role, i)->command_count;
-	}
-	role_done(role);
-}
-
-static void commands_start(struct role *role)
-{
-	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_asked);
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(&role->params, asked(role, i)->incarnation);
-	params_array_end(&role->params);
-	role_run(role, SQL_WORKER_COMMANDS, on_standing);
-}
-
-void store_worker_commands(struct store *store, struct store_worker_commands *op)
-{
-	static const struct op_kind kind = {.name = "commands", .start = commands_start};
-	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
-}
-
-static void on_commands(struct role *role, const PGresult *rows)
-{
-	int row_count = PQntuples(rows);
-	struct store_worker_command *commands = mem_calloc((size_t)row_count + 1, sizeof *commands);
-	role->state = commands;
-	int row = 0; /* batch and row_count are both in the order of incarnations */
-	for (int i = 0; i < role->count; i++) {
-		struct store_heartbeat *op = heartbeat(role, i);
-		op->commands = commands;
-		op->command_count = commands_take(rows, &row, op->incarnation, commands);
-		commands += op->command_count;
-	}
-	role_done(role);
-}
-
-static void add_workers(struct role *role)
-{
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(&role->params, heartbeat(role, i)->incarnation);
-	params_array_end(&role->params);
-}
-
-/* Finds out why heartbeats were not renewed: the worker is lost, a later heartbeat has arrived, or the row is
- * locked. */
-static void on_unrenewed(struct role *role, const PGresult *rows)
-{
-	for (int i = 0; i < role->count; i++)
-		heartbeat(role, i)->lost = !heartbeat(role, i)->renewed;
-	for (int row = 0; row < PQntuples(rows); row++) {
-		struct store_heartbeat *op = heartbeat_of(role, row_int8(rows, row, 0));
-		if (op && !op->renewed) {
-			op->lost = row_bool(rows, row, 1);
-			op->overtaken = row_int8(rows, row, 2) > op->seq;
-			op->locked = !op->lost && row_int8(rows, row, 2) < op->seq;
-		}
-	}
-	add_workers(role);
-	role_run(role, SQL_WORKER_COMMANDS, on_commands);
-}
-
-static void on_renewed(struct role *role, const PGresult *rows)
-{
-	for (int i = 0; i < role->count; i++) {
-		struct store_heartbeat *op = heartbeat(role, i);
-		op->renewed = op->lost = op->overtaken = op->locked = false;
-	}
-	for (int row = 0; row < PQntuples(rows); row++) {
-		struct store_heartbeat *op = heartbeat_of(role, row_int8(rows, row, 0));
-		if (op)
-			op->renewed = true;
-	}
-	bool all = true;
-	for (int i = 0; i < role->count; i++)
-		all &= heartbeat(role, i)->renewed;
-	add_workers(role);
-	role_run(role, all ? SQL_WORKER_COMMANDS : SQL_WORKER_LOOKUP, all ? on_commands : on_unrenewed);
-}
-
-static void heartbeat_start(struct role *role)
-{
-	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_worker);
-	add_workers(role);
-	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, heartbeat(role, i)->seq);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < role->count; i++)
-		params_add_text(p, heartbeat(role, i)->mode);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < role->count; i++)
-		params_add_int4(p, heartbeat(role, i)->concurrency);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, heartbeat(role, i)->succeeded);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, heartbeat(role, i)->failed);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0; i < role->count; i++)
-		params_add_int4(p, heartbeat(role, i)->type_count);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_INT4);
-	for (int i = 0, last = 0; i < role->count; i++)
-		params_add_int4(p, last += heartbeat(role, i)->type_count);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < heartbeat(role, i)->type_count; k++)
-			params_add_text(p, heartbeat(role, i)->types[k]);
-	params_array_end(p);
-	role_run(role, SQL_HEARTBEAT, on_renewed);
-}
-
-static bool heartbeat_joins(const struct role *role, const struct store_op *op)
-{
-	for (int i = 0; i < role->count; i++)
-		if (BATCH_OP(role, struct store_heartbeat, i)->incarnation ==
-		    ((const struct store_heartbeat *)op)->incarnation)
-			return false;
-	return true;
-}
-
-void store_heartbeat(struct store *store, struct store_heartbeat *op)
-{
-	static const struct op_kind kind = {
-	    .name = "heartbeat", .start = heartbeat_start, .joins = heartbeat_joins, .gather_ms = HEARTBEATS_GATHER_MS};
-	op->op.can_wait = true;
-	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128 + op->carries);
 }

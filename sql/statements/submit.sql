@@ -1,18 +1,17 @@
 -- Creates the tasks of many submit calls at once. A call whose request id is known already creates nothing and has no
 -- row in the answer; a task whose key is taken is not created and has a null id.
 --   $1 the calls' request ids; then one element per task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
---   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 key or null, $11 the key's lifetime in ms
---   or null, $12 max_attempts, $13 timeout_ms, $14 retry_base_ms, $15 retry_max_ms, $16 source, $17 retry policy or
---   null, $18 version or null, $19 batch or null, whose row is locked, $20 whether it is blocked until that begins,
---   $21 pipeline or null, $22 its first stage
+--   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 max_attempts, $11 timeout_ms,
+--   $12 retry_base_ms, $13 retry_max_ms, $14 source, and what submit_plain has not: $15 key or null, $16 the key's
+--   lifetime in ms or null, $17 retry policy or null, $18 version or null, $19 batch or null, whose row is locked,
+--   $20 whether it is blocked until that begins, $21 pipeline or null, $22 its first stage
 with given as materialized (
   select u.*, nextval('tasks_id_seq') as id
   from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::timestamptz[], $9::bigint[],
-      $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[], $17::text[],
+      $10::int[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[], $16::bigint[], $17::text[],
       $18::bigint[], $19::bigint[], $20::boolean[], $21::bigint[], $22::text[]) with ordinality
-    u(request, route_id, queue, type, details, priority, run_at, delay_ms, key, keep_ms, max_attempts, timeout_ms,
-      retry_base_ms, retry_max_ms, source, retry_policy, version, batch_id, blocked, pipeline_id,
-      stage, n)),
+    u(request, route_id, queue, type, details, priority, run_at, delay_ms, max_attempts, timeout_ms, retry_base_ms,
+      retry_max_ms, source, key, keep_ms, retry_policy, version, batch_id, blocked, pipeline_id, stage, n)),
  moment as materialized (select clock_timestamp() as at),
  accepted as (
   insert into requests (id, task_ids)

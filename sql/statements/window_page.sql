@@ -9,7 +9,7 @@
 --   id), $5 the manager's estimates, $6 the maximum number of candidates, $7 how many shards, $8 which of them, from 0,
 --   $9 the maximum length of the details of that first task of another shard
 select t.id, t.last_updated, t.run_at, t.bytes, u.slot::int
-from unnest($1::int[], $2::int[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::bigint[], $7::int[], $8::int[], $9::bigint[])
+from unnest($1::int[], $2::int[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::int[], $7::int[], $8::int[], $9::bigint[])
   with ordinality u(route_id, priority, after_run_at, after_id, estimate, most, shards, shard, other_bytes, slot)
 cross join lateral (
   (select id, last_updated, run_at, octet_length(details) as bytes

@@ -29,7 +29,7 @@ static struct task in_batch(const char *batch, const char *phase)
 static void submit_in(PGconn *pg, const char *request, const char *batch)
 {
 	PQclear(RUN(pg, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}", "{0}", "{NULL}",
-	    "{0}", "{NULL}", "{NULL}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", text("{%s}", batch),
+	    "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", text("{%s}", batch),
 	    "{f}", NULL, NULL));
 }
 

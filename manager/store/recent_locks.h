@@ -1,0 +1,24 @@
+/* What was recently found locked by another transaction, as hashes. If there is more than these few, the oldest are
+ * forgotten and have to be detected again. */
+#ifndef REEVE_MANAGER_STORE_RECENT_LOCKS_H
+#define REEVE_MANAGER_STORE_RECENT_LOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { RECENT_LOCKS = 64 };
+
+struct recent_locks {
+	struct {
+		uint64_t hash;
+		int64_t until_ms; /* monotonic; 0: unused */
+	} locks[RECENT_LOCKS];
+};
+
+/* Returns whether it was found locked a short time ago. */
+bool recent_locks_have(const struct recent_locks *recent, uint64_t hash, int64_t now_ms);
+
+/* Assumes that it stays locked until then. */
+void recent_locks_add(struct recent_locks *recent, uint64_t hash, int64_t until_ms);
+
+#endif
