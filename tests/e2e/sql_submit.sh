@@ -597,7 +597,7 @@ story_implicit_batches_take_tasks_by_sql() {
 	reeve queue set m --batches yes --autostart no >/dev/null
 	waiting=$(app "select reeve.submit('echo', 'wait', queue => 'm')")
 	wait_admitted
-	expect_eq held "$(sql "select state from queues where name = 'm'")"
+	expect_eq not_started "$(sql "select state from queues where name = 'm'")"
 	reeve queue start m >/dev/null
 	wait_ended 20 "$waiting"
 }

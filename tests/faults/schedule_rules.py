@@ -76,7 +76,7 @@ def ticks_are_once(f):
 	for schedule in schedules_of(f):
 		for tick, following in zip(schedule.ticks, schedule.ticks[1:]):
 			if tick["scheduled"] == following["scheduled"]:
-				f.add("I1 tick-twice", f"{schedule} has two runs, {tick['id']} and {following['id']}, for {moment(tick['planned'])}")
+				f.add("I1 tick-twice", f"{schedule} has two runs, {tick['id']} and {following['id']}, for {moment(tick['scheduled'])}")
 
 
 def ticks_follow(f):
@@ -84,20 +84,20 @@ def ticks_follow(f):
 	for schedule in schedules_of(f):
 		if not schedule.every:
 			for tick in schedule.ticks:
-				f.add("I3 tick-off", f"{schedule} comes by hand only, and has run {tick['id']} planned for {moment(tick['planned'])}")
+				f.add("I3 tick-off", f"{schedule} comes by hand only, and has run {tick['id']} planned for {moment(tick['scheduled'])}")
 			continue
 		for since, ticks in schedule.stretches():
 			grid = grid_of(schedule, ticks)
 			if grid is None:
 				off = [tick for tick in ticks if (tick["scheduled"] - schedule.start) % (schedule.every * 1000) != 0] or ticks
-				f.add("I3 tick-off", f"{schedule} has run {off[0]['id']} planned for {moment(off[0]['planned'])}; it begins at "
+				f.add("I3 tick-off", f"{schedule} has run {off[0]['id']} planned for {moment(off[0]['scheduled'])}; it begins at "
 					f"{moment(schedule.start)} and comes every {schedule.every} ms")
 				continue
 			expected = None  # the next scheduled time
 			for tick in ticks:
 				begins = first_of(tick, grid)
 				if begins is None:
-					f.add("I6 tick-outcome", f"{schedule}: run {tick['id']} says that {tick['note']!r}, up to {moment(tick['planned'])}")
+					f.add("I6 tick-outcome", f"{schedule}: run {tick['id']} says that {tick['note']!r}, up to {moment(tick['scheduled'])}")
 				elif expected is not None and begins > expected:
 					f.add("I1 tick-lost", f"{schedule} has nothing for {moment(expected)} and {(begins - expected) // grid - 1} more, until "
 						f"{moment(begins)}")
@@ -141,11 +141,11 @@ def ticks_come_in_order(f):
 	for schedule in schedules_of(f):
 		for tick, following in zip(schedule.ticks, schedule.ticks[1:]):
 			if tick["id"] > following["id"]:
-				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['planned'])} was made after that of "
-					f"{moment(following['planned'])}")
+				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['scheduled'])} was made after that of "
+					f"{moment(following['scheduled'])}")
 		for tick in schedule.ticks:
 			if tick["at"] < tick["scheduled"]:
-				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['planned'])} was made at {moment(tick['at'])}")
+				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['scheduled'])} was made at {moment(tick['at'])}")
 
 
 def outcomes_fit(f):
@@ -159,7 +159,7 @@ def outcomes_fit(f):
 				"acted": schedule.row["queue_action"] is not None}
 			if run["outcome"] == "refused" or not fits.get(run["outcome"], True):
 				f.add("I6 tick-outcome", f"{schedule}: run {run['id']} is {run['outcome']} ({run['note']}); missed runs are "
-					f"{schedule.row['missed']}, overlap is {schedule.row['overlap']}")
+					f"{schedule.row['catch_up']}, the concurrency policy is {schedule.row['concurrency_policy']}")
 
 
 def tasks_are_their_runs(f):
@@ -178,10 +178,10 @@ def tasks_are_their_runs(f):
 			for row in f.by_id.get(run["task_id"], []):
 				key = wanted_key(schedule, run["scheduled"])
 				if row["key"] != key:
-					f.add("I3 tick-key", f"{schedule}: the task of {moment(run['planned'])}, {f.title(row['id'])}, has the key {row['key']}; "
+					f.add("I3 tick-key", f"{schedule}: the task of {moment(run['scheduled'])}, {f.title(row['id'])}, has the key {row['key']}; "
 						f"it should be {key}")
 				if run["outcome"] == "submitted" and row["source"] != f"schedule {schedule.name}":
-					f.add("I3 tick-key", f"{schedule}: the task of {moment(run['planned'])}, {f.title(row['id'])}, is of {row['source']}")
+					f.add("I3 tick-key", f"{schedule}: the task of {moment(run['scheduled'])}, {f.title(row['id'])}, is of {row['source']}")
 	for task, rows in f.by_id.items():
 		if rows[0]["source"].startswith("schedule ") and task not in made:
 			f.add("I1 tick-made-of-nothing", f"{f.title(task)} is of {rows[0]['source']} ({rows[0]['key']}); no run tells of it")
