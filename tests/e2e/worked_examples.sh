@@ -117,7 +117,7 @@ story_a_c_function_submits_tasks() {
 	start planner "$REEVE_BIN/example-planner" "$REEVE_MANAGER"
 	id=$(reeve submit plan 3)
 	reeve wait "$id" --timeout 30s >/dev/null
-	expect_eq '3 made' "$(field "$id" result)"
+	expect_eq '3 created' "$(field "$id" result)"
 	expect_eq '0,1,2' "$(sql "select string_agg(details, ',' order by id) from tasks where source = 'task $id'")"
 	# A second run finds all of them.
 	sql "update task_history set status = 'dead' where task_id = $id"
