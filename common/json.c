@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/json_names.h"
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <stdlib.h>
@@ -26,11 +27,9 @@ static json_t *text_value(const char *text)
 static json_t *bytes_value(const ProtobufCBinaryData *bytes)
 {
 	static const char digits[] = "0123456789abcdef";
-	char *hex = malloc(2 * bytes->len + 1);
+	char *hex = mem_malloc(2 * bytes->len + 1);
 	json_t *value;
 
-	if (!hex)
-		abort();
 	for (size_t i = 0; i < bytes->len; i++) {
 		hex[2 * i] = digits[bytes->data[i] >> 4];
 		hex[2 * i + 1] = digits[bytes->data[i] & 15];

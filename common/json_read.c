@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/json_names.h"
+#include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,15 +41,6 @@ static bool refuse(struct reeve_error *error, const struct path *path, const cha
 	return error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", *field ? field : "the value", problem);
 }
 
-static void *allocate(size_t count, size_t size)
-{
-	void *memory = calloc(count ? count : 1, size);
-
-	if (!memory)
-		abort();
-	return memory;
-}
-
 static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessageDescriptor *descriptor,
     const struct path *path, struct reeve_error *error);
 
@@ -78,9 +70,7 @@ static bool read_text(const json_t *value, char **text, const struct path *path,
 		return refuse(error, path, "must be a text");
 	if (strlen(json_string_value(value)) != json_string_length(value))
 		return refuse(error, path, "holds a NUL byte");
-	*text = strdup(json_string_value(value));
-	if (!*text)
-		abort();
+	*text = mem_strdup(json_string_value(value));
 	return true;
 }
 
@@ -100,7 +90,7 @@ static bool read_bytes(const json_t *value, ProtobufCBinaryData *bytes, const st
 
 	if (length % 2)
 		return refuse(error, path, "must be bytes in hexadecimal digits");
-	bytes->data = allocate(length / 2, 1);
+	bytes->data = mem_calloc(length / 2, 1);
 	bytes->len = length / 2;
 	for (size_t i = 0; i < bytes->len; i++) {
 		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
@@ -195,7 +185,7 @@ static bool read_array(const json_t *array, const ProtobufCFieldDescriptor *fiel
 		return refuse(error, path, "must be an array");
 	if (json_array_size(array) == 0)
 		return true;
-	*elements = allocate(json_array_size(array), size);
+	*elements = mem_calloc(json_array_size(array), size);
 	for (size_t i = 0; i < json_array_size(array); i++) {
 		struct path here = {.parent = path, .index = i};
 
@@ -238,7 +228,7 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 		refuse(error, path, "must be an object");
 		return NULL;
 	}
-	message = allocate(1, descriptor->sizeof_message);
+	message = mem_calloc(1, descriptor->sizeof_message);
 	protobuf_c_message_init(descriptor, message);
 	json_object_foreach((json_t *)object, key, value) {
 		const ProtobufCFieldDescriptor *field = json_field_by_name(descriptor, key);

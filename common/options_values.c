@@ -1,6 +1,7 @@
 /* The values of options: checks strings by the option's type and stores them, in a struct or in a message. */
 #include "common/clock.h"
 #include "common/json_names.h"
+#include "common/mem.h"
 #include "common/options_internal.h"
 #include "common/text.h"
 
@@ -20,10 +21,8 @@ static struct kept *all_kept;
 
 static void *keep(size_t size)
 {
-	struct kept *kept = malloc(sizeof *kept + size);
+	struct kept *kept = mem_malloc(sizeof *kept + size);
 
-	if (!kept)
-		abort();
 	kept->next = all_kept;
 	all_kept = kept;
 	return kept->memory;
