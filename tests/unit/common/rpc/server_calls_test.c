@@ -9,14 +9,14 @@
 
 Test(rpc_server, answers_thousands_of_calls_at_once)
 {
-	enum { CALLS = 5000 };
+	enum { COUNT = 5000 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct rpc_client *client = fake_client(manager->url);
-	struct fake_result *results = calloc(CALLS, sizeof *results);
+	struct fake_result *results = calloc(COUNT, sizeof *results);
 
-	for (int i = 0; i < CALLS; i++)
+	for (int i = 0; i < COUNT; i++)
 		fake_start_wait(client, i, NULL, &results[i]);
-	fake_manager_await(manager, &manager->n_parked, CALLS);
+	fake_manager_await(manager, &manager->n_parked, COUNT);
 	/* All are open; other calls are still served. */
 	for (int i = 0; i < 100; i++) {
 		struct reeve_error error;
@@ -24,9 +24,9 @@ Test(rpc_server, answers_thousands_of_calls_at_once)
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
 	}
 	/* Answered from the last to the first. */
-	for (int i = CALLS - 1; i >= 0; i--)
+	for (int i = COUNT - 1; i >= 0; i--)
 		fake_manager_do(manager, fake_answer, &manager->parked[i]);
-	for (int i = 0; i < CALLS; i++) {
+	for (int i = 0; i < COUNT; i++) {
 		fake_result_await(&results[i]);
 		cr_assert_eq(results[i].code, STATUS(OK));
 		cr_assert_eq(results[i].pending, (uint32_t)i);

@@ -95,10 +95,10 @@ static void stand_still(evutil_socket_t fd, short what, void *arg)
 /* One connection sends hundreds of calls at once; another connection's call is among the first that are answered. */
 Test(rpc_server, connections_are_served_in_turn)
 {
-	enum { CALLS = 200 };
+	enum { COUNT = 200 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
-	static uint8_t bytes[CALLS * 256];
+	static uint8_t bytes[COUNT * 256];
 	uint8_t *end = bytes;
 	struct timeval now = {0, 0};
 	int flood, other;
@@ -107,7 +107,7 @@ Test(rpc_server, connections_are_served_in_turn)
 	flood = dial_greeted(port_of(manager->url));
 	other = dial_greeted(port_of(manager->url));
 	event_base_once(manager->base, -1, EV_TIMEOUT, stand_still, NULL, &now);
-	for (int j = 0; j < CALLS; j++)
+	for (int j = 0; j < COUNT; j++)
 		end = write_frame(end, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
 	cr_assert_eq(send(flood, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
 	pause_ms(200);
@@ -117,7 +117,7 @@ Test(rpc_server, connections_are_served_in_turn)
 	pause_ms(200);
 	read_frame(other);
 	cr_assert_leq(manager->six_at, 2);
-	for (int j = 0; j < CALLS; j++)
+	for (int j = 0; j < COUNT; j++)
 		read_frame(flood);
 	close(flood);
 	close(other);
@@ -184,25 +184,25 @@ static int64_t churn(struct fake_manager *manager)
 /* One client has 19,000 open calls: the closing of other connections costs no more because of them. */
 Test(rpc_server, others_connections_cost_nothing_for_open_calls, .timeout = 60)
 {
-	enum { CALLS = 19000 };
+	enum { COUNT = 19000 };
 	struct rpc_server_options options = {.max_open_calls = 20000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	struct rpc_client *client = fake_client(manager->url);
-	struct fake_result *results = calloc(CALLS, sizeof *results);
+	struct fake_result *results = calloc(COUNT, sizeof *results);
 	int64_t alone_us, beside_us;
 
 	cr_assert(rpc_client_alive(client, 5000));
 	churn(manager);
 	alone_us = churn(manager);
-	for (int i = 0; i < CALLS; i++)
+	for (int i = 0; i < COUNT; i++)
 		fake_start_wait(client, i, NULL, &results[i]);
-	fake_manager_await(manager, &manager->n_parked, CALLS);
+	fake_manager_await(manager, &manager->n_parked, COUNT);
 	beside_us = churn(manager);
 	cr_assert_lt(beside_us, 2 * alone_us + 50000, "%d us of the loop's time, %d us without the calls", (int)beside_us,
 	    (int)alone_us);
-	for (int i = 0; i < CALLS; i++)
+	for (int i = 0; i < COUNT; i++)
 		fake_manager_do(manager, fake_answer, &manager->parked[i]);
-	fake_result_await(&results[CALLS - 1]);
+	fake_result_await(&results[COUNT - 1]);
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 	free(results);

@@ -12,7 +12,7 @@ static struct core *core;
 struct told {
 	int calls;
 	reeve_status code;
-	char message[400];
+	char message[512];
 };
 
 static void on_ensured(void *arg, const struct reeve_error *error)
