@@ -204,7 +204,7 @@ static bool take_action(struct definition *d, struct reeve_error *error)
 static bool take_definition(struct definition *d, int operands, char **argv, struct reeve_error *error)
 {
 	if (operands < 1)
-		return wrong(error, "what is it called?");
+		return wrong(error, "the name is missing");
 	if (is_set(d, "task.pipeline") && operands > 2)
 		return wrong(
 		    error, "with a --pipeline no TYPE is given, only NAME and DETAILS (with blanks they need quotes)");

@@ -75,9 +75,9 @@ static bool goes_round(const pipeline_t *p, int stage, struct reeve_error *error
 	} while (at != stage && length < sizeof way);
 	if (length >= sizeof way) /* long or many names: the error names only the first stage */
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "stages[%d].next: what follows \"%s\" leads back to it, and goes round for ever", stage,
+		    "stages[%d].next: what follows \"%s\" leads back to it: an endless loop", stage,
 		    p->stages[stage]->name);
-	return error_set(error, STATUS(INVALID_ARGUMENT), "stages[%d].next: %s%s goes round for ever", stage, way,
+	return error_set(error, STATUS(INVALID_ARGUMENT), "stages[%d].next: %s%s is an endless loop", stage, way,
 	    p->stages[stage]->name);
 }
 

@@ -318,7 +318,7 @@ struct describe_call {
 static bool unknown_queue(const char *queue, struct reeve_error *error)
 {
 	return error_set(error, STATUS(NOT_FOUND),
-	    "there is no queue \"%s\": nobody has set anything of it, and no task was ever in it", queue);
+	    "there is no queue \"%s\": it has no settings and never had a task", queue);
 }
 
 static void on_described(struct store_op *op, const struct reeve_error *error)

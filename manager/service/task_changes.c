@@ -36,8 +36,8 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	if (t->changed) {
 		if (!executing || op->kind == STORE_UPDATE)
 			return "";
-		return op->kind == STORE_RETRY ? "its worker is told to stop; then it is started again"
-		                               : "its worker is told to stop";
+		return op->kind == STORE_RETRY ? "its worker stops it; then it starts again"
+		                               : "its worker stops it";
 	}
 	switch (op->kind) {
 	case STORE_CANCEL:

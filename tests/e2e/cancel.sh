@@ -58,7 +58,7 @@ story_a_running_handler_is_stopped_with_all_its_children() {
 		wait_began "$id"
 		wait_until 10 "[ -s $DIR/child ]"
 		reeve cancel "$id" --reason enough >"$DIR/told"
-		expect_match "$id +executing +yes +its worker is told to stop" "$(cat "$DIR/told")"
+		expect_match "$id +executing +yes +its worker stops it" "$(cat "$DIR/told")"
 		expect_fail 1 reeve wait "$id" --timeout 10s
 		expect_eq 'cancelled 1 cancelled: enough' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code): $(field "$id" last_error)"
 		expect_eq 'submitted claimed cancel_requested cancelled' "$(events "$id")"

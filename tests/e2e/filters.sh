@@ -108,7 +108,7 @@ story_discards_end_dead() {
 	wait_began "$running"
 	wait_status 20 "$hurt" failed
 	reeve discard "$running" "$hurt" "$waiting" --reason 'it will never fit' >"$DIR/told"
-	expect_match "$running +executing +yes +its worker is told to stop.*$hurt +dead +yes.*$waiting +dead +yes" "$(cat "$DIR/told")"
+	expect_match "$running +executing +yes +its worker stops it.*$hurt +dead +yes.*$waiting +dead +yes" "$(cat "$DIR/told")"
 	for id in "$running" "$hurt" "$waiting"; do
 		expect_fail 1 reeve wait "$id" --timeout 20s
 		expect_eq 'dead discarded it will never fit' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
@@ -161,7 +161,7 @@ story_hung_tasks_are_found_and_started_again() {
 	expect_fail 4 reeve retry --running-longer 1h
 	expect_eq 'reeve: no task matches' "$OUTPUT"
 	reeve retry "$hung" --executing >"$DIR/told"
-	expect_match "$hung +executing +yes +its worker is told to stop; then it is started again" "$(cat "$DIR/told")"
+	expect_match "$hung +executing +yes +its worker stops it; then it starts again" "$(cat "$DIR/told")"
 	reeve wait "$hung" --timeout 20s >/dev/null
 	expect_eq 'completed done 1' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
 	expect_eq 'submitted claimed restart_requested returned restarted claimed completed' "$(events "$hung")"

@@ -324,8 +324,8 @@ story_bad_definitions_are_refused() {
 	refused 4 'stages\[1\].name is "a", as that of stages\[0\] is' "{\"name\": \"p\", \"stages\": [$(stage a), $(stage a)]}"
 	refused 4 'stages\[0\].name is "end"' "{\"name\": \"p\", \"stages\": [$(stage end)]}"
 	refused 4 'stages\[0\].next is "c"; there is no such stage' "{\"name\": \"p\", \"stages\": [$(stage a '"next": "c"'), $(stage b)]}"
-	refused 4 'a → b → a goes round for ever' "{\"name\": \"p\", \"stages\": [$(stage a), $(stage b '"next": "a"')]}"
-	refused 4 'c → c goes round for ever' "{\"name\": \"p\", \"stages\": [$(stage a '"next": "end"'), $(stage c '"next": "c"')]}"
+	refused 4 'a → b → a is an endless loop' "{\"name\": \"p\", \"stages\": [$(stage a), $(stage b '"next": "a"')]}"
+	refused 4 'c → c is an endless loop' "{\"name\": \"p\", \"stages\": [$(stage a '"next": "end"'), $(stage c '"next": "c"')]}"
 	refused 4 'stages\[0\].type is longer than 255 bytes' "{\"name\": \"p\", \"stages\": [{\"name\": \"a\", \"type\": \"$(printf 'x%.0s' {1..256})\"}]}"
 	refused 4 'name .*control' '{"name": "a\u0001b", "stages": [{"name": "a", "type": "t"}]}'
 	expect_fail 2 reeve pipeline define "$DIR/not-there"

@@ -415,7 +415,7 @@ story_what_is_wrong_is_said() {
 		2|--cron, --every and --manual cannot be combined|add x --manual --every 5s nothing
 		2|when\? |add x nothing
 		2|the task's TYPE is missing|add x --manual
-		2|what is it called|add
+		2|the name is missing|add
 		2|its name is empty|add '' --manual nothing
 		4|schedule.name is longer than 255 bytes|add "$(printf 'n%.0s' {1..256})" --manual nothing
 		4|schedule.name holds a control character|add $'a\tb' --manual nothing
