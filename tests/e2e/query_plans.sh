@@ -6,7 +6,7 @@
 HOT="submit submit_plain window_page window_streams claim claim_locked complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark
 	worker_commands lost_find requeue_find expired_advance cancel_waiting retry_waiting retry_ended
 	register submit_drop_expired_keys worker_lose extend attempts_lock callbacks_take callbacks_settle
-	batches_due batch_release batch_held remarks_keep"
+	batches_due batch_release batch_blocked remarks_keep"
 HASHED="submit submit_plain requeue_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing looks at its tables but this story
@@ -59,7 +59,7 @@ faults_in() { # NAME <PLAN
 		/Seq Scan on/ { print "sequential:" $0 }
 		/Bitmap (Heap|Index) Scan/ { print "bitmap:" $0 }
 		/(Hash|Merge) .*Join/ && !hashed { print "join:" $0 }
-		/Scan.* on tasks( |$)/ && !/ using tasks_(pkey|ready|held) on tasks/ { print "tasks reached otherwise:" $0 }
+		/Scan.* on tasks( |$)/ && !/ using tasks_(pkey|ready|blocked) on tasks/ { print "tasks reached otherwise:" $0 }
 		/ using tasks_ready / && !windows { print "tasks reached by the ready index:" $0 }
 		/ using tasks_pkey / && windows { print "tasks reached by their id:" $0 }
 		/Sort( |$)/ && name == "window_page" { print "sorted:" $0 }

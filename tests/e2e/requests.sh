@@ -44,16 +44,16 @@ story_an_id_of_a_cancel_is_no_id_of_a_submit() {
 
 story_changing_calls_need_an_id() {
 	# An envelope without field 2; its body submits a task of the type "nothing".
-	said=$(printf '\x0a\x1c/reeve.v1.TaskService/Submit\x32\x0b\x0a\x09\x12\x07nothing' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" -)
+	said=$(printf '\x0a\x1c/reeve.v1.TaskService/Submit\x32\x0b\x0a\x09\x12\x07nothing\x38\x01' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" -)
 	expect_match '^3 request_id is missing' "$said"
 	for bytes in '\x0f123456789012345' '\x1112345678901234567' '\x00'; do
-		said=$(printf '\x0a\x1c/reeve.v1.TaskService/Submit\x12'"$bytes"'\x32\x0b\x0a\x09\x12\x07nothing' |
+		said=$(printf '\x0a\x1c/reeve.v1.TaskService/Submit\x12'"$bytes"'\x32\x0b\x0a\x09\x12\x07nothing\x38\x01' |
 			"$REEVE_BIN/raw-call" "$REEVE_MANAGER" -)
 		expect_match '^3 .*request_id' "$said"
 	done
 	task=$(reeve submit nothing)
 	for method in Cancel Retry; do
-		said=$(printf "\\x0a\\x$(printf %02x $((22 + ${#method})))/reeve.v1.TaskService/$method\\x32\\x03\\x0a\\x01\\x$(printf %02x "$task")" |
+		said=$(printf "\\x0a\\x$(printf %02x $((22 + ${#method})))/reeve.v1.TaskService/$method\\x32\\x03\\x0a\\x01\\x$(printf %02x "$task")\\x38\\x01" |
 			"$REEVE_BIN/raw-call" "$REEVE_MANAGER" -)
 		expect_match '^3 request_id is missing' "$said"
 	done

@@ -123,7 +123,7 @@ story_a_c_function_submits_tasks() {
 	sql "update task_history set status = 'dead' where task_id = $id"
 	reeve retry "$id" >/dev/null
 	reeve wait "$id" --timeout 30s >/dev/null
-	expect_eq '0 made' "$(field "$id" result)"
+	expect_eq '0 created' "$(field "$id" result)"
 	expect_eq 3 "$(sql "select count(*) from tasks where source = 'task $id'")"
 	reeve cancel --where "source=\"task $id\"" >/dev/null
 }
