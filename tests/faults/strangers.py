@@ -354,7 +354,7 @@ def types_many(run, rng):
 def check_now(run, manager):
 	"""Runs `reeve check` at that manager, which must answer within the limit."""
 	since = now_us()
-	check = subprocess.Popen([f"{run.stage.bin}/reeve", "check", "--manager", manager.url, "--failed", "1000000"],
+	check = subprocess.Popen([f"{run.stage.bin}/reeve", "check", "--manager", manager.url, "--failed-waiting", "1000000"],
 		stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 	while check.poll() is None:
 		yield 0.05
