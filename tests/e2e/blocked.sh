@@ -117,10 +117,10 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round batch beside pace least
 	start_postgres
 	start_manager one "${SHORT[@]}"
-	# With its database 4 ms away a manager is within a transaction for much of its time.
+	# With its database 10 ms away a manager is within a transaction for much of its time.
 	start_proxy away postgres
-	tell away delay up 2
-	tell away delay down 2
+	tell away delay up 5
+	tell away delay down 5
 	start_manager two --database "${PROXY[away]}" "${SHORT[@]}"
 	REEVE_MANAGER=${URL[one]}
 	reeve queue set grouped --batches yes >/dev/null
