@@ -146,10 +146,14 @@ Test(lost, what_a_late_answer_to_a_lost_incarnation_brings_does_not_run)
 	int64_t id, late;
 
 	/* A report carries a Fetch; its answer comes after the worker has registered again. */
-	open_fixture(count_runs, 1);
+	open_fixture(until_go_on, 1);
 	id = script_add(&fixture.script, "t", "x");
 	fixture.script.delay_reports = true;
 	fixture_go(&fixture);
+	/* A handler that ends while the worker still processes the assignment can free its slot for a Fetch of its own. */
+	cr_assert(script_wait(&fixture.script, atomic_load(&runs) == 1));
+	usleep(100 * 1000);
+	atomic_store(&go_on, true);
 	cr_assert(script_wait(&fixture.script, fixture.script.delayed_call && fixture.script.delayed->fetch));
 	cr_expect_eq(atomic_load(&runs), 1);
 	script_lock(&fixture.script);
