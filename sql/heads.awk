@@ -4,11 +4,12 @@
 #   -- gives ListMetricsResponse.metrics: name, value, waiting.reason, .more
 #
 # `takes` names the parameters in their order. `NAME?` is null if the field has its default. `@NAME` is not a field of
-# the request: see manager/store/bind.h. `gives` names the columns in their order. Each row is a message in the list
+# the request: see manager/store/bind.h. `A.B` is a field of the message A, `A[].B` the list of B of the messages A.
+# `gives` names the columns in their order; `-` is one that is not read. Each row is a message in the list
 # after the dot; a column whose name begins with a dot is a field of the response itself. `[NAME]` stands for the fields
 # that the file columns/NAME lists, each with the text before `[` as its prefix. `--   ` continues a line.
 #
-# Without `takes`, C code adds the parameters.
+# Without `takes`, C code adds the parameters. Without `gives`, nobody reads the rows.
 #
 # Prints the members of struct sql_text, or with -v check=1 an expression that compiles only if all fields exist.
 # -v columns=DIR is the folder of the lists.
@@ -54,6 +55,7 @@ function path_check(message, list, item, path) {
 	else if (list != "")
 		path = list "[0]." path
 	gsub(/\./, "->", path)
+	gsub(/\[\]/, "[0]", path)
 	return " + sizeof(((Reeve__V1__" message " *)0)->" path ")"
 }
 
@@ -106,11 +108,13 @@ END {
 				printf "%s", path_check(message["takes"], "", item)
 		}
 		for (i = 1; i <= gives; i++)
-			printf "%s", path_check(message["gives"], list, gave[i])
+			if (gave[i] != "-")
+				printf "%s", path_check(message["gives"], list, gave[i])
 		printf "\n"
 		exit 0
 	}
-	printf "%s, %s, \"%s\", \"", "takes" in text ? descriptor(message["takes"]) : "NULL", descriptor(message["gives"]), list
+	printf "%s, %s, \"%s\", \"", "takes" in text ? descriptor(message["takes"]) : "NULL",
+		"gives" in text ? descriptor(message["gives"]) : "NULL", list
 	for (i = 1; i <= takes; i++)
 		printf "%s%s", (i > 1 ? " " : ""), took[i]
 	printf "\", \""

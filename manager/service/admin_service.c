@@ -5,7 +5,7 @@
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
 #include "manager/service/filter.h"
-#include "manager/service/read_method.h"
+#include "manager/service/method.h"
 
 #include <reeve/v1/admin.pb-c.h>
 #include <stdio.h>
@@ -46,14 +46,6 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 	reading_send(reading_of(s, call, SQL_QUEUE_COUNTS, message, reading_done));
 }
 
-enum { WORKERS_MAX = 1000 };
-
-static const struct read_method list_workers = {
-    SQL_WORKER_LIST,
-    .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = WORKERS_MAX, .otherwise = WORKERS_MAX},
-        {"after", RULE_NUMBER, .max = INT64_MAX}},
-};
-
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
 {
 	Reeve__V1__Counter *c = mem_malloc(sizeof *c);
@@ -64,21 +56,19 @@ static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t
 	out->counters[out->n_counters++] = c;
 }
 
-static void on_stats(struct store_op *op, const struct reeve_error *error)
+static bool stats_complete(struct reading *r, struct reeve_error *error)
 {
-	struct reading *c = (struct reading *)op;
 	struct counter counters[COUNTERS_MAX];
-	int count = error ? 0 : counters_read(c->services, counters);
+	int count = counters_read(r->services, counters);
+	(void)error;
 	for (int i = 0; i < count; i++)
-		counter_add((Reeve__V1__StatsResponse *)c->response, counters[i].name, counters[i].value);
-	reading_end(c, error);
+		counter_add((Reeve__V1__StatsResponse *)r->response, counters[i].name, counters[i].value);
+	return true;
 }
-
-static const struct read_method stats = {SQL_STATS, .done = on_stats};
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */
 
-enum { NAMED_MAX = 1000 };
+enum { NAMED_MAX = 1000, WORKERS_MAX = 1000 };
 
 struct control_call {
 	struct store_control op;
@@ -156,8 +146,10 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 const struct rpc_entry admin_methods[] = {
 	{"Ping", ping, RPC_LEASE, NULL},
 	{"ListQueues", list_queues, RPC_OPERATOR, NULL},
-	{"ListWorkers", read_method, RPC_OPERATOR, &list_workers},
-	{"Stats", read_method, RPC_OPERATOR, &stats},
+	{"ListWorkers", read_method, RPC_OPERATOR,
+	    METHOD(SQL_WORKER_LIST, .rules = {{"queue", RULE_NAME_OR_NONE},
+	        {"limit", RULE_NUMBER, .max = WORKERS_MAX, .otherwise = WORKERS_MAX}, {"after", RULE_NUMBER, .max = INT64_MAX}})},
+	{"Stats", read_method, RPC_OPERATOR, METHOD(SQL_STATS, .complete = stats_complete)},
 	{"ControlWorkers", control, RPC_OPERATOR, NULL},
 	{"Check", admin_check, RPC_LEASE, NULL},
 	{0},

@@ -1,4 +1,4 @@
-/* The common part of all calls that only read. */
+/* The common part of all calls that one statement answers. */
 #include "manager/service/reading.h"
 
 #include <stdlib.h>
@@ -51,9 +51,18 @@ static void on_caller_gone(void *arg)
 	store_read_drop(arg);
 }
 
+void reading_change(struct reading *r, char *change)
+{
+	r->op.kind = STORE_CHANGE;
+	r->op.request_id = rpc_call_request_id(r->call);
+	r->op.actor = rpc_call_actor(r->call);
+	r->op.change = r->change = change;
+}
+
 void reading_send(struct reading *r)
 {
-	rpc_call_on_closed(r->call, on_caller_gone, &r->op);
+	if (r->op.kind != STORE_CHANGE)
+		rpc_call_on_closed(r->call, on_caller_gone, &r->op);
 	store_read(r->services->core->base.store, &r->op);
 }
 
@@ -79,6 +88,7 @@ void reading_free(struct reading *r)
 {
 	protobuf_c_message_free_unpacked(r->response, NULL);
 	free(r->request);
+	free(r->change);
 	free(r);
 }
 

@@ -1,5 +1,5 @@
 /*
- * A call that one read of the store answers. A service that needs more data embeds this struct as the first member of
+ * A call that one statement answers. A service that needs more data embeds this struct as the first member of
  * its own, which it allocates zeroed.
  */
 #ifndef REEVE_MANAGER_SERVICE_READING_H
@@ -15,6 +15,7 @@ struct reading {
 	struct services *services;
 	ProtobufCMessage *request;  /* a copy, whose own fields may be changed; what it points to belongs to the call */
 	ProtobufCMessage *response; /* on the heap, with everything it points to */
+	char *change;               /* @change of the statement, or NULL */
 };
 
 typedef void reading_done_fn(struct store_op *op, const struct reeve_error *error);
@@ -31,7 +32,11 @@ struct reading *reading_of(struct services *services, struct rpc_call *call, enu
 void reading_begin_of(struct reading *reading, struct services *services, struct rpc_call *call, enum sql_id statement,
     const ProtobufCMessage *request, reading_done_fn *done);
 
-/* Sends it to the store. If the caller's connection closes, the read is cancelled. */
+/* Makes it a change, with the call's request id and actor, and JSON for the statement's @change or NULL, which it
+ * frees. */
+void reading_change(struct reading *reading, char *change);
+
+/* Sends it to the store. If the caller's connection closes, a read is cancelled. */
 void reading_send(struct reading *reading);
 
 /* Cuts a list of the response, `items` with *count messages, to up to `limit` messages that fit in an answer, but to

@@ -80,38 +80,3 @@ void schedule_task_put_all(json_t *spec, const task *t)
 	if (t->retry)
 		put_retry(spec, t->retry);
 }
-
-static void field_take(const struct field *field, task *t, const json_t *value)
-{
-	char *at = (char *)t + field->offset;
-	if (field->type == TEXT && json_is_string(value))
-		*(char **)at = mem_strdup(json_string_value(value));
-	else if (field->type == NUMBER_32)
-		*(int32_t *)at = (int32_t)json_integer_value(value);
-	else if (field->type == NUMBER_64)
-		*(int64_t *)at = json_integer_value(value);
-}
-
-static Reeve__V1__RetryPolicy *retry_from(const json_t *spec)
-{
-	json_t *policy = json_object_get(spec, "retry_policy");
-	char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
-	Reeve__V1__RetryPolicy *retry = mem_malloc(sizeof *retry);
-	retry_fill(retry, text, json_integer_value(json_object_get(spec, "retry_base_ms")),
-	    json_integer_value(json_object_get(spec, "retry_max_ms")));
-	free(text);
-	return retry;
-}
-
-task *schedule_task_from(const char *text)
-{
-	json_t *spec = json_loads(text, 0, NULL);
-	task *t = mem_malloc(sizeof *t);
-	reeve__v1__task_spec__init(t);
-	for (int i = 0; i < FIELDS; i++)
-		field_take(&fields[i], t, json_object_get(spec, fields[i].name));
-	if (json_object_get(spec, "retry_base_ms"))
-		t->retry = retry_from(spec);
-	json_decref(spec);
-	return t;
-}

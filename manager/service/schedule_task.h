@@ -1,5 +1,4 @@
-/* The task of a schedule: conversion between messages and the JSON that the table stores and the SQL function
- * submit_task takes. */
+/* The task of a schedule, as the JSON that the table stores and the SQL function submit_task takes. */
 #ifndef REEVE_MANAGER_SERVICE_SCHEDULE_TASK_H
 #define REEVE_MANAGER_SERVICE_SCHEDULE_TASK_H
 
@@ -15,8 +14,5 @@ bool schedule_task_put(json_t *spec, const char *field, const Reeve__V1__TaskSpe
 
 /* Puts all fields that differ from their defaults. */
 void schedule_task_put_all(json_t *spec, const Reeve__V1__TaskSpec *task);
-
-/* Converts the stored JSON to a message. Free it with reeve__v1__task_spec__free_unpacked. */
-Reeve__V1__TaskSpec *schedule_task_from(const char *spec);
 
 #endif

@@ -146,7 +146,7 @@ static void preview(
 	reading_begin(&c->reading, s, call, STORE_MATCHING, NULL, responses[kind], reading_done);
 	c->filter = *filter;
 	c->reading.op.filter = &c->filter;
-	c->reading.op.change = kind;
+	c->reading.op.edit = kind;
 	reading_send(&c->reading);
 }
 

@@ -3,9 +3,9 @@
 #ifndef REEVE_MANAGER_SERVICE_TASK_METHODS_H
 #define REEVE_MANAGER_SERVICE_TASK_METHODS_H
 
-#include "manager/service/read_method.h"
+#include "manager/service/method.h"
 
 rpc_method task_cancel, task_discard, task_retry, task_update;
-extern const struct read_method task_errors, task_executions;
+extern const struct method task_errors, task_executions;
 
 #endif

@@ -1,8 +1,5 @@
-/* Batch operations: opening, closing, and the steps through the phases. SQL functions do the work. */
-#include "manager/store/bind.h"
+/* Batch operations: the steps through the phases. SQL functions do the work. */
 #include "manager/store/internal.h"
-
-#include <reeve/v1/batch.pb-c.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,64 +150,4 @@ void store_batch_move(struct store *store, struct store_batch_move *op)
 {
 	static const struct op_kind kind = {.name = "batch move", .start = move_start};
 	store_give(store, ROLE_JOBS, &kind, &op->op, 1, 0);
-}
-
-/* --- opening and closing --------------------------------------------------------------------------------------- */
-
-static void on_opened(struct role *role, const PGresult *rows)
-{
-	BATCH_OP(role, struct store_batch_open, 0)->id = row_int8(rows, 0, 0);
-	role_done(role);
-}
-
-static void open_start(struct role *role)
-{
-	const struct store_batch_open *op = BATCH_OP(role, struct store_batch_open, 0);
-	struct params *p = &role->params;
-	params_uuid(p, op->request_id);
-	params_text(p, op->name);
-	params_text(p, op->queue);
-	params_text(p, op->callback_url);
-	params_text(p, op->callback_secret);
-	params_bool(p, op->callback_tasks);
-	params_text(p, op->callback_type);
-	params_text(p, op->entry_type);
-	params_text(p, op->exit_type);
-	params_text(p, op->source);
-	role_run(role, SQL_BATCH_OPEN, on_opened);
-}
-
-void store_batch_open(struct store *store, struct store_batch_open *op)
-{
-	static const struct op_kind kind = {.name = "batch open", .start = open_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
-}
-
-static void on_got(struct role *role, const PGresult *rows)
-{
-	Reeve__V1__CloseBatchResponse response = REEVE__V1__CLOSE_BATCH_RESPONSE__INIT;
-	bind_rows(SQL_BATCH_GET, rows, &response.base);
-	BATCH_OP(role, struct store_batch_close, 0)->batch = response.batch;
-	role_done(role);
-}
-
-static void on_closed(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	params_int8(&role->params, BATCH_OP(role, struct store_batch_close, 0)->id);
-	role_run(role, SQL_BATCH_GET, on_got);
-}
-
-static void close_start(struct role *role)
-{
-	const struct store_batch_close *op = BATCH_OP(role, struct store_batch_close, 0);
-	params_uuid(&role->params, op->request_id);
-	params_int8(&role->params, op->id);
-	role_run(role, SQL_BATCH_CLOSE, on_closed);
-}
-
-void store_batch_close(struct store *store, struct store_batch_close *op)
-{
-	static const struct op_kind kind = {.name = "batch close", .start = close_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }

@@ -1,7 +1,9 @@
 /* Looks up the fields of a statement's head by their names, once per statement sent and once per result read. */
 #include "manager/store/bind.h"
 
+#include "common/json.h"
 #include "common/json_names.h"
+#include "common/log.h"
 #include "manager/store/row.h"
 
 #include <assert.h>
@@ -9,7 +11,19 @@
 enum { PATH_MAX_DEPTH = 4, COLUMNS_MAX = 128, NAME_MAX_BYTES = 128 };
 
 /* PostgreSQL's type OIDs of columns. */
-enum { TYPE_BOOL = 16, TYPE_INT8 = 20, TYPE_INT2 = 21, TYPE_INT4 = 23, TYPE_TEXT = 25, TYPE_FLOAT8 = 701, TYPE_TEXTS = 1009, TYPE_TIME = 1184 };
+enum {
+	TYPE_BOOL = 16,
+	TYPE_INT8 = 20,
+	TYPE_INT2 = 21,
+	TYPE_INT4 = 23,
+	TYPE_TEXT = 25,
+	TYPE_FLOAT8 = 701,
+	TYPE_TEXTS = 1009,
+	TYPE_INT8S = 1016,
+	TYPE_TIME = 1184,
+	TYPE_TIMES = 1185,
+	TYPE_JSONB = 3802,
+};
 
 /* Copies the next name of a space-separated list, and moves on; returns false at the list's end. */
 static bool next_name(const char **at, char *name)
@@ -110,9 +124,53 @@ static void add_field(struct params *p, const ProtobufCMessage *message, const P
 	}
 }
 
+/* Adds a field of each message in a list. */
+static void add_each(struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *list, const char *name)
+{
+	const ProtobufCFieldDescriptor *field = field_named(list->descriptor, name);
+	ProtobufCMessage *const *items = *(ProtobufCMessage **const *)((const char *)message + list->offset);
+	bool text = field->type == PROTOBUF_C_TYPE_STRING;
+	assert(text || field->type == PROTOBUF_C_TYPE_DOUBLE);
+	params_array_begin(p, text ? PARAMS_TEXT : PARAMS_FLOAT8);
+	for (size_t i = 0; i < count_of(message, list); i++) {
+		const void *at = (const char *)items[i] + field->offset;
+		if (text)
+			params_add_text(p, *(char *const *)at);
+		else
+			params_add_float8(p, *(const double *)at);
+	}
+	params_array_end(p);
+}
+
+/* Adds the field that a path names: "limit", "schedule.name" or "metrics[].value". */
+static void add_path(struct params *p, const ProtobufCMessage *message, char *path, bool may_be_null)
+{
+	char *save, *part = strtok_r(path, ".", &save), *next;
+	for (; (next = strtok_r(NULL, ".", &save)); part = next) {
+		char *list = strstr(part, "[]");
+		if (list) {
+			*list = '\0';
+			add_each(p, message, field_named(message->descriptor, part), next);
+			return;
+		}
+		message = *(ProtobufCMessage *const *)((const char *)message + field_named(message->descriptor, part)->offset);
+		if (!message) {
+			params_null(p);
+			return;
+		}
+	}
+	add_field(p, message, field_named(message->descriptor, part), may_be_null);
+}
+
 static void add_value(struct params *p, const char *name, const struct bind_values *values)
 {
-	if (!strcmp(name, "@lease_ms"))
+	if (!strcmp(name, "@request_id"))
+		params_uuid(p, values->request_id);
+	else if (!strcmp(name, "@actor"))
+		params_text(p, values->actor);
+	else if (!strcmp(name, "@change"))
+		params_text(p, values->change);
+	else if (!strcmp(name, "@lease_ms"))
 		params_int8(p, values->lease_ms);
 	else if (!strcmp(name, "@max_bytes"))
 		params_int8(p, values->max_bytes);
@@ -136,7 +194,7 @@ void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage
 		char *mark = strchr(name, '?');
 		if (mark)
 			*mark = '\0';
-		add_field(p, request, field_named(sql->request, name), mark != NULL);
+		add_path(p, request, name, mark != NULL);
 	}
 }
 
@@ -165,6 +223,8 @@ static void column_resolve(struct column *columns, int n, char *name, const stru
 	struct column *column = &columns[n];
 	char *save;
 	*column = (struct column){.of_response = *name == '.' || !item};
+	if (!strcmp(name, "-"))
+		return;
 	const ProtobufCMessageDescriptor *message = column->of_response ? sql->response : item;
 	for (char *part = strtok_r(name, ".", &save); part; part = strtok_r(NULL, ".", &save)) {
 		assert(column->depth < PATH_MAX_DEPTH && message);
@@ -218,7 +278,7 @@ static void set_texts(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 	const char *data = NULL;
 	int n = row_array(rows, row, column, &data);
 	char **texts = mem_malloc(sizeof *texts * ((size_t)n + 1));
-	assert(PQftype(rows, column) == TYPE_TEXTS && field->type == PROTOBUF_C_TYPE_STRING);
+	assert(field->type == PROTOBUF_C_TYPE_STRING);
 	for (int i = 0; i < n; i++) {
 		int length;
 		const char *value = row_array_next(&data, &length);
@@ -226,6 +286,66 @@ static void set_texts(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 	}
 	*(char ***)((char *)message + field->offset) = texts;
 	*(size_t *)((char *)message + field->quantifier_offset) = (size_t)n;
+}
+
+static void set_numbers(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+{
+	const char *data = NULL;
+	int n = row_array(rows, row, column, &data);
+	int64_t *numbers = mem_malloc(sizeof *numbers * ((size_t)n + 1));
+	bool times = PQftype(rows, column) == TYPE_TIMES;
+	assert((times || PQftype(rows, column) == TYPE_INT8S) && field->type == PROTOBUF_C_TYPE_INT64);
+	for (int i = 0; i < n; i++)
+		numbers[i] = times ? pgtime_to_us(row_array_int8(&data)) : row_array_int8(&data);
+	*(int64_t **)((char *)message + field->offset) = numbers;
+	*(size_t *)((char *)message + field->quantifier_offset) = (size_t)n;
+}
+
+/* Reads the binary form of jsonb: a version byte, then the text. */
+static json_t *json_of(const PGresult *rows, int row, int column)
+{
+	assert(PQftype(rows, column) == TYPE_JSONB);
+	return json_loadb(PQgetvalue(rows, row, column) + 1, (size_t)PQgetlength(rows, row, column) - 1, JSON_DECODE_ANY, NULL);
+}
+
+static ProtobufCMessage *message_of(const json_t *json, const ProtobufCMessageDescriptor *descriptor)
+{
+	struct reeve_error error;
+	ProtobufCMessage *message = json_to_message(json, descriptor, &error);
+	if (!message)
+		log_error("store", "the database has %s that is none: %s", descriptor->short_name, error.message);
+	return message;
+}
+
+static void set_messages(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+{
+	json_t *list = json_of(rows, row, column), *json;
+	size_t i, n = 0;
+	ProtobufCMessage **messages = mem_malloc(sizeof *messages * (json_array_size(list) + 1));
+	json_array_foreach(list, i, json)
+		if ((messages[n] = message_of(json, field->descriptor)))
+			n++;
+	*(ProtobufCMessage ***)((char *)message + field->offset) = messages;
+	*(size_t *)((char *)message + field->quantifier_offset) = n;
+	json_decref(list);
+}
+
+static void set_list(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+{
+	if (PQftype(rows, column) == TYPE_JSONB)
+		set_messages(message, field, rows, row, column);
+	else if (PQftype(rows, column) == TYPE_TEXTS)
+		set_texts(message, field, rows, row, column);
+	else
+		set_numbers(message, field, rows, row, column);
+}
+
+static void set_message(ProtobufCMessage **message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+{
+	json_t *json = json_of(rows, row, column);
+	assert(!*message);
+	*message = message_of(json, field->descriptor);
+	json_decref(json);
 }
 
 static void set_text(char **text, const PGresult *rows, int row, int column)
@@ -241,7 +361,7 @@ static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 {
 	void *at = (char *)message + field->offset;
 	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-		set_texts(message, field, rows, row, column);
+		set_list(message, field, rows, row, column);
 		return;
 	}
 	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
@@ -249,6 +369,9 @@ static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 	switch (field->type) {
 	case PROTOBUF_C_TYPE_STRING:
 		set_text(at, rows, row, column);
+		break;
+	case PROTOBUF_C_TYPE_MESSAGE:
+		set_message(at, field, rows, row, column);
 		break;
 	case PROTOBUF_C_TYPE_BOOL:
 		assert(PQftype(rows, column) == TYPE_BOOL);
@@ -288,7 +411,7 @@ static ProtobufCMessage *message_new(const ProtobufCMessageDescriptor *descripto
 
 static void take_column(ProtobufCMessage *message, const struct column *to, const PGresult *rows, int row, int column)
 {
-	if (row_null(rows, row, column))
+	if (!to->depth || row_null(rows, row, column))
 		return;
 	for (int depth = 0; depth < to->depth - 1; depth++) {
 		const ProtobufCFieldDescriptor *field = to->path[depth];
@@ -312,7 +435,7 @@ static void take_row(ProtobufCMessage *message, bool of_response, const struct c
 static int first_of_list(const struct column *columns, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (!columns[i].of_response)
+		if (!columns[i].of_response && columns[i].depth)
 			return i;
 	assert(!"a list has columns");
 	return 0;

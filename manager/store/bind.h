@@ -4,10 +4,12 @@
  *
  * Parameters: an integer is passed as int8, a bool as bool, text as text, an enum as the name of its value in lower
  * case without the enum's name ("completed"; an unspecified one as null), a field whose name ends in _us as
- * timestamptz, repeated int64 as int8[], repeated text as text[]. After `NAME?` the parameter is null if the field is
- * 0, "" or empty.
+ * timestamptz, repeated int64 as int8[], repeated text as text[], a field of repeated messages (`LIST[].NAME`) as text[]
+ * or float8[]. After `NAME?` the parameter is null if the field is 0, "" or empty. A field of a message that is not set
+ * is null.
  *
- * Columns: a value is converted from the column's type to the field's type; an enum can be text or a number. Null
+ * Columns: a value is converted from the column's type to the field's type; an enum can be text or a number, a message
+ * is jsonb (common/json.h), a list is text[], int8[] or timestamptz[]. A column `-` is not read. Null
  * leaves the field as it is; infinite times read as 0. A row adds a message to the list unless its first column for the
  * list is null. A message within a message is created if the first of its columns is neither null nor 0. The response's
  * own fields are read from the last row.
@@ -24,6 +26,9 @@
 
 /* Parameters of statements that are not fields of requests. */
 struct bind_values {
+	const uint8_t *request_id; /* @request_id: the call's */
+	const char *actor;    /* @actor: the caller */
+	const char *change;   /* @change: JSON that the service made of the request */
 	int64_t lease_ms;     /* @lease_ms: the lease of workers that request none */
 	int64_t max_bytes;    /* @max_bytes: the maximum of an answer */
 	int64_t max_scanned;  /* @max_scanned: the maximum of rows that a listing scans for an answer */

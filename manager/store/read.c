@@ -62,21 +62,38 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 
 static enum sql_id add_matching(struct params *p, const struct store_read *op)
 {
-	matching_params(p, op->filter, op->change);
+	matching_params(p, op->filter, op->edit);
 	return SQL_FIND_TASKS;
+}
+
+static enum sql_id id_of(const struct sql_text *statement)
+{
+	return (enum sql_id)(statement - sql_statements);
 }
 
 /* Returns the statement whose head describes the rows. */
 static enum sql_id statement_of(const struct store_read *op)
 {
-	return op->kind == STORE_LIST ? SQL_LIST_TASKS : (enum sql_id)(op->statement - sql_statements);
+	return op->kind == STORE_LIST ? SQL_LIST_TASKS : id_of(op->then ? op->then : op->statement);
+}
+
+static void add_head(struct params *p, const struct store_read *op, enum sql_id statement)
+{
+	const struct bind_values values = {
+	    .request_id = op->request_id,
+	    .actor = op->actor,
+	    .change = op->change,
+	    .lease_ms = op->lease_ms,
+	    .max_bytes = op->max_bytes,
+	    .max_scanned = SCANNED_MAX,
+	};
+	bind_params(p, statement, op->request, &values);
 }
 
 static enum sql_id add_bound(struct params *p, const struct store_read *op)
 {
-	const struct bind_values values = {.lease_ms = op->lease_ms, .max_bytes = op->max_bytes, .max_scanned = SCANNED_MAX};
-	bind_params(p, statement_of(op), op->request, &values);
-	return statement_of(op);
+	add_head(p, op, id_of(op->statement));
+	return id_of(op->statement);
 }
 
 static const Reeve__V1__CheckQuestion *question_of(const Reeve__V1__CheckRequest *request, Reeve__V1__CheckKind kind)
@@ -113,6 +130,7 @@ static enum sql_id add_check(struct params *p, const struct store_read *op)
 
 static enum sql_id (*const adders[])(struct params *p, const struct store_read *op) = {
     [STORE_BOUND] = add_bound,
+    [STORE_CHANGE] = add_bound,
     [STORE_LIST] = add_list,
     [STORE_MATCHING] = add_matching,
     [STORE_CHECK] = add_check,
@@ -139,10 +157,18 @@ static void on_read(struct role *role, const PGresult *rows)
 	role_done(role);
 }
 
+static void on_changed(struct role *role, const PGresult *rows)
+{
+	const struct store_read *op = reading(role, 0);
+	(void)rows;
+	add_head(&role->params, op, id_of(op->then));
+	role_run(role, id_of(op->then), on_read);
+}
+
 static void read_start(struct role *role)
 {
 	struct store_read *op = reading(role, 0);
-	role_run(role, adders[op->kind](&role->params, op), on_read);
+	role_run(role, adders[op->kind](&role->params, op), op->then ? on_changed : on_read);
 }
 
 static Reeve__V1__Task *task_copy(const Reeve__V1__Task *task)
@@ -206,7 +232,11 @@ void store_read(struct store *store, struct store_read *op)
 {
 	static const struct op_kind one = {.name = "read", .start = read_start};
 	static const struct op_kind gets = {.name = "read", .start = get_start, .joins = get_joins};
-	if (op->kind == STORE_GET)
+	static const struct op_kind change = {.name = "change", .start = read_start};
+	if (op->kind == STORE_CHANGE)
+		store_give(store, ROLE_EDIT, &change, &op->op, 1,
+		    protobuf_c_message_get_packed_size(op->request) + (op->change ? strlen(op->change) : 0));
+	else if (op->kind == STORE_GET)
 		store_give(store, ROLE_READ, &gets, &op->op, 0, 256);
 	else
 		store_give(store, op->quick ? ROLE_READ : ROLE_POLL, &one, &op->op, 1, 256);

@@ -44,42 +44,6 @@ void store_fold(struct store *store, struct store_fold *op)
 
 /* --- metrics ----------------------------------------------------------------------------------------------------- */
 
-static void on_put(struct role *role, const PGresult *rows)
-{
-	BATCH_OP(role, struct store_metrics_put, 0)->at_us = row_time(rows, 0, 0);
-	role_done(role);
-}
-
-static void put_start(struct role *role)
-{
-	const struct store_metrics_put *op = BATCH_OP(role, struct store_metrics_put, 0);
-	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < op->count; i++)
-		params_add_text(p, op->metrics[i].category);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < op->count; i++)
-		params_add_text(p, op->metrics[i].name);
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < op->count; i++) {
-		char value[40];
-		snprintf(value, sizeof value, "%.17g", op->metrics[i].value);
-		params_add_text(p, value);
-	}
-	params_array_end(p);
-	params_text(p, op->source);
-	params_int4(p, STORE_METRICS_MAX);
-	role_run(role, SQL_METRICS_PUT, on_put);
-}
-
-void store_metrics_put(struct store *store, struct store_metrics_put *op)
-{
-	static const struct op_kind kind = {.name = "metrics", .start = put_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)op->count * 64);
-}
-
 static void own_start(struct role *role)
 {
 	const struct store_metrics_own *op = BATCH_OP(role, struct store_metrics_own, 0);

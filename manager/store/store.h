@@ -295,98 +295,6 @@ struct store_schedules_fire {
 };
 void store_schedules_fire(struct store *store, struct store_schedules_fire *op);
 
-/* --- batches: opening and closing ------------------------------------------------------------------------------ */
-
-/* Opens a batch. A NULL string stands for the queue's setting. */
-struct store_batch_open {
-	struct store_op op;
-	uint8_t request_id[16];
-	const char *name, *queue;
-	const char *callback_url, *callback_secret, *callback_type, *entry_type, *exit_type;
-	bool callback_tasks;
-	const char *source;
-	/* result */
-	int64_t id;
-};
-void store_batch_open(struct store *store, struct store_batch_open *op);
-
-/* Closes a batch. NOT_FOUND; FAILED_PRECONDITION if another call closed it. */
-struct store_batch_close {
-	struct store_op op;
-	uint8_t request_id[16];
-	int64_t id;
-	/* result */
-	void *batch;                     /* a message, NULL before the call; the caller of the operation frees it */
-};
-void store_batch_close(struct store *store, struct store_batch_close *op);
-
-/* --- schedules: management --------------------------------------------------------------------------------------- */
-
-/* A definition, for display. A string is NULL if it is not set. */
-struct store_schedule {
-	const char *name, *cron, *zone;
-	int64_t every_ms, start_us;                  /* every_ms 0: none */
-	const char *spec;                            /* the task, as JSON; see the function submit_task */
-	const char *queue_action, *action_queue;
-	const char *catch_up, *concurrency_policy;              /* as in the columns of these names */
-	int32_t max_catch_up;
-	bool paused;
-	int64_t next_us, last_scheduled_us, last_us;   /* 0: never */
-	const char *last_outcome;
-	int64_t last_task_id, waits_for;             /* 0: none */
-	const char *source;
-	int64_t created_us, updated_us;
-	const int64_t *scheduled_us;                   /* of a GET: the next scheduled times */
-	int scheduled_count;
-};
-
-enum store_schedule_call {
-	STORE_SCHEDULE_ADD,
-	STORE_SCHEDULE_EDIT,
-	STORE_SCHEDULE_CONTROL, /* ALREADY_EXISTS from ADD, NOT_FOUND from the others */
-	STORE_SCHEDULE_GET,
-	STORE_SCHEDULE_LIST,
-};
-
-/* Changes a schedule or reads some. All calls but LIST return one, or none if it was deleted or, for GET, never
- * existed. */
-struct store_schedules {
-	struct store_op op;
-	enum store_schedule_call call;
-	const uint8_t *request_id;                   /* of changes */
-	const char *name;                            /* LIST: only names after this one */
-	const char *change;                          /* ADD, EDIT: JSON (function schedule_changed); CONTROL: the action */
-	const char *actor;
-	int limit;                                   /* LIST: of schedules; GET: of scheduled times */
-	int64_t max_bytes;                          /* LIST: maximum, but at least one schedule */
-	/* results */
-	struct store_schedule *schedules;
-	int count;
-	bool more;                                   /* LIST */
-};
-void store_schedules(struct store *store, struct store_schedules *op);
-
-struct store_schedule_run {
-	int64_t id, scheduled_us, at_us;               /* scheduled_us 0: a manual run */
-	const char *outcome, *actor, *note;
-	int64_t task_id;                             /* 0: none */
-	const char *task_status;                     /* "" if the task does not exist any more */
-};
-
-/* Runs a schedule now (if a request id is set), or lists its runs, newest first. NOT_FOUND. */
-struct store_schedule_runs {
-	struct store_op op;
-	const uint8_t *request_id;
-	const char *name, *actor;
-	int64_t before;                              /* only ids below this */
-	int limit;
-	/* results */
-	struct store_schedule_run *runs;
-	int count;
-	int64_t next_before;                         /* there may be more below this id; 0: there are none */
-};
-void store_schedule_runs(struct store *store, struct store_schedule_runs *op);
-
 /* --- pipelines ------------------------------------------------------------------------------------------------- */
 
 struct store_pipeline {
@@ -905,6 +813,7 @@ void store_ended(struct store *store, struct store_ended *op);
 
 enum store_read_kind {
 	STORE_BOUND,    /* the response of a statement from its request, by its head (bind.h) */
+	STORE_CHANGE,   /* the same, of a statement that changes something; repeated after an unknown outcome */
 	STORE_GET,      /* ListResponse: the task `id`, if it exists, with details and result */
 	STORE_LIST,     /* ListResponse from a ListRequest */
 	STORE_MATCHING, /* the response of a change: a page of tasks that match a filter and can be changed */
@@ -914,17 +823,20 @@ enum store_read_kind {
 
 struct sql_text;
 
-/* Reads straight into a response message. The caller owns and has initialized it;
+/* Reads straight into a response message, or changes something and reads that. The caller owns and has initialized it;
  * protobuf_c_message_free_unpacked frees everything it refers to. */
 struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
-	const struct sql_text *statement; /* for STORE_BOUND: one of sql_statements */
+	const struct sql_text *statement; /* for STORE_BOUND and STORE_CHANGE: one of sql_statements */
+	const struct sql_text *then;     /* for STORE_CHANGE: reads the response after it; or NULL */
 	bool quick;                      /* it reads few rows, however many there are */
 	const ProtobufCMessage *request;
+	const uint8_t *request_id;       /* for STORE_CHANGE: this and the next two are @request_id, @actor and @change */
+	const char *actor, *change;
 	int64_t id;                      /* for STORE_GET */
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
-	enum store_edit_kind change;     /* for STORE_MATCHING */
+	enum store_edit_kind edit;       /* for STORE_MATCHING */
 	int64_t max_bytes;              /* the maximum of an answer, for kinds that can be long */
 	int64_t lease_ms;
 	/* result */
@@ -956,25 +868,6 @@ struct store_fold {
 	bool inbox;                   /* there are tasks to ingest */
 };
 void store_fold(struct store *store, struct store_fold *op);
-
-enum { STORE_METRICS_MAX = 10000 };   /* the maximum of metrics set by applications */
-
-struct store_metric {
-	const char *category, *name;
-	double value;
-};
-
-/* Sets metrics; the database decides which of two calls is the later one. FAILED_PRECONDITION if there are too many
- * names. */
-struct store_metrics_put {
-	struct store_op op;
-	int count;
-	const struct store_metric *metrics;
-	const char *source;
-	/* result */
-	int64_t at_us;                   /* when, by the database's clock */
-};
-void store_metrics_put(struct store *store, struct store_metrics_put *op);
 
 struct store_own_counter {
 	const char *name;

@@ -6,7 +6,9 @@ declare
 begin
   if batch_request(request, 'schedule_control', 0) is not null then
     select * into s from schedules where name = of_name;
-    s.name := of_name;
+    if not found and action <> 'remove' then
+      raise exception using errcode = 'RV404', message = format('there is no schedule "%s"', of_name);
+    end if;
     return s;
   end if;
   s := schedule_locked(of_name);

@@ -1,2 +1,3 @@
--- Closes a batch. $1 request id, $2 the batch.
-select batch_close($1, $2)
+-- Closes a batch; batch_get then reads it.
+-- takes CloseBatchRequest: @request_id, id
+select batch_close($1::uuid, $2::bigint)

@@ -1,3 +1,6 @@
--- Opens a batch. $1 request id, $2 name, $3 queue; if null, from the queue: $4 callback URL, $5 secret, $6 whether the
--- URL is notified of each task, $7 callback task type, $8 entry type, $9 exit type; $10 source.
-select batch_open($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+-- Opens a batch. What is null is as its queue has it.
+-- takes OpenBatchRequest: @request_id, name, queue?, callback_url?, callback_secret?, callback_tasks, callback_type?, entry_type?,
+--   exit_type?, @actor
+-- gives OpenBatchResponse: id
+select batch_open($1::uuid, $2::text, coalesce($3::text, 'default'), $4::text, $5::text, $6::boolean, $7::text, $8::text, $9::text,
+  $10::text)

@@ -1,2 +1,4 @@
--- Adds a schedule. $1 request id, $2 name, $3 the definition as JSON, see schedule_changed, $4 the actor.
-select id from schedule_add($1::uuid, $2::text, $3::text::jsonb, $4::text)
+-- Adds a schedule. @change: see the function schedule_changed.
+-- takes AddScheduleRequest: @request_id, schedule.name, @change, @actor
+-- gives AddScheduleResponse: schedule.[schedule]
+select d.* from schedule_add($1::uuid, $2::text, $3::text::jsonb, $4::text) s cross join lateral schedule_shown(s) d

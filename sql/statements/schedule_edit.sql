@@ -1,2 +1,4 @@
--- Changes a schedule. $1 request id, $2 name, $3 the changes as JSON, see schedule_changed, $4 the actor.
-select id from schedule_edit($1::uuid, $2::text, $3::text::jsonb, $4::text)
+-- Changes a schedule. @change: see the function schedule_changed.
+-- takes EditScheduleRequest: @request_id, schedule.name, @change, @actor
+-- gives EditScheduleResponse: schedule.[schedule]
+select d.* from schedule_edit($1::uuid, $2::text, $3::text::jsonb, $4::text) s cross join lateral schedule_shown(s) d

@@ -1,3 +1,4 @@
--- Runs a schedule now. $1 request id, $2 name, $3 the actor. The columns are those of schedule_runs.
-select run_id, null::timestamptz, at, outcome, task_id, null::text, $3::text, note
-from schedule_run($1::uuid, $2::text, $3)
+-- Runs a schedule now.
+-- takes RunScheduleRequest: @request_id, name, @actor
+-- gives RunScheduleResponse: run.id, run.at_us, run.outcome, run.task_id, run.actor, run.note
+select run_id, at, outcome, task_id, $3::text, note from schedule_run($1::uuid, $2::text, $3)

@@ -8,13 +8,15 @@
 #include <endian.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
+#include <reeve/v1/metric.pb-c.h>
 #include <reeve/v1/queue.pb-c.h>
+#include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <string.h>
 
 enum { BOOL = 16, INT8 = 20, INT4 = 23, TEXT = 25, TEXTS = 1009, TIME = 1184 };
 
-static const struct bind_values values = {.lease_ms = 15000, .max_bytes = 4000000, .max_scanned = 5000};
+static const struct bind_values values = {.request_id = (const uint8_t *)"sixteen bytes id", .actor = "ops", .change = "{}", .lease_ms = 15000, .max_bytes = 4000000, .max_scanned = 5000};
 static struct params params;
 
 static void bind(enum sql_id statement, const ProtobufCMessage *request)
@@ -78,6 +80,32 @@ Test(bind, lists_and_flags_are_parameters)
 	cr_assert(eq(int, params.size[1], 1));
 	cr_assert(params.data[params.start[1]] == 1);
 	cr_assert(eq(i64, param_int8(3), 7));
+	params_free(&params);
+}
+
+Test(bind, paths_lead_to_nested_fields_and_lists)
+{
+	Reeve__V1__MetricValue a = REEVE__V1__METRIC_VALUE__INIT, b = a, *metrics[] = {&a, &b};
+	Reeve__V1__PutMetricsRequest put = REEVE__V1__PUT_METRICS_REQUEST__INIT;
+	Reeve__V1__Schedule schedule = REEVE__V1__SCHEDULE__INIT;
+	Reeve__V1__AddScheduleRequest add = REEVE__V1__ADD_SCHEDULE_REQUEST__INIT;
+	a.category = (char *)"shop";
+	b.category = (char *)"mail";
+	put.metrics = metrics;
+	put.n_metrics = 2;
+	bind(SQL_METRICS_PUT, &put.base);
+	cr_assert(eq(int, params.count, 4));
+	cr_assert(eq(int, params.size[0], 20 + 2 * (4 + 4)));
+	cr_assert(eq(int, params.size[2], 20 + 2 * (4 + 8)), "doubles");
+	cr_assert(eq(str, (char *)param_text(3), "ops"));
+	bind(SQL_SCHEDULE_ADD, &add.base);
+	cr_assert(eq(int, params.size[0], 16));
+	cr_assert(eq(str, (char *)param_text(1), "(null)"), "there is no schedule");
+	cr_assert(eq(str, (char *)param_text(2), "{}"));
+	schedule.name = (char *)"nightly";
+	add.schedule = &schedule;
+	bind(SQL_SCHEDULE_ADD, &add.base);
+	cr_assert(eq(str, (char *)param_text(1), "nightly"));
 	params_free(&params);
 }
 
@@ -257,6 +285,47 @@ Test(bind, arrays_of_text_are_lists)
 	cr_assert(eq(sz, response->workers[0]->n_queues, 2));
 	cr_assert(eq(str, (char *)response->workers[0]->queues[1], "bc"));
 	cr_assert(eq(sz, response->workers[0]->n_types, 0));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
+
+static void set_jsonb(enum sql_id statement, const char *name, const char *text)
+{
+	char value[200] = "\1";
+	snprintf(value + 1, sizeof value - 1, "%s", text);
+	set(statement, name, 3802, value, (int)strlen(value));
+}
+
+Test(bind, a_message_is_a_column_of_jsonb_that_later_columns_add_to)
+{
+	enum sql_id id = SQL_SCHEDULE_GET;
+	Reeve__V1__ShowScheduleResponse *response = calloc(1, sizeof *response);
+	reeve__v1__show_schedule_response__init(response);
+	result_of(id);
+	add_row();
+	set_text(id, "schedule.name", "nightly");
+	set_jsonb(id, "schedule.task", "{\"type\": \"mail\", \"priority\": 3, \"retry\": {\"kind\": \"list\", \"delays_ms\": [5, 6]}}");
+	set_text(id, "schedule.task.details", "dear all");
+	bind_rows(id, rows, &response->base);
+	const Reeve__V1__TaskSpec *task = response->schedule->task;
+	cr_assert(eq(str, (char *)task->type, "mail"));
+	cr_assert(eq(i32, task->priority, 3));
+	cr_assert(eq(str, (char *)task->details, "dear all"));
+	cr_assert(eq(int, task->retry->kind, REEVE__V1__RETRY_KIND__RETRY_KIND_LIST));
+	cr_assert(eq(i64, task->retry->delays_ms[1], 6));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
+
+Test(bind, a_message_without_its_first_column_is_missing)
+{
+	Reeve__V1__ShowScheduleResponse *response = calloc(1, sizeof *response);
+	reeve__v1__show_schedule_response__init(response);
+	result_of(SQL_SCHEDULE_GET);
+	add_row();
+	set_text(SQL_SCHEDULE_GET, "schedule.task.details", "dear all");
+	bind_rows(SQL_SCHEDULE_GET, rows, &response->base);
+	cr_assert(response->schedule == NULL);
 	protobuf_c_message_free_unpacked(&response->base, NULL);
 	PQclear(rows);
 }

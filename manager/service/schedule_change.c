@@ -2,7 +2,7 @@
  * Builds a definition field by field. Adding a schedule puts all its fields, editing one puts the named fields. The
  * database checks what only it can: zones, cron expressions, batches.
  */
-#include "manager/service/schedule_message.h"
+#include "manager/service/schedule_change.h"
 
 #include "common/json_names.h"
 #include "manager/service/check.h"
@@ -22,34 +22,19 @@ enum { FIELDS_MAX = 100, CATCH_UP_MAX = 1000, CRON_MAX_BYTES = 255 };
 
 typedef Reeve__V1__Schedule schedule;
 
-static const char *const actions[] = {
-    [REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_START] = "start",
-    [REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_STOP] = "stop",
-    [REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_PAUSE] = "pause",
-    [REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_RESUME] = "resume",
-};
-static const char *const catch_up_names[] = {
-    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_UNSPECIFIED] = "one",
-    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_SKIP] = "skip",
-    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ONE] = "one",
-    [REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL] = "all",
-};
-static const char *const concurrency_names[] = {
-    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_UNSPECIFIED] = "queue",
-    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_FORBID] = "forbid",
-    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_QUEUE] = "queue",
-    [REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_ALLOW] = "allow",
-};
-
-enum { ACTIONS = sizeof actions / sizeof *actions };
-enum { CATCH_UPS = sizeof catch_up_names / sizeof *catch_up_names };
-enum { CONCURRENCIES = sizeof concurrency_names / sizeof *concurrency_names };
-
 /* --- fields ------------------------------------------------------------------------------------------------------- */
 
 static void put(json_t *change, const char *name, json_t *value)
 {
 	json_object_set_new(change, name, value);
+}
+
+/* Puts the name of an enum's value. */
+static void put_word(json_t *change, const char *name, const ProtobufCEnumDescriptor *descriptor, int value)
+{
+	char word[JSON_NAME_BYTES];
+	bool known = json_enum_word(descriptor, value, word);
+	put(change, name, known ? json_string(word) : json_null());
 }
 
 static bool put_cron(json_t *change, const schedule *s, struct reeve_error *error)
@@ -99,9 +84,9 @@ static bool put_start(json_t *change, const schedule *s, struct reeve_error *err
 
 static bool put_action(json_t *change, const schedule *s, struct reeve_error *error)
 {
-	if (!check_range("schedule.queue_action", s->queue_action, 1, ACTIONS - 1, error))
+	if (!check_range("schedule.queue_action", s->queue_action, 1, REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_RESUME, error))
 		return false;
-	put(change, "queue_action", json_string(actions[s->queue_action]));
+	put_word(change, "queue_action", &reeve__v1__queue_action__descriptor, (int)s->queue_action);
 	return true;
 }
 
@@ -115,22 +100,25 @@ static bool put_action_queue(json_t *change, const schedule *s, struct reeve_err
 
 static bool put_catch_up(json_t *change, const schedule *s, struct reeve_error *error)
 {
-	bool all = s->catch_up == REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL;
-	if (!check_range("schedule.catch_up", s->catch_up, 0, CATCH_UPS - 1, error) ||
+	Reeve__V1__CatchUpPolicy policy = s->catch_up ? s->catch_up : REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ONE;
+	bool all = policy == REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL;
+	if (!check_range("schedule.catch_up", s->catch_up, 0, REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL, error) ||
 	    (all && !check_range("schedule.max_catch_up", s->max_catch_up, 1, CATCH_UP_MAX, error)))
 		return false;
 	if (!all && s->max_catch_up)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.max_catch_up is for catch_up ALL");
-	put(change, "catch_up", json_string(catch_up_names[s->catch_up]));
+	put_word(change, "catch_up", &reeve__v1__catch_up_policy__descriptor, (int)policy);
 	put(change, "max_catch_up", json_integer(all ? s->max_catch_up : 1));
 	return true;
 }
 
 static bool put_concurrency_policy(json_t *change, const schedule *s, struct reeve_error *error)
 {
-	if (!check_range("schedule.concurrency_policy", s->concurrency_policy, 0, CONCURRENCIES - 1, error))
+	Reeve__V1__ConcurrencyPolicy queue = REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_QUEUE;
+	if (!check_range("schedule.concurrency_policy", s->concurrency_policy, 0, queue, error))
 		return false;
-	put(change, "concurrency_policy", json_string(concurrency_names[s->concurrency_policy]));
+	put_word(change, "concurrency_policy", &reeve__v1__concurrency_policy__descriptor,
+	    (int)(s->concurrency_policy ? s->concurrency_policy : queue));
 	return true;
 }
 
@@ -195,8 +183,10 @@ static bool check_deed(const schedule *s, int64_t max_details_bytes, struct reev
 	return acts || check_scheduled_task(s->task, max_details_bytes, error);
 }
 
-char *schedule_addition(const schedule *s, int64_t max_details_bytes, struct reeve_error *error)
+char *schedule_addition(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
 {
+	const schedule *s = ((const Reeve__V1__AddScheduleRequest *)request)->schedule;
+	int64_t max_details_bytes = services->core->base.options.max_details_bytes;
 	if (!s) {
 		error_set(error, STATUS(INVALID_ARGUMENT), "schedule is missing");
 		return NULL;
@@ -264,9 +254,12 @@ static bool check_together(const json_t *change, struct reeve_error *error)
 	return true;
 }
 
-char *schedule_change(
-    const schedule *s, const char *const *fields, size_t count, int64_t max_details_bytes, struct reeve_error *error)
+char *schedule_change(const struct services *services, const ProtobufCMessage *message, struct reeve_error *error)
 {
+	const Reeve__V1__EditScheduleRequest *request = (const Reeve__V1__EditScheduleRequest *)message;
+	const schedule *s = request->schedule;
+	size_t count = request->n_fields;
+	int64_t max_details_bytes = services->core->base.options.max_details_bytes;
 	static const Reeve__V1__TaskSpec defaults = REEVE__V1__TASK_SPEC__INIT;
 	if (!s) {
 		error_set(error, STATUS(INVALID_ARGUMENT), "schedule is missing");
@@ -281,84 +274,11 @@ char *schedule_change(
 	json_t *change = json_object();
 	bool good = check_range("fields", (int64_t)count, 1, FIELDS_MAX, error);
 	for (size_t i = 0; good && i < count; i++)
-		good = put_named(change, fields[i], s, error);
+		good = put_named(change, request->fields[i], s, error);
 	const json_t *task = json_object_get(change, "task");
 	good = good && check_together(change, error) &&
 	       (!task || check_named(s->task ? s->task : &defaults, task, max_details_bytes, error));
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
 	json_decref(change);
 	return text;
-}
-
-/* --- messages ----------------------------------------------------------------------------------------------------- */
-
-static char *copy(const char *text)
-{
-	return text && *text ? mem_strdup(text) : (char *)protobuf_c_empty_string;
-}
-
-/* Returns the index of a name in the array; 0: not found. */
-static int number_of(const char *const *names, int count, const char *name)
-{
-	for (int i = 1; name && i < count; i++)
-		if (!strcmp(names[i], name))
-			return i;
-	return 0;
-}
-
-static Reeve__V1__RunOutcome outcome_of(const char *name)
-{
-	int outcome = REEVE__V1__RUN_OUTCOME__RUN_OUTCOME_UNSPECIFIED;
-	if (name)
-		json_enum_number(&reeve__v1__run_outcome__descriptor, name, &outcome);
-	return (Reeve__V1__RunOutcome)outcome;
-}
-
-schedule *schedule_message(const struct store_schedule *from)
-{
-	schedule *s = mem_malloc(sizeof *s);
-	reeve__v1__schedule__init(s);
-	s->name = copy(from->name);
-	s->cron = copy(from->cron);
-	s->zone = copy(from->zone);
-	s->every_ms = from->every_ms;
-	s->start_us = from->every_ms ? from->start_us : 0;
-	s->manual = !from->cron && !from->every_ms;
-	s->task = from->spec ? schedule_task_from(from->spec) : NULL;
-	s->queue_action = number_of(actions, ACTIONS, from->queue_action);
-	s->action_queue = copy(from->action_queue);
-	s->catch_up = number_of(catch_up_names, CATCH_UPS, from->catch_up);
-	s->max_catch_up = s->catch_up == REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL ? (uint32_t)from->max_catch_up : 0;
-	s->concurrency_policy = number_of(concurrency_names, CONCURRENCIES, from->concurrency_policy);
-	s->paused = from->paused;
-	s->next_us = from->next_us;
-	s->last_scheduled_us = from->last_scheduled_us;
-	s->last_us = from->last_us;
-	s->last_outcome = outcome_of(from->last_outcome);
-	s->last_task_id = from->last_task_id;
-	s->waits_for = from->waits_for;
-	s->source = copy(from->source);
-	s->created_us = from->created_us;
-	s->updated_us = from->updated_us;
-	s->n_scheduled_us = (size_t)from->scheduled_count;
-	s->scheduled_us = mem_malloc(sizeof *s->scheduled_us * (s->n_scheduled_us + 1));
-	for (size_t i = 0; i < s->n_scheduled_us; i++)
-		s->scheduled_us[i] = from->scheduled_us[i];
-	return s;
-}
-
-Reeve__V1__ScheduleRun *schedule_run_message(const struct store_schedule_run *from)
-{
-	static const char *const statuses[] = {"", "queued", "executing", "failed", "completed", "dead", "cancelled"};
-	Reeve__V1__ScheduleRun *r = mem_malloc(sizeof *r);
-	reeve__v1__schedule_run__init(r);
-	r->id = from->id;
-	r->scheduled_us = from->scheduled_us;
-	r->at_us = from->at_us;
-	r->outcome = outcome_of(from->outcome);
-	r->task_id = from->task_id;
-	r->task_status = number_of(statuses, sizeof statuses / sizeof *statuses, from->task_status);
-	r->actor = copy(from->actor);
-	r->note = copy(from->note);
-	return r;
 }

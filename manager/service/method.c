@@ -1,0 +1,186 @@
+/* Checks the request's fields by their names, fills in defaults, then runs the statement. */
+#include "manager/service/method.h"
+
+#include "manager/service/check.h"
+#include "manager/service/filter.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *at(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+	return (char *)message + field->offset;
+}
+
+static const char *text_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+	assert(field->type == PROTOBUF_C_TYPE_STRING);
+	return *(char **)at(message, field);
+}
+
+static int64_t number_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_UINT32:
+		return *(uint32_t *)at(message, field);
+	case PROTOBUF_C_TYPE_ENUM:
+		return *(int *)at(message, field);
+	default:
+		assert(field->type == PROTOBUF_C_TYPE_INT64);
+		return *(int64_t *)at(message, field);
+	}
+}
+
+static void number_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, int64_t value)
+{
+	if (field->type == PROTOBUF_C_TYPE_INT64)
+		*(int64_t *)at(message, field) = value;
+	else
+		*(uint32_t *)at(message, field) = (uint32_t)value;
+}
+
+static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessage *message, const char *name)
+{
+	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+	assert(field);
+	return field;
+}
+
+static bool rule_check(const struct rule *rule, const ProtobufCMessage *request, struct reeve_error *error)
+{
+	static const int64_t year_10000_us = INT64_C(253402300799000000);
+	const ProtobufCFieldDescriptor *field = field_named(request, rule->field);
+	switch (rule->kind) {
+	case RULE_NAME:
+	case RULE_NAME_OR_NONE:
+		return check_name(rule->field, text_of(request, field), rule->kind == RULE_NAME_OR_NONE, error);
+	case RULE_PAGE:
+		return check_page(text_of(request, field), error);
+	case RULE_SINCE:
+		return check_range(rule->field, number_of(request, field), 0, year_10000_us, error);
+	default:
+		return check_range(rule->field, number_of(request, field), rule->min, rule->max, error);
+	}
+}
+
+static void rule_fill(const struct rule *rule, ProtobufCMessage *request, const struct services *services)
+{
+	const ProtobufCFieldDescriptor *field = field_named(request, rule->field);
+	if (rule->kind == RULE_SINCE && !number_of(request, field))
+		number_set(request, field, core_clock_us(services->core) - rule->otherwise);
+	if (rule->kind == RULE_NUMBER && rule->otherwise && !number_of(request, field))
+		number_set(request, field, rule->otherwise);
+	if (rule->kind == RULE_NUMBER && rule->cap && number_of(request, field) > rule->cap)
+		number_set(request, field, rule->cap);
+}
+
+static const char *name_or_none(const ProtobufCMessage *request, const char *name)
+{
+	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(request->descriptor, name);
+	return field ? text_of(request, field) : "";
+}
+
+static bool method_check(const struct method *m, const struct services *s, const ProtobufCMessage *request, struct reeve_error *error)
+{
+	for (const struct rule *rule = m->rules; rule->kind; rule++)
+		if (!rule_check(rule, request, error))
+			return false;
+	if (m->names == NAMES_KNOWN &&
+	    !check_known_names(s, "", name_or_none(request, "queue"), name_or_none(request, "type"), error))
+		return false;
+	return !m->check || m->check(request, error);
+}
+
+/* --- the response ------------------------------------------------------------------------------------------------- */
+
+static bool is_set(const ProtobufCMessage *message, const char *name)
+{
+	const ProtobufCFieldDescriptor *field = field_named(message, name);
+	if (field->label == PROTOBUF_C_LABEL_REPEATED)
+		return *(size_t *)((char *)message + field->quantifier_offset) != 0;
+	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+		return *(ProtobufCMessage **)at(message, field) != NULL;
+	return number_of(message, field) != 0;
+}
+
+/* Sets NOT_FOUND with the text, in which fields of the request replace {NAME}. */
+static bool not_found(const char *text, const ProtobufCMessage *request, struct reeve_error *error)
+{
+	char message[512], name[64];
+	size_t length = 0;
+	while (*text && length < sizeof message - 1) {
+		if (*text != '{') {
+			message[length++] = *text++;
+			continue;
+		}
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 1, "}"), text + 1);
+		text += strlen(name) + 2;
+		const ProtobufCFieldDescriptor *field = field_named(request, name);
+		if (field->type == PROTOBUF_C_TYPE_STRING)
+			length += (size_t)snprintf(message + length, sizeof message - length, "%s", text_of(request, field));
+		else
+			length += (size_t)snprintf(message + length, sizeof message - length, "%lld", (long long)number_of(request, field));
+	}
+	message[length < sizeof message ? length : sizeof message - 1] = '\0';
+	return error_set(error, STATUS(NOT_FOUND), "%s", message);
+}
+
+static void on_done(struct store_op *op, const struct reeve_error *error)
+{
+	struct reading *r = (struct reading *)op;
+	const struct method *m = rpc_call_declared(r->call);
+	struct reeve_error problem;
+	if (!error && ((m->found && !is_set(r->response, m->found) && !not_found(m->missing, r->request, &problem)) ||
+	                  (m->complete && !m->complete(r, &problem))))
+		error = &problem;
+	reading_end(r, error);
+}
+
+/* --- the call ----------------------------------------------------------------------------------------------------- */
+
+static struct reading *begin(const struct method *m, struct services *s, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct reading *r = reading_of(s, call, m->then ? m->then : m->statement, request, on_done);
+	r->op.statement = &sql_statements[m->statement];
+	r->op.then = m->then ? &sql_statements[m->then] : NULL;
+	for (const struct rule *rule = m->rules; rule->kind; rule++)
+		rule_fill(rule, r->request, s);
+	return r;
+}
+
+void read_method(void *service, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	const struct method *m = rpc_call_declared(call);
+	struct services *s = service;
+	struct reeve_error error;
+	if (m->names &&
+	    names_wait(s, call, request, read_method, name_or_none(request, "queue"), name_or_none(request, "type")))
+		return;
+	if (method_check(m, s, request, &error))
+		reading_send(begin(m, s, call, request));
+	else
+		rpc_call_fail_error(call, &error);
+}
+
+static bool needs_request_id(const struct method *m)
+{
+	return strstr(sql_statements[m->statement].takes, "@request_id") != NULL;
+}
+
+void write_method(void *service, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	const struct method *m = rpc_call_declared(call);
+	struct services *s = service;
+	struct reeve_error error;
+	char *change = NULL;
+	if ((needs_request_id(m) && !service_has_request_id(s, call, &error)) ||
+	    !check_source("actor", rpc_call_actor(call), &error) || !method_check(m, s, request, &error) ||
+	    (m->change && !(change = m->change(s, request, &error)))) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct reading *r = begin(m, s, call, request);
+	reading_change(r, change);
+	reading_send(r);
+}

@@ -1,0 +1,63 @@
+/*
+ * Methods as declarations: the statement, whose head names the fields of the request and of the response
+ * (sql/heads.awk), the rules for the request's fields, and what an empty response means.
+ *
+ *	const struct rpc_entry metric_methods[] = {
+ *	    {"List", read_method, RPC_OPERATOR, METHOD(SQL_METRICS_LIST,
+ *	        .rules = {{"category", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = 10000, .otherwise = 1000}})},
+ *	    {0},
+ *	};
+ */
+#ifndef REEVE_MANAGER_SERVICE_METHOD_H
+#define REEVE_MANAGER_SERVICE_METHOD_H
+
+#include "manager/service/reading.h"
+
+enum rule_kind {
+	RULE_NONE,         /* ends the rules */
+	RULE_NAME,         /* 1 to 255 bytes without control characters */
+	RULE_NAME_OR_NONE, /* the same, or empty */
+	RULE_PAGE,         /* the position at which a page begins */
+	RULE_NUMBER,       /* from `min` to `max`; 0 means `otherwise` if that is set; values above `cap` mean `cap` */
+	RULE_SINCE,        /* a time; 0 means `otherwise` microseconds ago */
+};
+
+struct rule {
+	const char *field;
+	enum rule_kind kind;
+	int64_t min, max, otherwise, cap;
+};
+
+enum { RULES_MAX = 8 };
+
+/* Rules for the fields `queue` and `type`, if the request has them. */
+enum names_rule {
+	NAMES_ANY,
+	NAMES_FRESH, /* anything, but names that other managers have created are known here */
+	NAMES_KNOWN, /* an existing or former name; else the request is refused */
+};
+
+struct method {
+	enum sql_id statement;
+	enum sql_id then; /* of a change: reads the response after it; 0: the statement itself returns it */
+	struct rule rules[RULES_MAX];
+	enum names_rule names;
+	/* A further check of the request, or NULL. */
+	bool (*check)(const ProtobufCMessage *request, struct reeve_error *error);
+	/* Checks the request, and returns the statement's @change; or NULL with the problem in *error. */
+	char *(*change)(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error);
+	/* A field of the response: if it is 0 or not set, the answer is NOT_FOUND with this text, in which {NAME} stands for
+	 * a field of the request. */
+	const char *found, *missing;
+	/* Completes the response. It can be refused, with the problem in *error. Or NULL. */
+	bool (*complete)(struct reading *reading, struct reeve_error *error);
+};
+
+/* A declaration within the table of methods. */
+#define METHOD(...) (&(const struct method){__VA_ARGS__})
+
+/* Serve methods whose entries have a struct method. read_method is for statements that change nothing. write_method
+ * needs a request id if the statement takes @request_id. */
+rpc_method read_method, write_method;
+
+#endif
