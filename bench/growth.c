@@ -2,9 +2,10 @@
  * Measures what each maintenance job of a manager costs in a database filled by bench/growth.sql: the manager's own
  * statements with its session settings, in the order in which a manager runs them.
  *
- *	bench-growth CONNINFO [LABEL]
+ *	bench-growth [CONNINFO [LABEL]]
  *
- * Without LABEL it creates the schema, which bench/growth.sql needs.
+ * Without LABEL it creates the schema, which bench/growth.sql needs. Without CONNINFO it prints the names of the
+ * statements that it measures; it fails if a job of manager/jobs/table.c is missing here.
  *
  * A job that works page by page runs to its end. The figures of each job are the time of the longest call, the maximum
  * number of table and index pages that a call touched, and, if it moved rows, the time per row. Other load on the
@@ -12,6 +13,7 @@
  */
 #include "bench/database.h"
 #include "bench/report.h"
+#include "manager/jobs/jobs.h"
 #include "manager/store/store.h"
 
 #include <stdio.h>
@@ -19,13 +21,15 @@
 #include <string.h>
 
 enum { DAYS = 30, REPEATS = 5, CALLS_MAX = 100000, SWEEP_ROWS = 200, ARCHIVE_BYTES = 4 * 1024 * 1024,
+	ROUTES = 100, ALIVE = 50, FETCHES = 200, COUNTERS = 100, WAITED_FOR = 1000, CALLS = 16, /* as growth.sql has them */
 	LATE_ROWS = 1000 /* rows that became old during the run: not waited for, up to this many */ };
 
 struct bench {
-	PGconn *maintenance, *hot, *hashed, *watch; /* set up like the manager's connections; `watch` reads the statistics */
+	PGconn *maintenance, *hot, *hashed, *plain, *watch; /* set up like the manager's connections; `watch` reads the statistics */
 	struct params params;
 	const char *label;
-	int64_t manager;
+	int64_t manager, newest_task, first_alive, batch, callback;
+	int64_t due_batch, releasing_batch, failing_batch;
 	char partition[64];
 	int64_t key, id; /* the position of a job that works page by page */
 };
@@ -36,12 +40,13 @@ struct made {
 	bool more;
 };
 
-struct job {
+struct measured {
+	enum job_name job; /* JOBS: not a job, but done at heartbeats of workers */
 	const char *name;
 	enum sql_id statement;
 	void (*add)(struct bench *b);
 	struct made (*end)(struct bench *b, const PGresult *result); /* NULL: repeat the call REPEATS times */
-	enum { UPKEEP, HOT, HASHED } session;
+	enum { UPKEEP, HOT, HASHED, PLAIN } session;
 };
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
@@ -151,6 +156,170 @@ static void add_callbacks(struct bench *b)
 	params_null(&b->params);
 }
 
+/* The rows from the first to the one where expired_find ended. */
+static void add_expired_place(struct bench *b)
+{
+	params_int8(&b->params, 0);
+	params_int8(&b->params, INT32_MAX);
+	params_time(&b->params, STORE_TIME_BEGIN);
+	params_int8(&b->params, 0);
+	params_time(&b->params, b->key);
+	params_int8(&b->params, b->id);
+}
+
+static void add_range(struct bench *b, int64_t first, int count)
+{
+	params_array_begin(&b->params, PARAMS_INT8);
+	for (int i = 0; i < count; i++)
+		params_add_int8(&b->params, first + i);
+	params_array_end(&b->params);
+}
+
+static void add_same(struct bench *b, int64_t value, int count)
+{
+	params_array_begin(&b->params, PARAMS_INT8);
+	for (int i = 0; i < count; i++)
+		params_add_int8(&b->params, value);
+	params_array_end(&b->params);
+}
+
+static void add_same_int4(struct bench *b, int32_t value, int count)
+{
+	params_array_begin(&b->params, PARAMS_INT4);
+	for (int i = 0; i < count; i++)
+		params_add_int4(&b->params, value);
+	params_array_end(&b->params);
+}
+
+static void add_same_time(struct bench *b, int64_t value, int count)
+{
+	params_array_begin(&b->params, PARAMS_TIME);
+	for (int i = 0; i < count; i++)
+		params_add_time(&b->params, value);
+	params_array_end(&b->params);
+}
+
+static void add_routes(struct bench *b)
+{
+	params_array_begin(&b->params, PARAMS_INT4);
+	for (int i = 1; i <= ROUTES; i++)
+		params_add_int4(&b->params, i);
+	params_array_end(&b->params);
+}
+
+/* All living workers, which have nothing of what they were assigned: every attempt is looked up. */
+static void add_holdings(struct bench *b)
+{
+	add_range(b, b->first_alive, ALIVE);
+	add_same(b, FETCHES, ALIVE);
+	add_same(b, 0, ALIVE);
+	add_same_int4(b, 0, 0);
+	add_same(b, 0, 0);
+	add_same_int4(b, 0, 0);
+	add_same(b, 0, 0);
+	add_same_time(b, 0, 0);
+}
+
+static void add_due_batch(struct bench *b)
+{
+	params_int8(&b->params, b->due_batch);
+}
+
+static void add_releasing_batch(struct bench *b)
+{
+	params_int8(&b->params, b->releasing_batch);
+	params_int8(&b->params, 1000);
+}
+
+static void add_failing_batch(struct bench *b)
+{
+	params_int8(&b->params, b->failing_batch);
+	params_int8(&b->params, 1000);
+}
+
+static void add_batch_event(struct bench *b)
+{
+	params_int8(&b->params, b->batch);
+	params_text(&b->params, "batch_end");
+}
+
+/* Deliveries of the last callbacks. */
+static void add_outcomes(struct bench *b)
+{
+	add_range(b, b->callback - CALLS + 1, CALLS);
+	add_same_int4(b, 1, CALLS);
+	for (int delivered = 1; delivered >= 0; delivered--) {
+		params_array_begin(&b->params, PARAMS_BOOL);
+		for (int i = 0; i < CALLS; i++)
+			params_add_bool(&b->params, delivered);
+		params_array_end(&b->params);
+	}
+	add_same(b, 0, CALLS);
+	add_same_int4(b, 200, CALLS);
+	params_null(&b->params);
+	add_same_int4(b, 1, CALLS);
+}
+
+/* The first page of each route's stream, half of it for another manager. */
+static void add_pages(struct bench *b)
+{
+	add_routes(b);
+	add_same_int4(b, 0, ROUTES);
+	add_same_time(b, STORE_TIME_BEGIN, ROUTES);
+	add_same(b, 0, ROUTES);
+	add_same_time(b, STORE_TIME_BEGIN, ROUTES);
+	add_same_int4(b, 100, ROUTES);
+	add_same_int4(b, 2, ROUTES);
+	add_same_int4(b, 0, ROUTES);
+	add_same(b, 1 << 20, ROUTES);
+}
+
+static void add_streams(struct bench *b)
+{
+	add_routes(b);
+	params_int4(&b->params, INT32_MAX);
+	params_int4(&b->params, 10);
+}
+
+static void add_late(struct bench *b)
+{
+	params_int4(&b->params, 1);
+	params_int4(&b->params, 0);
+	params_time(&b->params, STORE_TIME_BEGIN);
+	params_int8(&b->params, 0);
+	params_time(&b->params, STORE_TIME_NEVER);
+	params_int8(&b->params, 100);
+}
+
+static void add_waited_for(struct bench *b)
+{
+	add_range(b, b->newest_task - WAITED_FOR / 2, WAITED_FOR);
+}
+
+static void add_archive_file(struct bench *b)
+{
+	add_partition(b);
+	params_text(&b->params, "/var/lib/reeve/archive.jsonl.gz");
+	params_int8(&b->params, 1);
+	params_text(&b->params, "m50");
+	add_manager(b);
+}
+
+/* Counters that have changed, all of them. */
+static void add_counters(struct bench *b)
+{
+	add_manager(b);
+	params_text(&b->params, "m50");
+	params_array_begin(&b->params, PARAMS_TEXT);
+	for (int i = 0; i < COUNTERS; i++) {
+		char name[20];
+		snprintf(name, sizeof name, "counter%d", i);
+		params_add_text(&b->params, name);
+	}
+	params_array_end(&b->params);
+	add_same(b, now_ns(), COUNTERS);
+}
+
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
 static struct made deleted(struct bench *b, const PGresult *result)
@@ -207,54 +376,110 @@ static struct made once(struct bench *b, const PGresult *result)
 	return (struct made){0, false};
 }
 
+/* Notes where the rows found end. */
+static struct made expired_found(struct bench *b, const PGresult *result)
+{
+	int end = PQntuples(result) - 1;
+
+	if (end < 0)
+		give_up("no attempt is past its time");
+	b->key = row_time(result, end, 1);
+	b->id = row_int8(result, end, 2);
+	return (struct made){0, false};
+}
+
 /* --- the jobs ----------------------------------------------------------------------------------------------------- */
 
-static const struct job jobs[] = {
-    {"manager_heartbeat", SQL_MANAGER_HEARTBEAT, add_tick, NULL, HOT},
-    {"workers_watch", SQL_WORKERS_WATCH, add_nothing, NULL, HOT},
-    {"expired_find", SQL_EXPIRED_FIND, add_expired, NULL, HASHED},
-    {"lost_find", SQL_LOST_FIND, add_lost, NULL, HASHED},
-    {"routes_load", SQL_ROUTES_LOAD, add_nothing, NULL, HASHED},
-    {"queues_load", SQL_QUEUES_LOAD, add_nothing, NULL, HASHED},
-    {"queue_stops", SQL_QUEUE_STOPS, add_nothing, NULL, HASHED},
-    {"batches_due", SQL_BATCHES_DUE, add_batches, NULL, HOT},
-    {"inbox_ingest", SQL_INBOX_INGEST, add_arrivals, NULL, HOT},
-    {"schedules_fire", SQL_SCHEDULES_FIRE, add_hundred, NULL, HOT},
-    {"callbacks_take", SQL_CALLBACKS_TAKE, add_callbacks, NULL, HOT},
-    {"counts_fold", SQL_COUNTS_FOLD, add_nothing, told, HOT},
-    {"executions_roll", SQL_EXECUTIONS_ROLL, add_nothing, told, HOT},
-    {"executions_roll_idle", SQL_EXECUTIONS_ROLL, add_nothing, NULL, HOT},
+static const struct measured measured[] = {
+    {JOB_HEARTBEAT, "manager_heartbeat", SQL_MANAGER_HEARTBEAT, add_tick, NULL, HOT},
+    {JOB_WATCH, "workers_watch", SQL_WORKERS_WATCH, add_nothing, NULL, HOT},
+    {JOB_EXPIRE, "expired_find", SQL_EXPIRED_FIND, add_expired, expired_found, HASHED},
+    {JOB_EXPIRE, "expired_advance", SQL_EXPIRED_ADVANCE, add_expired_place, once, HASHED},
+    {JOB_SWEEP, "lost_find", SQL_LOST_FIND, add_lost, NULL, HASHED},
+    {JOBS, "requeue_find", SQL_REQUEUE_FIND, add_holdings, NULL, HASHED},
+    {JOB_ROUTES, "routes_load", SQL_ROUTES_LOAD, add_nothing, NULL, HASHED},
+    {JOB_QUEUES, "queues_load", SQL_QUEUES_LOAD, add_nothing, NULL, HASHED},
+    {JOB_QUEUE_STOPS, "queue_stops", SQL_QUEUE_STOPS, add_nothing, NULL, HASHED},
+    {JOB_BATCHES, "batches_due", SQL_BATCHES_DUE, add_batches, NULL, HOT},
+    {JOB_BATCHES, "batch_step", SQL_BATCH_STEP, add_due_batch, once, HOT},
+    {JOB_BATCHES, "batch_release", SQL_BATCH_RELEASE, add_releasing_batch, once, HOT},
+    {JOB_BATCHES, "batch_blocked", SQL_BATCH_BLOCKED, add_failing_batch, NULL, HOT},
+    {JOB_INBOX, "inbox_ingest", SQL_INBOX_INGEST, add_arrivals, NULL, HOT},
+    {JOB_SCHEDULES, "schedules_fire", SQL_SCHEDULES_FIRE, add_hundred, NULL, HOT},
+    {JOB_CALLBACKS, "callbacks_take", SQL_CALLBACKS_TAKE, add_callbacks, NULL, HOT},
+    {JOB_CALLBACKS, "callbacks_report", SQL_CALLBACKS_REPORT, add_batch_event, NULL, HOT},
+    {JOB_CALLBACKS, "callbacks_settle", SQL_CALLBACKS_SETTLE, add_outcomes, once, HOT},
+    {JOB_STREAMS, "window_page", SQL_WINDOW_PAGE, add_pages, NULL, HOT},
+    {JOB_STREAMS_LIST, "window_streams", SQL_WINDOW_STREAMS, add_streams, NULL, HOT},
+    {JOB_STREAMS_LATE, "window_late", SQL_WINDOW_LATE, add_late, NULL, HOT},
+    {JOB_WAITS_OTHERS, "wait_poll", SQL_WAIT_POLL, add_waited_for, NULL, PLAIN},
+    {JOB_COUNTS, "counts_fold", SQL_COUNTS_FOLD, add_nothing, told, HOT},
+    {JOB_STATISTICS, "executions_roll", SQL_EXECUTIONS_ROLL, add_nothing, told, HOT},
+    {JOB_STATISTICS, "executions_roll_idle", SQL_EXECUTIONS_ROLL, add_nothing, NULL, HOT},
     /* the jobs of maintenance_ops.c, in its order */
-    {"history_make_partitions", SQL_HISTORY_MAKE_PARTITIONS, add_days, NULL, UPKEEP},
-    {"history_make_partitions_new", SQL_HISTORY_MAKE_PARTITIONS, add_more_days, once, UPKEEP},
-    {"history_take_over", SQL_HISTORY_TAKE_OVER, add_nothing, told, UPKEEP},
-    {"archive_next", SQL_ARCHIVE_NEXT, add_manager, partition_found, UPKEEP},
-    {"archive_page", SQL_ARCHIVE_PAGE, add_archive_place, archived, UPKEEP},
-    {"history_over", SQL_HISTORY_OVER, add_no_archive, partition_found, UPKEEP},
-    {"history_forget", SQL_HISTORY_FORGET, add_partition_and_place, forgotten, UPKEEP},
-    {"history_drop_partition", SQL_HISTORY_DROP_PARTITION, add_partition, once, UPKEEP},
-    {"purge_requests", SQL_PURGE_REQUESTS, add_nothing, deleted, UPKEEP},
-    {"purge_keys", SQL_PURGE_KEYS, add_nothing, deleted, UPKEEP},
-    {"purge_attempts", SQL_PURGE_ATTEMPTS, add_days_and_place, page, UPKEEP},
-    {"purge_events", SQL_PURGE_EVENTS, add_days_and_place, page, UPKEEP},
-    {"purge_worker_events", SQL_PURGE_WORKER_EVENTS, add_days, deleted, UPKEEP},
-    {"purge_queue_events", SQL_PURGE_QUEUE_EVENTS, add_days, deleted, UPKEEP},
-    {"purge_schedule_runs", SQL_PURGE_SCHEDULE_RUNS, add_days, deleted, UPKEEP},
-    {"purge_schedule_events", SQL_PURGE_SCHEDULE_EVENTS, add_days, deleted, UPKEEP},
-    {"purge_assignments", SQL_PURGE_ASSIGNMENTS, add_days_and_place, page, UPKEEP},
-    {"purge_pull_clients", SQL_PURGE_PULL_CLIENTS, add_nothing, NULL, UPKEEP},
-    {"purge_callbacks", SQL_PURGE_CALLBACKS, add_days, deleted, UPKEEP},
-    {"purge_batches", SQL_PURGE_BATCHES, add_days_and_place, page, UPKEEP},
-    {"purge_workers", SQL_PURGE_WORKERS, add_days, deleted, UPKEEP},
-    {"purge_unused_workers", SQL_PURGE_UNUSED_WORKERS, add_days_and_place, page, UPKEEP},
-    {"purge_worker_commands", SQL_PURGE_WORKER_COMMANDS, add_nothing, NULL, UPKEEP},
-    {"clock_forget", SQL_CLOCK_FORGET, add_nothing, NULL, UPKEEP},
-    {"purge_managers", SQL_PURGE_MANAGERS, add_days, NULL, UPKEEP},
-    {"purge_metrics", SQL_PURGE_METRICS, add_nothing, NULL, UPKEEP},
-    {"purge_executions", SQL_PURGE_EXECUTIONS, add_nothing, NULL, UPKEEP},
-    {"purge_routes", SQL_PURGE_ROUTES, add_days_and_place, page, UPKEEP},
-    {"purge_pipelines", SQL_PURGE_PIPELINES, add_days_and_place, page, UPKEEP},
+    {JOB_TABLES, "history_make_partitions", SQL_HISTORY_MAKE_PARTITIONS, add_days, NULL, UPKEEP},
+    {JOB_TABLES, "history_make_partitions_new", SQL_HISTORY_MAKE_PARTITIONS, add_more_days, once, UPKEEP},
+    {JOB_TABLES, "history_take_over", SQL_HISTORY_TAKE_OVER, add_nothing, told, UPKEEP},
+    {JOB_ARCHIVE, "archive_next", SQL_ARCHIVE_NEXT, add_manager, partition_found, UPKEEP},
+    {JOB_ARCHIVE, "archive_page", SQL_ARCHIVE_PAGE, add_archive_place, archived, UPKEEP},
+    {JOB_ARCHIVE, "archive_note", SQL_ARCHIVE_NOTE, add_archive_file, once, UPKEEP},
+    {JOB_ARCHIVE, "archive_release", SQL_ARCHIVE_RELEASE, add_manager, once, UPKEEP},
+    {JOB_COUNTERS, "metrics_own", SQL_METRICS_OWN, add_counters, NULL, UPKEEP},
+    {JOB_TABLES, "history_over", SQL_HISTORY_OVER, add_no_archive, partition_found, UPKEEP},
+    {JOB_TABLES, "history_forget", SQL_HISTORY_FORGET, add_partition_and_place, forgotten, UPKEEP},
+    {JOB_TABLES, "history_drop_partition", SQL_HISTORY_DROP_PARTITION, add_partition, once, UPKEEP},
+    {JOB_TABLES, "purge_requests", SQL_PURGE_REQUESTS, add_nothing, deleted, UPKEEP},
+    {JOB_TABLES, "purge_keys", SQL_PURGE_KEYS, add_nothing, deleted, UPKEEP},
+    {JOB_TABLES, "purge_attempts", SQL_PURGE_ATTEMPTS, add_days_and_place, page, UPKEEP},
+    {JOB_TABLES, "purge_events", SQL_PURGE_EVENTS, add_days_and_place, page, UPKEEP},
+    {JOB_TABLES, "purge_worker_events", SQL_PURGE_WORKER_EVENTS, add_days, deleted, UPKEEP},
+    {JOB_TABLES, "purge_queue_events", SQL_PURGE_QUEUE_EVENTS, add_days, deleted, UPKEEP},
+    {JOB_TABLES, "purge_schedule_runs", SQL_PURGE_SCHEDULE_RUNS, add_days, deleted, UPKEEP},
+    {JOB_TABLES, "purge_schedule_events", SQL_PURGE_SCHEDULE_EVENTS, add_days, deleted, UPKEEP},
+    {JOB_TABLES, "purge_assignments", SQL_PURGE_ASSIGNMENTS, add_days_and_place, page, UPKEEP},
+    {JOB_TABLES, "purge_pull_clients", SQL_PURGE_PULL_CLIENTS, add_nothing, NULL, UPKEEP},
+    {JOB_TABLES, "purge_callbacks", SQL_PURGE_CALLBACKS, add_days, deleted, UPKEEP},
+    {JOB_TABLES, "purge_batches", SQL_PURGE_BATCHES, add_days_and_place, page, UPKEEP},
+    {JOB_TABLES, "purge_workers", SQL_PURGE_WORKERS, add_days, deleted, UPKEEP},
+    {JOB_TABLES, "purge_unused_workers", SQL_PURGE_UNUSED_WORKERS, add_days_and_place, page, UPKEEP},
+    {JOB_TABLES, "purge_worker_commands", SQL_PURGE_WORKER_COMMANDS, add_nothing, NULL, UPKEEP},
+    {JOB_TABLES, "clock_forget", SQL_CLOCK_FORGET, add_nothing, NULL, UPKEEP},
+    {JOB_TABLES, "purge_managers", SQL_PURGE_MANAGERS, add_days, NULL, UPKEEP},
+    {JOB_TABLES, "purge_metrics", SQL_PURGE_METRICS, add_nothing, NULL, UPKEEP},
+    {JOB_TABLES, "purge_executions", SQL_PURGE_EXECUTIONS, add_nothing, NULL, UPKEEP},
+    {JOB_TABLES, "purge_routes", SQL_PURGE_ROUTES, add_days_and_place, page, UPKEEP},
+    {JOB_TABLES, "purge_pipelines", SQL_PURGE_PIPELINES, add_days_and_place, page, UPKEEP},
 };
+
+enum { MEASURED = sizeof measured / sizeof *measured };
+
+/* These jobs read and write no table, or the same as another job here. */
+static const enum job_name other_jobs[] = {
+    JOB_NOTIFY,      /* only notifies */
+    JOB_STREAMS_ALL, /* reads pages, as JOB_STREAMS does */
+    JOB_DISPATCH,    /* claims, as after each submit and report */
+    JOB_FETCHES, JOB_WAITS, JOB_DEADLINES, JOB_SESSIONS, JOB_MEMORY, /* the manager's memory */
+};
+
+static bool known(enum job_name job)
+{
+	for (int i = 0; i < MEASURED; i++)
+		if (measured[i].job == job)
+			return true;
+	for (size_t i = 0; i < sizeof other_jobs / sizeof *other_jobs; i++)
+		if (other_jobs[i] == job)
+			return true;
+	return false;
+}
+
+static void print_measured(void)
+{
+	for (int job = 0; job < JOBS; job++)
+		if (!known((enum job_name)job))
+			give_up("the job '%s' is not measured", manager_jobs[job].name);
+	for (int i = 0; i < MEASURED; i++)
+		puts(sql_statements[measured[i].statement].name);
+}
 
 /* Returns the number of table and index pages that this database has touched so far. No other client uses it. */
 static int64_t pages(struct bench *b, PGconn *pg)
@@ -271,9 +496,10 @@ static void figure(const struct bench *b, const char *job, const char *what, dou
 	report(name, value, unit);
 }
 
-static void measure(struct bench *b, const struct job *job)
+static void measure(struct bench *b, const struct measured *job)
 {
-	PGconn *pg = job->session == UPKEEP ? b->maintenance : job->session == HOT ? b->hot : b->hashed;
+	PGconn *const sessions[] = {b->maintenance, b->hot, b->hashed, b->plain};
+	PGconn *pg = sessions[job->session];
 	int64_t longest_ns = 0, total_ns = 0, max_pages = 0, rows = 0;
 	struct made made = {0, true};
 
@@ -318,8 +544,12 @@ int main(int argc, char **argv)
 {
 	struct bench b = {.key = STORE_TIME_BEGIN};
 
-	if (argc != 2 && argc != 3)
-		give_up("bench-growth CONNINFO [LABEL]");
+	if (argc > 3)
+		give_up("bench-growth [CONNINFO [LABEL]]");
+	if (argc == 1) {
+		print_measured();
+		return 0;
+	}
 	if (argc == 2) {
 		database_migrate(argv[1]);
 		return 0;
@@ -328,16 +558,25 @@ int main(int argc, char **argv)
 	b.maintenance = database_connect(argv[1], false, false);
 	b.hot = database_connect(argv[1], true, false);
 	b.hashed = database_connect(argv[1], true, true);
+	b.plain = database_connect(argv[1], false, false);
 	b.watch = database_connect(argv[1], false, false);
 	database_run(b.maintenance, "set statement_timeout = 0");
 	b.manager = database_number(b.watch, "select max(id) from managers");
-	for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
-		measure(&b, &jobs[i]);
+	b.newest_task = database_number(b.watch, "select max(task_id) from task_history");
+	b.first_alive = database_number(b.watch, "select min(worker_id) from assignments where closed_at is null");
+	b.batch = database_number(b.watch, "select max(id) from batches where phase = 'ended'");
+	b.callback = database_number(b.watch, "select max(id) from callbacks where state = 'waiting'");
+	b.due_batch = database_number(b.watch, "select id from batches where name = 'due'");
+	b.releasing_batch = database_number(b.watch, "select id from batches where name = 'releasing'");
+	b.failing_batch = database_number(b.watch, "select id from batches where name = 'failing'");
+	for (size_t i = 0; i < MEASURED; i++)
+		measure(&b, &measured[i]);
 	measure_recount(&b, "live_recount", "select count(*) from tasks");
 	measure_recount(&b, "counts_recount", "select (select count(*) from tasks) + (select count(*) from task_history)");
 	PQfinish(b.maintenance);
 	PQfinish(b.hot);
 	PQfinish(b.hashed);
+	PQfinish(b.plain);
 	PQfinish(b.watch);
 	params_free(&b.params);
 	return 0;

@@ -50,12 +50,12 @@ insert into tasks (id, route_id, priority, queue, type, details, status, run_at,
   from generate_series(1, 3000 + :n / 20) n;
 select setval(pg_get_serial_sequence('tasks', 'id'), 2 * :n::bigint);
 
--- The journal: rows of twenty tasks, and two hundred open rows.
+-- The journal: rows of twenty tasks, and two hundred open rows, of which fifty have attempts that were extended.
 insert into assignments (id, worker_id, fetch_id, at, task_ids, open, closed_at) overriding system value
   select n, 1 + n / 10, n, pg_temp.moment(n, :n / 20), array(select i from generate_series(n * 20 - 19, n * 20) i), 0, pg_temp.moment(n, :n / 20)
   from generate_series(1, :n / 20) n;
 insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) overriding system value
-  select :n / 20 + n, :n / 200 + 1 + n % 50, n, now() + interval '1 hour', array(select :n + i from generate_series(n * 5 - 4, n * 5) i), 5
+  select :n / 20 + n, :n / 200 + 1 + n % 50, n, now() + case when n <= 50 then interval '-1 minute' else interval '1 hour' end, array(select :n + i from generate_series(n * 5 - 4, n * 5) i), 5
   from generate_series(1, 200) n;
 select setval(pg_get_serial_sequence('assignments', 'id'), :n / 20 + 200);
 insert into worker_commands (worker_id, task_id, token, kind) select worker_id, id, last_updated, 'cancel' from tasks where status = 'executing' and id % 10 = 0;
@@ -90,20 +90,28 @@ select setval(pg_get_serial_sequence('batches', 'id'), :n / 1000);
 insert into batches (name, queue, implicit, phase, submitted, pending) select 'open' || n, 'q1', false, 'running', 1, 1 from generate_series(1, 20) n;
 insert into callbacks (batch_id, event, url, state, created, ended_at)
   select n / 20, 'task_end', 'http://127.0.0.1:9/', 'delivered', pg_temp.moment(n, :n / 50), pg_temp.moment(n, :n / 50) from generate_series(1, :n / 50) n;
-insert into callbacks (batch_id, event, url, next_at) select n, 'batch_end', 'http://127.0.0.1:9/', now() + interval '1 day' from generate_series(1, 100) n;
+insert into callbacks (batch_id, event, url, next_at)
+  select n, 'batch_end', 'http://127.0.0.1:9/', now() + case when n <= 50 then interval '-1 s' else interval '1 day' end from generate_series(1, 100) n;
+-- A batch that has just ended, one whose blocked tasks are released, and one whose entry task failed.
+insert into batches (name, queue, implicit, phase, submitted, pending, succeeded, entry_id, entry_status)
+  values ('due', 'q1', true, 'running', 1, 0, 1, null, null), ('releasing', 'q1', false, 'releasing', 1000, 1000, 0, 1, 'completed'),
+    ('failing', 'q1', false, 'releasing', 1000, 1000, 0, 1, 'dead');
+insert into tasks (route_id, queue, type, status, run_at, blocked_run_at, batch_id, created, last_updated)
+  select 1, 'q1', 't1', 'queued', 'infinity', now(), b.id, now(), now()
+  from batches b, generate_series(1, 1000) where b.name in ('releasing', 'failing');
 insert into pipelines (name, stages, created, replaced_at)
   select 'p' || n % 10, '[{"name": "one", "type": "t1"}]', pg_temp.moment(n, 200), case when n <= 190 then pg_temp.moment(n, 200) end from generate_series(1, 200) n;
 
 -- Events of queues and schedules, and schedule runs.
 insert into queue_events (queue, at, event) select 'q' || n % 10, pg_temp.moment(n, :n / 100), 'queue_paused' from generate_series(1, :n / 100) n;
-insert into schedules (name, every_ms, spec, next_at) select 's' || n, 3600000, '{"type": "t1"}', now() + interval '1 hour' from generate_series(1, 20) n;
+insert into schedules (name, every_ms, spec, next_at) select 's' || n, 3600000, '{"type": "t1"}', now() + case when n <= 10 then interval '-1 s' else interval '1 hour' end from generate_series(1, 20) n;
 insert into schedule_runs (schedule_id, scheduled_at, at, outcome)
   select 1 + n % 20, pg_temp.moment(n, :n / 100), pg_temp.moment(n, :n / 100), 'submitted' from generate_series(1, :n / 100) n;
 insert into schedule_events (schedule_id, schedule, at, event)
   select 1 + n % 20, 's' || 1 + n % 20, pg_temp.moment(n, :n / 100), 'schedule_edited' from generate_series(1, :n / 100) n;
 
 -- Statistics of each hour and route, independent of the number of tasks. Half an hour is not counted yet.
-insert into executions (hour, queue, type, count, completed, total_us, fastest_us, slowest_us, last)
+insert into executions (hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last)
   select date_trunc('hour', now(), 'UTC') - interval '1 hour' * h, 'q' || n % 10, 't' || n, 1, 1, 1, 1, 1, now()
   from generate_series(1, 34 * 24) h, generate_series(1, 100) n;
 update executions_rolled set until = date_bin('5 minutes', now() - interval '30 minutes', 'epoch'), settled = date_bin('5 minutes', now() - interval '1 minute', 'epoch'),

@@ -111,4 +111,17 @@ story_the_commands_whose_times_are_measured_exist() {
 	expect_eq "${#commands[@]}" "$(grep -c '^3 ' "$DIR/codes")" "$(grep -v '^3 ' "$DIR/codes")"
 }
 
+# bench-growth itself fails if a job of manager/jobs/table.c is missing in it.
+story_every_statement_of_a_job_is_measured_with_many_tasks() {
+	local files=(upkeep reclaim archive statistics schedule inbox callback window) used other
+	mapfile -t files < <(printf "$TOP/manager/store/%s_ops.c\n" "${files[@]}" | sed 's/reclaim_ops/reclaim/')
+	# Transactions, single tasks' ends, starts and stops, and calls of clients.
+	other='begin|commit|version|attempts_lock|end_attempts|cancel_mark|cancel_waiting|manager_start|manager_stop|notifications_send'
+	other+='|metrics_put|routes_add|routes_find'
+	used=$(grep -ohE '\bSQL_[A-Z_]+' "${files[@]}" | sed 's/^SQL_//' | tr '[:upper:]' '[:lower:]' | sort -u | grep -vxE "$other")
+	[ "$(wc -l <<<"$used")" -gt 40 ] || fail "few statements: $used"
+	"$REEVE_BIN/bench-growth" >"$DIR/measured" || fail "a job is not measured"
+	expect_eq '' "$(comm -23 <(echo "$used") <(sort -u "$DIR/measured"))" 'statements that are not measured'
+}
+
 run_stories
