@@ -126,7 +126,7 @@ static bool not_found(const char *text, const ProtobufCMessage *request, struct 
 	return error_set(error, STATUS(NOT_FOUND), "%s", message);
 }
 
-static void on_done(struct store_op *op, const struct reeve_error *error)
+void method_done(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *r = (struct reading *)op;
 	const struct method *m = rpc_call_declared(r->call);
@@ -141,7 +141,7 @@ static void on_done(struct store_op *op, const struct reeve_error *error)
 
 static struct reading *begin(const struct method *m, struct services *s, struct rpc_call *call, const ProtobufCMessage *request)
 {
-	struct reading *r = reading_of(s, call, m->then ? m->then : m->statement, request, on_done);
+	struct reading *r = reading_of(s, call, m->then ? m->then : m->statement, request, m->done ? m->done : method_done);
 	r->op.statement = &sql_statements[m->statement];
 	r->op.then = m->then ? &sql_statements[m->then] : NULL;
 	for (const struct rule *rule = m->rules; rule->kind; rule++)

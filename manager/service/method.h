@@ -51,7 +51,12 @@ struct method {
 	const char *found, *missing;
 	/* Completes the response. It can be refused, with the problem in *error. Or NULL. */
 	bool (*complete)(struct reading *reading, struct reeve_error *error);
+	/* Handles the result or the error, and ends with method_done or reading_end; or NULL: method_done. */
+	reading_done_fn *done;
 };
+
+/* A `done` that handles `missing` and `complete`. */
+reading_done_fn method_done;
 
 /* A declaration within the table of methods. */
 #define METHOD(...) (&(const struct method){__VA_ARGS__})

@@ -1,4 +1,4 @@
-/* Definitions of pipelines: checks, and conversion between messages and table rows. */
+/* Definitions of pipelines: checks, and conversion to the JSON of their table. */
 #ifndef REEVE_MANAGER_SERVICE_PIPELINE_H
 #define REEVE_MANAGER_SERVICE_PIPELINE_H
 
@@ -7,7 +7,7 @@
 
 #include <reeve/v1/pipeline.pb-c.h>
 
-enum { STAGES_MAX = 100, STEPS_MAX = 10000, STEPS_DEFAULT = 100 };
+enum { STAGES_MAX = 100, STEPS_MAX = 10000 };
 
 /* The name by which a handler ends a pipeline, and a stage states that it has no successor. */
 #define STAGE_END "end"
@@ -17,8 +17,5 @@ bool pipeline_check(const Reeve__V1__Pipeline *pipeline, struct reeve_error *err
 
 /* Returns the column `stages` of a checked definition: JSON, which the caller frees. */
 char *pipeline_stages_json(const Reeve__V1__Pipeline *pipeline);
-
-/* Converts a row to a message on the heap; free it with protobuf_c_message_free_unpacked. */
-Reeve__V1__Pipeline *pipeline_message(const struct store_pipeline *row);
 
 #endif

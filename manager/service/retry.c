@@ -10,7 +10,7 @@
 
 #define REST_MAX_MS (365 * DAY_MS)
 
-enum { DELAYS_MAX = 100, EXPONENT_DEFAULT = 2, EXPONENT_MAX = 10, JITTER_DEFAULT = 25 };
+enum { DELAYS_MAX = 100, EXPONENT_DEFAULT = 2, EXPONENT_MAX = 10 };
 
 enum kind {
 	EXPONENTIAL = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL,
@@ -106,30 +106,4 @@ int64_t retry_max_ms(const Reeve__V1__RetryPolicy *p)
 	if (p->max_ms)
 		return p->max_ms;
 	return kind_of(p) == LIST || kind_of(p) == FIXED ? REST_MAX_MS : DEFAULT_RETRY_MAX_MS;
-}
-
-void retry_fill(Reeve__V1__RetryPolicy *p, const char *text, int64_t base_ms, int64_t max_ms)
-{
-	reeve__v1__retry_policy__init(p);
-	p->base_ms = base_ms;
-	p->max_ms = max_ms;
-	p->kind = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL;
-	p->jitter_percent = JITTER_DEFAULT;
-	json_t *json = text ? json_loads(text, 0, NULL) : NULL;
-	if (!json)
-		return;
-	const char *kind = json_string_value(json_object_get(json, "kind"));
-	for (enum kind k = EXPONENTIAL; kind && k <= LIST; k++)
-		if (!strcmp(kind, kinds[k]))
-			p->kind = (Reeve__V1__RetryKind)k;
-	p->step_ms = json_integer_value(json_object_get(json, "step_ms"));
-	p->exponent = json_number_value(json_object_get(json, "exponent"));
-	json_t *jitter = json_object_get(json, "jitter_percent"), *delays = json_object_get(json, "delays_ms"), *delay;
-	if (jitter)
-		p->jitter_percent = json_integer_value(jitter) ? (int32_t)json_integer_value(jitter) : -1;
-	size_t i;
-	p->delays_ms = mem_calloc(json_array_size(delays) + 1, sizeof *p->delays_ms);
-	json_array_foreach(delays, i, delay)
-		p->delays_ms[p->n_delays_ms++] = json_integer_value(delay);
-	json_decref(json);
 }

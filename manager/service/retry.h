@@ -1,4 +1,4 @@
-/* Retry policies: checks, and conversion between messages and table columns. */
+/* Retry policies: checks, and conversion to table columns. (The function retry_shown does the opposite.) */
 #ifndef REEVE_MANAGER_SERVICE_RETRY_H
 #define REEVE_MANAGER_SERVICE_RETRY_H
 
@@ -17,8 +17,5 @@ char *retry_json(const Reeve__V1__RetryPolicy *policy);
  * linear and list. */
 int64_t retry_base_ms(const Reeve__V1__RetryPolicy *policy);
 int64_t retry_max_ms(const Reeve__V1__RetryPolicy *policy);
-
-/* Fills a policy from the columns. The caller frees its delays. */
-void retry_fill(Reeve__V1__RetryPolicy *policy, const char *json, int64_t base_ms, int64_t max_ms);
 
 #endif

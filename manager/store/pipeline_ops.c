@@ -1,72 +1,7 @@
-/* Pipeline operations: defining, reading, and looking up the first stages for new tasks. */
+/* Looks up the first stages of pipelines for new tasks. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
-
-/* Reads the columns that pipeline_define and pipeline_list have in common. */
-static struct store_pipeline pipeline_row(const PGresult *rows, int row)
-{
-	return (struct store_pipeline){
-	    .id = row_int8(rows, row, 0),
-	    .name = row_text(rows, row, 1),
-	    .stages = row_text(rows, row, 2),
-	    .max_steps = row_int4(rows, row, 3),
-	    .source = row_text(rows, row, 4),
-	    .created_us = row_time(rows, row, 5),
-	};
-}
-
-static void on_defined(struct role *role, const PGresult *rows)
-{
-	struct store_pipeline_define *op = BATCH_OP(role, struct store_pipeline_define, 0);
-	op->pipeline = pipeline_row(rows, 0);
-	op->changed = row_bool(rows, 0, 6);
-	role_done(role);
-}
-
-static void define_start(struct role *role)
-{
-	const struct store_pipeline_define *op = BATCH_OP(role, struct store_pipeline_define, 0);
-	params_uuid(&role->params, op->request_id);
-	params_text(&role->params, op->name);
-	params_text(&role->params, op->stages);
-	params_int4(&role->params, op->max_steps);
-	params_text(&role->params, op->actor);
-	role_run(role, SQL_PIPELINE_DEFINE, on_defined);
-}
-
-void store_pipeline_define(struct store *store, struct store_pipeline_define *op)
-{
-	static const struct op_kind kind = {.name = "pipeline define", .start = define_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
-}
-
-static void on_listed(struct role *role, const PGresult *rows)
-{
-	struct store_pipelines *op = BATCH_OP(role, struct store_pipelines, 0);
-	op->count = PQntuples(rows);
-	op->pipelines = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->pipelines);
-	for (int row = 0; row < op->count; row++)
-		op->pipelines[row] = pipeline_row(rows, row);
-	op->more = op->count && row_bool(rows, 0, 6);
-	role_done(role);
-}
-
-static void list_start(struct role *role)
-{
-	const struct store_pipelines *op = BATCH_OP(role, struct store_pipelines, 0);
-	params_text(&role->params, op->name);
-	params_text(&role->params, op->after_name);
-	params_int8(&role->params, op->limit);
-	params_int8(&role->params, op->max_bytes);
-	role_run(role, SQL_PIPELINE_LIST, on_listed);
-}
-
-void store_pipelines(struct store *store, struct store_pipelines *op)
-{
-	static const struct op_kind kind = {.name = "pipelines", .start = list_start};
-	store_give(store, ROLE_POLL, &kind, &op->op, 1, 0);
-}
 
 static void on_started(struct role *role, const PGresult *rows)
 {

@@ -1,4 +1,4 @@
-/* Queue operations: settings, starts and stops. */
+/* Queue operations of the core: the settings that it uses, and stops. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -62,100 +62,7 @@ void store_queues(struct store *store, struct store_queues *op)
 	store_give(store, ROLE_ROUTES, &kind, &op->op, ROUTES_WEIGHT, 0);
 }
 
-/* --- settings ----------------------------------------------------------------------------------------------------- */
-
-static const char *text_or_null(const PGresult *rows, int row, int column)
-{
-	return row_null(rows, row, column) ? NULL : row_text(rows, row, column);
-}
-
-/* Reads the columns of queue_set and queue_describe. */
-static struct store_queue_settings settings_row(const PGresult *r)
-{
-	int c = 0;
-	struct store_queue_settings s = {.autostart = true, .max_attempts = DEFAULT_ATTEMPTS};
-	s.is_set = row_bool(r, 0, c++);
-	s.state = row_text(r, 0, c++);
-	if (s.is_set) {
-		s.batches = row_bool(r, 0, c++);
-		s.autostart = row_bool(r, 0, c++);
-		s.verbose = row_bool(r, 0, c++);
-		s.max_attempts = row_null(r, 0, c) ? DEFAULT_ATTEMPTS : row_int4(r, 0, c);
-		c++;
-	} else {
-		c += 4;
-	}
-	s.retry_policy = text_or_null(r, 0, c++);
-	s.retry_base_ms = or_else(r, 0, c++, DEFAULT_RETRY_BASE_MS);
-	s.retry_max_ms = or_else(r, 0, c++, DEFAULT_RETRY_MAX_MS);
-	s.resting_ms = row_int8(r, 0, c++);
-	s.waiting_ms = row_int8(r, 0, c++);
-	s.callback_url = text_or_null(r, 0, c++);
-	s.has_secret = row_bool(r, 0, c++);
-	s.callback_tasks = row_bool(r, 0, c++);
-	s.callback_type = text_or_null(r, 0, c++);
-	s.entry_type = text_or_null(r, 0, c++);
-	s.exit_type = text_or_null(r, 0, c++);
-	s.keep_completed_days = row_int4(r, 0, c++);
-	s.keep_dead_days = row_int4(r, 0, c++);
-	s.keep_cancelled_days = row_int4(r, 0, c++);
-	s.created_us = row_time(r, 0, c++);
-	s.updated_us = row_time(r, 0, c++);
-	return s;
-}
-
-static void on_set(struct role *role, const PGresult *rows)
-{
-	BATCH_OP(role, struct store_queue_set, 0)->settings = settings_row(rows);
-	role_done(role);
-}
-
-static void set_start(struct role *role)
-{
-	struct store_queue_set *op = BATCH_OP(role, struct store_queue_set, 0);
-	struct params *p = &role->params;
-	if (op->change) {
-		params_uuid(p, op->request_id);
-		params_text(p, op->queue);
-		params_text(p, op->change);
-		params_text(p, op->actor);
-	} else {
-		params_text(p, op->queue);
-	}
-	role_run(role, op->change ? SQL_QUEUE_SET : SQL_QUEUE_DESCRIBE, on_set);
-}
-
-void store_queue_set(struct store *store, struct store_queue_set *op)
-{
-	static const struct op_kind kind = {.name = "queue set", .start = set_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
-}
-
-/* --- control ------------------------------------------------------------------------------------------------------ */
-
-static void on_controlled(struct role *role, const PGresult *rows)
-{
-	struct store_queue_control *op = BATCH_OP(role, struct store_queue_control, 0);
-	snprintf(op->state, sizeof op->state, "%s", row_text(rows, 0, 0));
-	op->newest = row_int8(rows, 0, 1);
-	role_done(role);
-}
-
-static void control_start(struct role *role)
-{
-	struct store_queue_control *op = BATCH_OP(role, struct store_queue_control, 0);
-	params_uuid(&role->params, op->request_id);
-	params_text(&role->params, op->queue);
-	params_text(&role->params, op->action);
-	params_text(&role->params, op->actor);
-	role_run(role, SQL_QUEUE_CONTROL, on_controlled);
-}
-
-void store_queue_control(struct store *store, struct store_queue_control *op)
-{
-	static const struct op_kind kind = {.name = "queue control", .start = control_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
-}
+/* --- stops -------------------------------------------------------------------------------------------------------- */
 
 static void on_stops(struct role *role, const PGresult *rows)
 {

@@ -147,43 +147,6 @@ struct store_queues {
 };
 void store_queues(struct store *store, struct store_queues *op);
 
-/* All settings of a queue and its state, for display. A string is NULL if it is not set. */
-struct store_queue_settings {
-	bool is_set;                 /* else these are the defaults */
-	const char *state;           /* as displayed */
-	bool batches, autostart, verbose;
-	int32_t max_attempts;
-	const char *retry_policy;
-	int64_t retry_base_ms, retry_max_ms, resting_ms, waiting_ms;
-	const char *callback_url;
-	bool has_secret, callback_tasks;
-	const char *callback_type, *entry_type, *exit_type;
-	int32_t keep_completed_days, keep_dead_days, keep_cancelled_days; /* 0: as for all queues */
-	int64_t created_us, updated_us;
-};
-
-/* Changes settings, or only reads them. */
-struct store_queue_set {
-	struct store_op op;
-	const uint8_t *request_id;
-	const char *queue, *actor;
-	const char *change;          /* new values of columns, as JSON; NULL: only read */
-	/* result */
-	struct store_queue_settings settings;
-};
-void store_queue_set(struct store *store, struct store_queue_set *op);
-
-/* Starts, stops, pauses, resumes, purges or deletes a queue. It ends no tasks: see store_queue_end. */
-struct store_queue_control {
-	struct store_op op;
-	const uint8_t *request_id;
-	const char *queue, *action, *actor;
-	/* results */
-	char state[12];              /* "running", "not_started", "paused", "stopping", "stopped" */
-	int64_t newest;              /* the newest task's id when the call first arrived */
-};
-void store_queue_control(struct store *store, struct store_queue_control *op);
-
 struct store_stop_work {
 	const char *queue, *actor;
 	int64_t up_to;               /* all tasks up to this id */
@@ -296,41 +259,6 @@ struct store_schedules_fire {
 void store_schedules_fire(struct store *store, struct store_schedules_fire *op);
 
 /* --- pipelines ------------------------------------------------------------------------------------------------- */
-
-struct store_pipeline {
-	int64_t id;
-	const char *name;
-	const char *stages;              /* JSON as in the column of that name */
-	int32_t max_steps;
-	const char *source;
-	int64_t created_us;
-};
-
-/* Defines a pipeline, or replaces its definition. */
-struct store_pipeline_define {
-	struct store_op op;
-	uint8_t request_id[16];
-	const char *name, *stages, *actor;
-	int32_t max_steps;
-	/* results */
-	struct store_pipeline pipeline;
-	bool changed;                    /* false: the definition was the same before */
-};
-void store_pipeline_define(struct store *store, struct store_pipeline_define *op);
-
-/* Reads the current definitions, by name. */
-struct store_pipelines {
-	struct store_op op;
-	const char *name;                /* only this one; or NULL: */
-	const char *after_name;          /* only names after this one, */
-	int limit;                       /* the maximum of pipelines, */
-	int64_t max_bytes;              /* and of bytes, but at least one pipeline */
-	/* results */
-	struct store_pipeline *pipelines;
-	int count;
-	bool more;
-};
-void store_pipelines(struct store *store, struct store_pipelines *op);
 
 /* What a pipeline's first stage sets for a task. */
 struct store_pipeline_start {

@@ -1,4 +1,6 @@
--- Defines a pipeline. $1 request id, $2 name, $3 stages as JSON, $4 how many stages a task can enter, $5 the actor.
-select (d.standing).id, (d.standing).name, (d.standing).stages::text, (d.standing).max_steps, (d.standing).source,
-  (d.standing).created, d.changed
-from pipeline_define($1::uuid, $2::text, $3::text::jsonb, $4::int, $5::text) d
+-- Defines a pipeline. @change has its stages as in the column of that name.
+-- takes DefinePipelineRequest: @request_id, pipeline.name, @change, pipeline.max_steps?, @actor
+-- gives DefinePipelineResponse: pipeline.[pipeline], changed
+select p.id, p.name, stages_shown(p.stages), p.max_steps, p.source, p.created, d.changed
+from pipeline_define($1::uuid, $2::text, $3::text::jsonb, coalesce($4::bigint, 100)::int, $5::text) d
+cross join lateral (select (d.standing).*) p

@@ -1,5 +1,6 @@
--- Returns the settings of a queue, and its state. $1 queue.
-select q.name is not null, s.state, q.batches, autostart, is_verbose, max_attempts, retry_policy::text, queue_retry_base_ms(q, null),
-  retry_max_ms, resting_ms, waiting_ms, callback_url, callback_secret is not null, callback_tasks, callback_type, entry_type,
-  exit_type, keep_completed_days, keep_dead_days, keep_cancelled_days, created, updated
-from queue_view($1::text) s left join queues q on q.name = $1
+-- Returns the settings of a queue, and its state; no state: it has no settings and never had a task.
+-- takes DescribeQueueRequest: queue
+-- gives DescribeQueueResponse: queue, is_set, has_secret, state, created_us, updated_us, settings.[queue_settings]
+select $1::text, q.name is not null, q.callback_secret is not null, case when q.name is not null or s.state <> 'created' then s.state end,
+  q.created, q.updated, d.*
+from queue_view($1) s left join queues q on q.name = $1 cross join lateral queue_shown(q) d

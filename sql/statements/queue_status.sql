@@ -3,8 +3,8 @@
 -- finished is known if the end of its batch was the end of everything in the queue; in some queues every task is in a
 -- batch.
 -- takes QueueStatusRequest: queue
--- gives QueueStatusResponse: state, since_us, waiting, running, finished, open_batches, batch.[batch]
-select case when queue_known($1) then s.state end,
+-- gives QueueStatusResponse: queue, state, since_us, waiting, running, finished, open_batches, batch.[batch]
+select $1::text, case when queue_known($1) then s.state end,
   case when s.state <> 'finished' or coalesce(q.batches, false)
       or quiet_since($1, coalesce((select callback_type from batches where id = b.id), ''), b.ended_at)
     then s.since end,
