@@ -7,7 +7,7 @@
 #ifndef REEVE_MANAGER_STORE_FAIR_H
 #define REEVE_MANAGER_STORE_FAIR_H
 
-#include "manager/store/store.h"
+#include "manager/store/op.h"
 
 struct lane;
 

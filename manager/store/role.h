@@ -13,7 +13,7 @@
 
 #include "manager/store/conn.h"
 #include "manager/store/fair.h"
-#include "manager/store/store.h"
+#include "manager/store/op.h"
 
 struct role;
 

@@ -16,7 +16,7 @@ from pathlib import Path
 FOLDERS = ("common", "manager", "worker", "client")
 
 ALLOWED = (
-    {"manager/store/fair", "manager/store/internal", "manager/store/role", "manager/store/store"},
+    {"manager/store/internal", "manager/store/role", "manager/store/store"},
 )
 
 # What a header that is no file of FOLDERS belongs to, by the beginning of its name. Headers of the C library are not listed.

@@ -1,0 +1,121 @@
+/* Operations on workers. See op.h. */
+#ifndef REEVE_MANAGER_STORE_OPS_WORKERS_H
+#define REEVE_MANAGER_STORE_OPS_WORKERS_H
+
+#include "manager/store/op.h"
+
+/* Registers a worker. */
+struct store_register {
+	struct store_op op;
+	const char *name, *host, *version;
+	int32_t pid, concurrency;
+	int queue_count, type_count;
+	const char *const *queues, *const *types;
+	int64_t lease_ms;                /* the lease it gets */
+	int64_t previous;                /* the incarnation that has ended, according to the worker; 0: none */
+	bool manual;                    /* a pull client: it sends no heartbeats */
+	/* results */
+	int64_t incarnation;             /* 0: another process has a living worker of this name: */
+	char other_host[256];
+	int32_t other_pid;
+};
+void store_register(struct store *store, struct store_register *op);
+
+/* Ends an incarnation that leaves. */
+struct store_leave {
+	struct store_op op;
+	int64_t incarnation;
+	const char *reason;
+};
+void store_leave(struct store *store, struct store_leave *op);
+
+/* A worker command. */
+struct store_worker_command {
+	char kind[12];                   /* cancel, drain, pause, resume, stop, concurrency */
+	int64_t task_id, token;          /* of a cancel's attempt; 0: the command is for the worker itself */
+	int32_t value;                   /* concurrency: the number of slots */
+};
+
+/* Checks whether an incarnation lives. */
+struct store_poll {
+	struct store_op op;
+	int64_t incarnation;
+	/* results */
+	bool lost;                       /* or unknown */
+};
+void store_poll(struct store *store, struct store_poll *op);
+
+/* Reads the current commands for an incarnation. */
+struct store_worker_commands {
+	struct store_op op;
+	int64_t incarnation;
+	/* results */
+	struct store_worker_command *commands;
+	int command_count;
+};
+void store_worker_commands(struct store *store, struct store_worker_commands *op);
+
+struct store_beat {
+	int64_t incarnation, seq;
+	int64_t lease_ms;                /* the lease it got at its registration */
+};
+
+/* Reads the living incarnations and the sequence numbers of their heartbeats. */
+struct store_watch {
+	struct store_op op;
+	/* results */
+	struct store_beat *beats;
+	int count;
+};
+void store_watch(struct store *store, struct store_watch *op);
+
+/* Marks incarnations lost unless they have sent heartbeats since. */
+struct store_lose {
+	struct store_op op;
+	int count;
+	const struct store_beat *beats;  /* as last read */
+	/* results */
+	int64_t *lost;
+	int lost_count;
+};
+void store_lose(struct store *store, struct store_lose *op);
+
+/* Renews a worker's lease, and returns the commands for it. */
+struct store_heartbeat {
+	struct store_op op;
+	int64_t incarnation, seq;
+	size_t carries;                  /* bytes that stay in memory until it is done */
+	const char *mode;                /* running, paused, draining: a constant string */
+	int32_t concurrency;             /* 0: unchanged */
+	int64_t succeeded, failed;       /* attempts */
+	int type_count;                  /* the types it runs now; 0: unchanged */
+	const char *const *types;
+	/* results */
+	bool renewed;                    /* it raised the sequence number */
+	bool overtaken;                  /* a later one has arrived: this one has no effect */
+	bool locked;                     /* another transaction has locked the worker's row: nothing was renewed */
+	bool lost;                       /* the incarnation has ended, or never existed */
+	struct store_worker_command *commands;
+	int command_count;
+};
+void store_heartbeat(struct store *store, struct store_heartbeat *op);
+
+struct store_controlled {
+	int64_t incarnation;
+	char name[256];
+};
+
+/* Sets a command for living workers, or resumes paused ones. */
+struct store_control {
+	struct store_op op;
+	const char *name;                /* NULL: all */
+	const char *kind;                /* drain, pause, resume, stop, concurrency */
+	int32_t value;                   /* concurrency: the number of slots; else 0 */
+	const char *actor;
+	/* results */
+	struct store_controlled *workers; /* those that it concerns */
+	int count;
+};
+void store_control(struct store *store, struct store_control *op);
+
+#endif
