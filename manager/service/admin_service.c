@@ -28,22 +28,11 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	rpc_call_reply(call, &response.base);
 }
 
-static void list_queues(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+static bool list_queues_complete(struct reading *r, struct reeve_error *error)
 {
-	const Reeve__V1__ListQueuesRequest *request = (const Reeve__V1__ListQueuesRequest *)message;
-	struct services *s = service;
-	struct reeve_error error;
-	if (names_wait(s, call, message, list_queues, request->queue, ""))
-		return;
-	if (!check_name("queue", request->queue, true, &error) || !check_page(request->page, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	if (*request->queue && !routes_have_queue(s->core->routes, request->queue)) {
-		rpc_call_fail(call, STATUS(NOT_FOUND), "queue: there is no task in queue \"%s\", and none in the history", request->queue);
-		return;
-	}
-	reading_send(reading_of(s, call, SQL_QUEUE_COUNTS, message, reading_done));
+	const char *queue = ((const Reeve__V1__ListQueuesRequest *)r->request)->queue;
+	return !*queue || routes_have_queue(r->services->core->routes, queue) ||
+	    error_set(error, STATUS(NOT_FOUND), "queue: there is no task in queue \"%s\", and none in the history", queue);
 }
 
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
@@ -145,7 +134,9 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 
 const struct rpc_entry admin_methods[] = {
 	{"Ping", ping, RPC_LEASE, NULL},
-	{"ListQueues", list_queues, RPC_OPERATOR, NULL},
+	{"ListQueues", read_method, RPC_OPERATOR,
+	    METHOD(SQL_QUEUE_COUNTS, .rules = {{"queue", RULE_NAME_OR_NONE}, {"page", RULE_PAGE}}, .names = NAMES_FRESH,
+	        .complete = list_queues_complete)},
 	{"ListWorkers", read_method, RPC_OPERATOR,
 	    METHOD(SQL_WORKER_LIST, .rules = {{"queue", RULE_NAME_OR_NONE},
 	        {"limit", RULE_NUMBER, .max = WORKERS_MAX, .otherwise = WORKERS_MAX}, {"after", RULE_NUMBER, .max = INT64_MAX}})},

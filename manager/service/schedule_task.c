@@ -1,4 +1,4 @@
-/* One table has all fields of the task except `retry`, with their types and places in the message. */
+/* The fields' names and types come from the message's descriptor. */
 #include "manager/service/schedule_task.h"
 
 #include "common/mem.h"
@@ -9,38 +9,16 @@
 
 typedef Reeve__V1__TaskSpec task;
 
-enum type { TEXT, NUMBER_32, NUMBER_64 };
-
-static const struct field {
-	const char *name; /* in the .proto and in the JSON */
-	enum type type;
-	size_t offset;
-} fields[] = {
-    {"queue", TEXT, offsetof(task, queue)},
-    {"type", TEXT, offsetof(task, type)},
-    {"details", TEXT, offsetof(task, details)},
-    {"priority", NUMBER_32, offsetof(task, priority)},
-    {"delay_ms", NUMBER_64, offsetof(task, delay_ms)},
-    {"key", TEXT, offsetof(task, key)},
-    {"key_ttl_ms", NUMBER_64, offsetof(task, key_ttl_ms)},
-    {"max_attempts", NUMBER_32, offsetof(task, max_attempts)},
-    {"timeout_ms", NUMBER_64, offsetof(task, timeout_ms)},
-    {"source", TEXT, offsetof(task, source)},
-    {"batch_id", NUMBER_64, offsetof(task, batch_id)},
-    {"pipeline", TEXT, offsetof(task, pipeline)},
-};
-
-enum { FIELDS = sizeof fields / sizeof *fields };
-
-static json_t *field_value(const struct field *field, const task *t)
+/* Returns a field's value, or null if it has its default. */
+static json_t *field_value(const ProtobufCFieldDescriptor *field, const task *t)
 {
-	const char *at = (const char *)t + field->offset;
+	const void *at = (const char *)t + field->offset;
 	int64_t number;
-	if (field->type == TEXT) {
+	if (field->type == PROTOBUF_C_TYPE_STRING) {
 		const char *text = *(char *const *)at;
 		return *text ? json_string(text) : json_null();
 	}
-	number = field->type == NUMBER_32 ? *(const int32_t *)at : *(const int64_t *)at;
+	number = field->type == PROTOBUF_C_TYPE_INT64 ? *(const int64_t *)at : *(const int32_t *)at;
 	return number ? json_integer(number) : json_null();
 }
 
@@ -55,28 +33,25 @@ static void put_retry(json_t *spec, const Reeve__V1__RetryPolicy *retry)
 
 bool schedule_task_put(json_t *spec, const char *name, const task *t)
 {
-	if (!strcmp(name, "retry")) {
+	const ProtobufCFieldDescriptor *field =
+	    protobuf_c_message_descriptor_get_field_by_name(&reeve__v1__task_spec__descriptor, name);
+	if (!field || !strcmp(name, "run_at_us") || !strcmp(name, "version"))
+		return false;
+	if (!strcmp(name, "retry"))
 		put_retry(spec, t->retry);
-		return true;
-	}
-	for (int i = 0; i < FIELDS; i++) {
-		if (strcmp(fields[i].name, name))
-			continue;
-		json_object_set_new(spec, name, field_value(&fields[i], t));
-		return true;
-	}
-	return false;
+	else
+		json_object_set_new(spec, name, field_value(field, t));
+	return true;
 }
 
 void schedule_task_put_all(json_t *spec, const task *t)
 {
-	for (int i = 0; i < FIELDS; i++) {
-		json_t *value = field_value(&fields[i], t);
+	const char *name;
+	json_t *value;
+	void *next;
+	for (unsigned i = 0; i < reeve__v1__task_spec__descriptor.n_fields; i++)
+		schedule_task_put(spec, reeve__v1__task_spec__descriptor.fields[i].name, t);
+	json_object_foreach_safe(spec, next, name, value)
 		if (json_is_null(value))
-			json_decref(value);
-		else
-			json_object_set_new(spec, fields[i].name, value);
-	}
-	if (t->retry)
-		put_retry(spec, t->retry);
+			json_object_del(spec, name);
 }

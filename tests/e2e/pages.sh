@@ -73,9 +73,10 @@ story_readmes_list_the_dependencies_of_their_folders() {
 }
 
 # Each method of the contract has a row in the table of its service, as read_method if and only if the .proto file
-# declares that it changes nothing. A row whose function is its own can be either.
+# declares that it changes nothing. A method that changes something takes a request id, unless the .proto file declares
+# it idempotent. A row whose function is its own can be either.
 story_reads_are_declared_without_side_effects() {
-	local file service method serve line rows=0 declared=0
+	local file service method serve statement line rows=0 declared=0
 	for file in "$TOP"/proto/reeve/v1/*.proto; do
 		service=${file##*/} service=${service%.proto}
 		grep -E '^  rpc ' "$file" >"$DIR/methods" || continue
@@ -88,6 +89,15 @@ story_reads_are_declared_without_side_effects() {
 			read_method:*NO_SIDE_EFFECTS*) declared=$((declared + 1)) ;;
 			read_method:*) fail "$file does not say that $method changes nothing" ;;
 			write_method:*NO_SIDE_EFFECTS*) fail "$file says that $method changes nothing, and it does" ;;
+			write_method:*)
+				statement=$(grep -A1 "^	{\"$method\"," "$DIR/table" | grep -o 'METHOD(SQL_[A-Z_]*' | head -1)
+				statement=${statement#*SQL_}
+				statement=$TOP/sql/statements/${statement,,}.sql
+				case $(grep -c '@request_id' "$statement"):$line in
+				0:*IDEMPOTENT* | 1:*\;) ;;
+				*) fail "$file and $statement do not agree on the request id of $method" ;;
+				esac
+				;;
 			esac
 			rows=$((rows + 1))
 		done <"$DIR/methods"
