@@ -228,11 +228,23 @@ void store_read_drop(struct store_read *op)
 	role_drop(op->op.role, &op->op);
 }
 
+/* Returns the statement's name with spaces: "queue set". */
+static const char *read_name(const struct store_op *op)
+{
+	static char name[64];
+	const struct sql_text *statement = ((const struct store_read *)op)->statement;
+	snprintf(name, sizeof name, "%s", statement ? statement->name : "read");
+	for (char *at = name; *at; at++)
+		if (*at == '_')
+			*at = ' ';
+	return name;
+}
+
 void store_read(struct store *store, struct store_read *op)
 {
-	static const struct op_kind one = {.name = "read", .start = read_start};
+	static const struct op_kind one = {.name_of = read_name, .start = read_start};
 	static const struct op_kind gets = {.name = "read", .start = get_start, .joins = get_joins};
-	static const struct op_kind change = {.name = "change", .start = read_start};
+	static const struct op_kind change = {.name_of = read_name, .start = read_start};
 	if (op->kind == STORE_CHANGE)
 		store_give(store, ROLE_EDIT, &change, &op->op, 1,
 		    protobuf_c_message_get_packed_size(op->request) + (op->change ? strlen(op->change) : 0));

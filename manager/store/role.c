@@ -337,10 +337,10 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 	} else {
 		if (refusal->code == STATUS(INTERNAL) ||
 		    (refusal->starved && log_again(&role->starved_ms, clock_monotonic_ms())))
-			log_error(role->name, "%s: %s", role->batch[0]->kind->name, refusal->message);
+			log_error(role->name, "%s: %s", op_name(role->batch[0]), refusal->message);
 		char message[400];
 		if (refusal->locked)
-			snprintf(message, sizeof message, LOCKED_OUT, role->batch[0]->kind->name);
+			snprintf(message, sizeof message, LOCKED_OUT, op_name(role->batch[0]));
 		batch_fail(role, refusal->code, refusal->locked ? message : refusal->message);
 	}
 }
@@ -488,11 +488,11 @@ void role_expire(struct role *role, int64_t now_ms)
 		else if (op->kind->waits_for)
 			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for(op));
 		else if (op->blocked)
-			error_set(&error, STATUS(UNAVAILABLE), LOCKED_OUT, op->kind->name);
+			error_set(&error, STATUS(UNAVAILABLE), LOCKED_OUT, op_name(op));
 		else
 			error_set(&error, STATUS(UNAVAILABLE),
 			    "it waited %lld ms for its turn on the database connection \"%s\", which works on: %s; try again",
-			    (long long)(now_ms - op->given_ms), role->name, role->count ? role->batch[0]->kind->name : "nothing");
+			    (long long)(now_ms - op->given_ms), role->name, role->count ? op_name(role->batch[0]) : "nothing");
 		unlink_waiting(role, op);
 		op->done(op, &error);
 	}

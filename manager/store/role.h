@@ -21,7 +21,9 @@ struct role;
 typedef void role_next(struct role *role, const PGresult *rows);
 
 struct op_kind {
-	const char *name;
+	const char *name; /* for messages */
+	/* Returns the name of an operation, valid until the next call; NULL: the kind's. */
+	const char *(*name_of)(const struct store_op *op);
 	/* Sends the first statement of a batch: role->batch[0 … role->count). The kind continues with role_run until it
 	 * calls role_done. */
 	void (*start)(struct role *role);
@@ -42,6 +44,11 @@ struct op_kind {
 	 * of `gather_weight` wait (0: of a full batch), one that cannot wait, or a part of a split batch. */
 	int gather_ms, gather_weight;
 };
+
+static inline const char *op_name(const struct store_op *op)
+{
+	return op->kind->name_of ? op->kind->name_of(op) : op->kind->name;
+}
 
 enum { ROLE_BATCH_OPS = 2048, ROLE_LISTS = 2 };
 
