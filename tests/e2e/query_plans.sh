@@ -265,6 +265,22 @@ story_attempts_that_workers_have_are_not_compared_each_with_each() {
 	expect_eq 0 "$(awk -F: '/Rows Removed by Join Filter/ { n += $2 } END { print n + 0 }' "$DIR/plan")"
 }
 
+# The history has an index in each of its partitions. Calls that wait for a thousand tasks ask for all of them again and
+# again, and most have not ended.
+story_the_history_is_searched_only_for_tasks_that_have_ended() {
+	set_up
+	fill reeve 20000
+	session reeve on <<<"analyze $TABLES"
+	{
+		statement wait_poll
+		sql "select format('explain (analyze, buffers, timing off, costs off) execute wait_poll(%L);',
+			(select array_agg(id) from (select id from tasks order by id limit 1000) t) || array[-2, -4])"
+	} | session reeve on >"$DIR/plan"
+	note "$(<"$DIR/plan")"
+	expect_match 'rows=1002(\.00)? loops' "$(<"$DIR/plan")"
+	expect [ "$(awk '/Buffers:/ { for (i = 1; i <= NF; i++) if ($i ~ /^(hit|read)=/) { split($i, n, "="); all += n[2] } print all; exit }' "$DIR/plan")" -lt 5000 ]
+}
+
 # Every worker sends a heartbeat every few seconds, with data about itself.
 story_heartbeats_touch_no_index() {
 	set_up
