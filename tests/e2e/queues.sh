@@ -300,6 +300,7 @@ story_a_verbose_queue_is_in_the_log_and_others_are_not() {
 story_status_and_progress_tell_of_batch_and_workers() {
 	start_worker worker --concurrency 4
 	reeve queue set shown --batches yes --retry-limit 0 >/dev/null
+	expect_eq '0 true' "$(reeve queue describe shown --json | jq -r '.settings | "\(.retry_limit) \(.batches)"')"
 	expect_eq created "$(state shown)"
 	a=$(reeve submit sh "$HOLD" --queue shown)
 	wait_began "$a"
