@@ -65,7 +65,7 @@ measure() { # each listing with its pages, a line each
 	echo "callbacks $(pages callbacks_list "null,null,9223372036854775807,100,10000")"
 	echo "callbacks-given-up $(pages callbacks_list "null,'given_up',9223372036854775807,10,10000")"
 	echo "callbacks-of-batch $(pages callbacks_list "2,'given_up',9223372036854775807,10,10000")"
-	echo "pipelines $(pages pipeline_list "null,'',2,4000000")"
+	echo "pipelines $(pages pipeline_list "'',2,4000000")"
 	echo "schedules $(pages schedule_list "'',2,4000000")"
 	echo "schedules-of-few-with-runs $(pages schedule_list "'',100,4000000")"
 	echo "purge-assignments $(pages purge_assignments "30,null,0")"

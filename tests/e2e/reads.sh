@@ -86,7 +86,7 @@ story_one_whose_turn_does_not_come_is_told_so() {
 	printf '\x0a\x1b/reeve.v1.TaskService/Audit\x18\xbc\x05\x38\x01' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" - 6 >"$DIR/said"
 	release_the_story
 	expect_eq 6 "$(grep -cE '^14 .*(its turn|holds a lock)' "$DIR/said")" "$(cat "$DIR/said")"
-	expect_match '14 it waited [0-9]+ ms for its turn on the database connection "poll", which works on: [a-z]+; try again' "$(cat "$DIR/said")"
+	expect_match '14 it waited [0-9]+ ms for its turn on the database connection "poll", which works on: [a-z ]+; try again' "$(cat "$DIR/said")"
 	expect_no_match 'no database' "$(cat "$DIR/said")"
 }
 
