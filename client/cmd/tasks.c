@@ -33,6 +33,17 @@ static void show_text(const char *name, const char *text)
 		putchar('\n');
 }
 
+/* Prints that the manager has omitted a string of so many bytes. */
+static void show_omitted(const char *name, int64_t bytes)
+{
+	char text[80];
+
+	if (bytes == 0)
+		return;
+	snprintf(text, sizeof text, "omitted: %" PRId64 " bytes, too long for the manager's messages", bytes);
+	fields_line(WIDTH, name, text);
+}
+
 static void show_waiting(const void *message, int64_t now_us, struct shown *out)
 {
 	waiting_text(message, now_us, out->text);
@@ -117,6 +128,10 @@ static void print_task(const struct call *call, const void *request, const void 
 	fields_line(WIDTH, earlier ? "earlier code" : "error code", task->error_code);
 	if (task->last_error_kind_case == REEVE__V1__TASK__LAST_ERROR_KIND_RECOVERABLE)
 		fields_line(WIDTH, "recoverable", task->recoverable ? "yes" : "no: it is not tried again");
+	if (task->omitted) {
+		show_omitted("details", task->omitted->details_bytes);
+		show_omitted("result", task->omitted->result_bytes);
+	}
 	show_text(earlier ? "earlier error" : "error", task->last_error);
 	if (strcmp(task->stack_trace, task->last_error) != 0) /* otherwise it is a short stderr, which is also the error */
 		show_text(earlier ? "earlier stack" : "stack", task->stack_trace);

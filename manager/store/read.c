@@ -212,6 +212,7 @@ static void get_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(&role->params, reading(role, i)->id);
 	params_array_end(&role->params);
+	params_int8(&role->params, reading(role, 0)->max_bytes);
 	role_run(role, SQL_GET_TASKS, on_got);
 }
 

@@ -1,17 +1,29 @@
--- Returns tasks with all that is known of them, and why they wait (tasks_waiting).
--- takes WaitRequest: ids
--- gives ListResponse.tasks: [task], waiting.[waiting]
+-- Returns tasks with all that is known of them, and why they wait (tasks_waiting). Each is an answer of its own. Its stack
+-- trace, its result and its details, in this order of preference, get $2 bytes together: a stack trace that does not fit
+-- is cut; a result or details that do not fit are null, and the last columns say how long they are.
+-- takes WaitRequest: ids, @max_bytes
+-- gives ListResponse.tasks: [task], waiting.[waiting], omitted.bytes, omitted.details_bytes,
+--   omitted.result_bytes
 with waits as materialized (select tasks_waiting($1::bigint[]) as told)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
-  t.details, t.result, t.last_error, t.error_code, w.name as worker, t.last_updated, t.created, t.first_started,
-  t.started, t.finished, t.expiry, t.cancel_requested, t.remark, t.stack_trace,
-  t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,
+  case when f.details = 0 then t.details end, case when f.result = 0 then t.result end, t.last_error, t.error_code,
+  w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
+  n.stack_trace, t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,
   r.error_count, r.recoverable, r.processing_ms,
   (select told from waits)[n.place][1] as reason, (select told from waits)[n.place][2] as waits_for,
   (select told from waits)[n.place][3] as workers, (select told from waits)[n.place][4] as slots,
-  (select told from waits)[n.place][5] as busy
+  (select told from waits)[n.place][5] as busy,
+  f.details + f.result as omitted, f.details as details_omitted, f.result as result_omitted
 from all_tasks t left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
 cross join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
-cross join lateral (select array_position($1::bigint[], t.id) as place) n
+cross join lateral (
+  select array_position($1::bigint[], t.id) as place, octet_length(t.details) as details,
+    coalesce(octet_length(t.result), 0) as result,
+    case when octet_length(t.stack_trace) > $2::bigint then left(t.stack_trace, 8000) else t.stack_trace end as stack_trace) n
+cross join lateral (select $2::bigint - coalesce(octet_length(n.stack_trace), 0) as bytes) room
+cross join lateral (
+  select case when n.result > room.bytes then n.result else 0 end as result,
+    case when n.details + case when n.result > room.bytes then 0 else n.result end > room.bytes then n.details else 0 end
+      as details) f
 where t.id = any($1::bigint[])

@@ -94,6 +94,28 @@ story_limits_may_be_lowered() {
 	expect_match 'exit:1: .*xxx' "$OUTPUT" # errors are cut, not refused
 }
 
+shown_of() { # ID: what `show` has of its details and result
+	reeve show "$1" --json | jq -r '"\(.status) \(.details | @json) \(.result | @json) \(.omitted | tojson)"'
+}
+
+# Details and a result that fit into a message, but not together, and with them the longest error, remark and stack trace.
+story_a_task_longer_than_a_message_is_shown_without_the_rest() {
+	start_postgres
+	start_manager --max-details 4KiB --max-result 4KiB --max-message 68KiB
+	both=$(reeve submit nothing "$(text_of 4096)" --delay 1h)
+	longer=$(reeve submit nothing short --delay 1h)
+	reeve cancel "$both" "$longer" >/dev/null
+	x=$(text_of 34000)
+	sql "update task_history set result = '$x' where task_id = $both;
+		update task_history set result = repeat('$x', 2), last_error = repeat('e', 16384), error_code = repeat('e', 255),
+			remark = repeat('r', 4096), stack_trace = repeat('s', 65536) where task_id = $longer" >/dev/null
+	expect_eq "cancelled \"\" \"$x\" {\"bytes\":4096,\"details_bytes\":4096,\"result_bytes\":0}" "$(shown_of "$both")"
+	expect_eq "details      omitted: 4096 bytes, too long for the manager's messages" "$(reeve show "$both" | grep ' omitted: ')"
+	expect_eq 'cancelled "short" "" {"bytes":68000,"details_bytes":0,"result_bytes":68000}' "$(shown_of "$longer")"
+	expect_eq "result       omitted: 68000 bytes, too long for the manager's messages" "$(reeve show "$longer" | grep ' omitted: ')"
+	expect_eq '16384 4096 8000' "$(reeve show "$longer" --json | jq -r '"\(.last_error | length) \(.remark | length) \(.stack_trace | length)"')"
+}
+
 # A task that was submitted under a higher limit waits, does not delay other tasks, and runs when the limit is raised
 # again.
 story_details_above_a_lowered_limit_wait() {
@@ -107,8 +129,13 @@ story_details_above_a_lowered_limit_wait() {
 	expect_eq 'queued 0' "$(sql "select concat_ws(' ', status, attempt) from tasks where id = $long")"
 	expect_match "task $long waits: its details have 900000 bytes, and this manager's messages hold [0-9]+ .--max-message" \
 		"$(cat "$DIR/log/manager.log")"
+	expect_eq "details      omitted: 900000 bytes, too long for the manager's messages" "$(reeve show "$long" | grep ' omitted: ')"
+	expect_eq 'queued "" "" {"bytes":900000,"details_bytes":900000,"result_bytes":0}' "$(shown_of "$long")"
+	expect_eq "$long" "$(reeve list --status queued --json | jq .id)"
 	stop manager
 	start_manager
+	expect_eq 900000 "$(field "$long" details | tr -d '\n' | wc -c)"
+	expect_eq '' "$(field "$long" omitted)"
 	wait_until 20 '[ "$(reeve show "$long" --json | jq .attempt)" -gt 0 ]'
 }
 
