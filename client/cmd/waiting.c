@@ -61,6 +61,9 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 	case REASON(NOT_DUE):
 		snprintf(out, WAITING_TEXT, "due %s", terminal_age(now_us, task->run_at_us, when, sizeof when));
 		break;
+	case REASON(DETAILS_TOO_LONG):
+		snprintf(out, WAITING_TEXT, "its details are too long for the manager's messages (--max-message)");
+		break;
 	case REASON(NO_WORKER):
 		snprintf(out, WAITING_TEXT, "no worker takes its type in its queue");
 		break;

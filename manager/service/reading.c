@@ -14,6 +14,7 @@ static ProtobufCMessage *copy_of(const ProtobufCMessage *request)
 void reading_begin(struct reading *r, struct services *s, struct rpc_call *call, enum store_read_kind kind,
     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *descriptor, reading_done_fn *done)
 {
+	int64_t sent_max = s->core->base.options.max_sent_bytes;
 	r->call = call;
 	r->services = s;
 	r->request = request ? copy_of(request) : NULL;
@@ -27,6 +28,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .request = r->request,
 	    .lease_ms = s->core->base.options.lease_ms,
 	    .max_bytes = s->core->base.options.max_answer_bytes,
+	    .max_details = sent_max ? sent_max : INT64_MAX,
 	    .response = r->response,
 	};
 }

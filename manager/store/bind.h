@@ -31,6 +31,7 @@ struct bind_values {
 	const char *change;   /* @change: JSON that the service made of the request */
 	int64_t lease_ms;     /* @lease_ms: the lease of workers that request none */
 	int64_t max_bytes;    /* @max_bytes: the maximum of an answer */
+	int64_t max_details;  /* @max_details: the maximum length of details that this manager assigns */
 	int64_t max_scanned;  /* @max_scanned: the maximum of rows that a listing scans for an answer */
 };
 

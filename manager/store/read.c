@@ -57,6 +57,7 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	params_int8(p, op->max_bytes);
 	params_int8(p, list_live_choice(request, op->filter));
 	params_int4(p, (wanted & live) == executing ? 2 : (wanted & live) != 0);
+	params_int8(p, op->max_details);
 	return SQL_LIST_TASKS;
 }
 
@@ -85,6 +86,7 @@ static void add_head(struct params *p, const struct store_read *op, enum sql_id 
 	    .change = op->change,
 	    .lease_ms = op->lease_ms,
 	    .max_bytes = op->max_bytes,
+	    .max_details = op->max_details,
 	    .max_scanned = SCANNED_MAX,
 	};
 	bind_params(p, statement, op->request, &values);
@@ -213,6 +215,7 @@ static void get_start(struct role *role)
 		params_add_int8(&role->params, reading(role, i)->id);
 	params_array_end(&role->params);
 	params_int8(&role->params, reading(role, 0)->max_bytes);
+	params_int8(&role->params, reading(role, 0)->max_details);
 	role_run(role, SQL_GET_TASKS, on_got);
 }
 

@@ -1,8 +1,9 @@
 -- Returns why these tasks wait: five numbers for each id, in their order (an id may be null: no task). The first is the
 -- reason, of enum WaitReason in task.proto: the first that applies; 0: the task does not wait. The others are 0 or
 -- belong to the reason: the task that is waited for, the number of workers that accept the task, their slots, and how
--- many of those are busy. Returns null if none of the tasks waits.
-create or replace function tasks_waiting(ids bigint[]) returns bigint[]
+-- many of those are busy. Returns null if none of the tasks waits. max_details: the maximum length of details that the
+-- manager assigns, in bytes; null: any.
+create or replace function tasks_waiting(ids bigint[], max_details bigint) returns bigint[]
 language plpgsql stable set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan as $$
 declare
   now_at constant timestamptz := statement_timestamp();
@@ -30,7 +31,7 @@ begin
       case when r.reason in (10, 11) then w.busy else 0 end] order by u.place)
     from unnest(ids) with ordinality u(id, place)
     left join lateral (
-      select t.queue, t.type, t.status, t.run_at, t.blocked_run_at, t.batch_id,
+      select t.queue, t.type, t.status, t.run_at, t.blocked_run_at, t.batch_id, octet_length(t.details) as details,
         (select q.state from queues q where q.name = t.queue) as queue_state,
         case when t.blocked_run_at is not null then (select b.entry_id from batches b where b.id = t.batch_id) end as entry_id
       from tasks t where t.id = u.id and t.status in ('queued', 'failed') offset 0) t on true
@@ -45,6 +46,7 @@ begin
       when t.blocked_run_at is not null then 5
       when t.run_at > now_at and t.status = 'failed' then 6
       when t.run_at > now_at then 7
+      when t.details > max_details then 12
       when w.workers is null then 8
       when w.running = 0 then 9
       when w.busy >= w.slots then 10

@@ -3,7 +3,7 @@
 -- come its first waiting task, and why it waits (tasks_waiting): its entry or exit task, or one of its first 20 live
 -- tasks. `between`, because with `=` the planner may scan the batches of all queues, newest first, if it takes the
 -- queue for a frequent one.
--- takes ListBatchesRequest: queue?, open_only, before_id, limit, @max_scanned
+-- takes ListBatchesRequest: queue?, open_only, before_id, limit, @max_scanned, @max_details
 -- gives ListBatchesResponse.batches: [batch], [first_waiting], .next_before_id
 with looked as materialized (
   (select id, queue from batches where $1::text is null and not $2::boolean and id < $3 order by id desc limit $4)
@@ -22,7 +22,7 @@ with looked as materialized (
       (select id, run_at, attempt, status, 1 from tasks where batch_id = b.id order by id limit 20)) y
     where b.id = f.id and b.phase <> 'ended' and y.status in ('queued', 'failed')
     order by y.place, y.id limit 1) x),
- waits as materialized (select tasks_waiting(array(select id from firsts order by place)) as told)
+ waits as materialized (select tasks_waiting(array(select id from firsts order by place), $6::bigint) as told)
 select s.*, w.id as first_waiting, w.run_at, w.attempt, (select told from waits)[w.place::int][1] as reason,
   (select told from waits)[w.place::int][2] as waits_for, (select told from waits)[w.place::int][3] as workers,
   (select told from waits)[w.place::int][4] as slots, (select told from waits)[w.place::int][5] as busy, n.next_before

@@ -3,7 +3,7 @@
 -- requested shows that there are more. The errors and remarks are limited to those that an answer holds, plus two
 -- tasks. After a task's columns come the batch's first waiting task, and why it waits (tasks_waiting): its entry or
 -- exit task, or one of its first 100 live tasks.
--- takes BatchReportRequest: id, after_id, limit, @max_bytes
+-- takes BatchReportRequest: id, after_id, limit, @max_bytes, @max_details
 -- gives BatchReportResponse.tasks: .batch.[batch], [task], .batch.[first_waiting]
 with first as materialized (
   select x.id, x.run_at, x.attempt
@@ -13,7 +13,7 @@ with first as materialized (
     (select id, run_at, attempt, status, 1 from tasks where batch_id = b.id order by id limit 100)) x
   where b.id = $1 and b.phase <> 'ended' and x.status in ('queued', 'failed')
   order by x.place, x.id limit 1),
- waits as materialized (select id, run_at, attempt, tasks_waiting(array[id]) as told from first)
+ waits as materialized (select id, run_at, attempt, tasks_waiting(array[id], $5::bigint) as told from first)
 select s.*, t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   null::text as details, null::text as result, t.last_error, t.error_code, w.name as worker, t.last_updated,
   t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,

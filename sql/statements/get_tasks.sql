@@ -1,10 +1,10 @@
 -- Returns tasks with all that is known of them, and why they wait (tasks_waiting). Each is an answer of its own. Its stack
 -- trace, its result and its details, in this order of preference, get $2 bytes together: a stack trace that does not fit
 -- is cut; a result or details that do not fit are null, and the last columns say how long they are.
--- takes WaitRequest: ids, @max_bytes
+-- takes WaitRequest: ids, @max_bytes, @max_details
 -- gives ListResponse.tasks: [task], waiting.[waiting], omitted.bytes, omitted.details_bytes,
 --   omitted.result_bytes
-with waits as materialized (select tasks_waiting($1::bigint[]) as told)
+with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as told)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   case when f.details = 0 then t.details end, case when f.result = 0 then t.result end, t.last_error, t.error_code,
   w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,

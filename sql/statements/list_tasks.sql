@@ -6,7 +6,8 @@
 --   conditions, each or null: $6 statuses, $7 queue, $8 type, $9 error, $10 part of the error, $11 error code,
 --   $12 minimum and $13 maximum time since the submit in ms, $14 minimum time of execution in ms, $15 batch, $16 key,
 --   $17 source; $18 only ids above this; $19 whether ended tasks are wanted, $20 bytes, $21 how many are checked,
---   $22 which live tasks are wanted: 0 none, 1 any, 2 executing ones, which the journal has
+--   $22 which live tasks are wanted: 0 none, 1 any, 2 executing ones, which the journal has,
+--   $23 the maximum length of details that this manager assigns
 -- gives ListResponse.tasks: [task], waiting.[waiting], .next_before_id
 with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
@@ -59,7 +60,8 @@ with held as materialized ( -- executing ones, by the journal
     from found f window w as (order by id desc)) x
   where place = 1 or bytes <= $20::bigint),
  waits as materialized (
-  select tasks_waiting(array(select case when status in ('queued', 'failed') then id end from fitting order by place)) as told)
+  select tasks_waiting(array(select case when status in ('queued', 'failed') then id end from fitting order by place),
+    $23::bigint) as told)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack_trace, t.batch_id,

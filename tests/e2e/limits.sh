@@ -131,11 +131,18 @@ story_details_above_a_lowered_limit_wait() {
 		"$(cat "$DIR/log/manager.log")"
 	expect_eq "details      omitted: 900000 bytes, too long for the manager's messages" "$(reeve show "$long" | grep ' omitted: ')"
 	expect_eq 'queued "" "" {"bytes":900000,"details_bytes":900000,"result_bytes":0}' "$(shown_of "$long")"
-	expect_eq "$long" "$(reeve list --status queued --json | jq .id)"
+	why="its details are too long for the manager's messages (--max-message)"
+	expect_eq 'details_too_long' "$(field "$long" waiting.reason)"
+	expect_eq "waits        $why" "$(reeve show "$long" | grep '^waits ')"
+	expect_eq "$long details_too_long" "$(reeve list --status queued --json | jq -r '"\(.id) \(.waiting.reason)"')"
+	expect_eq "task $long (sh in queue default) waits: $why" "$(reeve wait "$long" --timeout 5s 2>&1 | grep -o 'task .* waits: .*')"
+	expect_eq "task $long of queue default, type sh, due for N: $why" \
+		"$(reeve check --oldest-queued 0s 2>&1 | sed -n 's/^ *\(task.* due for \)[^:]*/\1N/p')"
 	stop manager
 	start_manager
 	expect_eq 900000 "$(field "$long" details | tr -d '\n' | wc -c)"
 	expect_eq '' "$(field "$long" omitted)"
+	expect_eq '' "$(field "$long" waiting.reason | grep -x details_too_long)"
 	wait_until 20 '[ "$(reeve show "$long" --json | jq .attempt)" -gt 0 ]'
 }
 

@@ -499,9 +499,9 @@ story_why_a_task_waits_is_told() {
 	expect_eq 'its queue has not been started' "$(waits "$(reeve submit sh true --queue why-held)")"
 	# Short-lived reasons: a queue that is being stopped, and a task by SQL that no manager has ingested yet.
 	expect_eq '{{1,0,0,0,0}}' "$(sql "begin; update queues set state = 'stopping' where name = 'why-held';
-		select tasks_waiting(array[max(id)]) from tasks where queue = 'why-held'; rollback")"
+		select tasks_waiting(array[max(id)], null) from tasks where queue = 'why-held'; rollback")"
 	expect_eq '{{4,0,0,0,0}}' "$(sql "begin; create temp table x as select submit('sh', queue => 'new to all') as id;
-		select tasks_waiting(array[id]) from x; rollback")"
+		select tasks_waiting(array[id], null) from x; rollback")"
 }
 
 batch_waits() { # ID: what is told of its first task that waits, by its report and in the list, which must be the same

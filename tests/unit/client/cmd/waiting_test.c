@@ -30,6 +30,7 @@ Test(waiting, every_reason_has_words)
 	SAYS("attempt 2 failed, due again in 5m", .attempt = 2, .run_at_us = NOW_US + INT64_C(300000000),
 	    WAITING(RETRY_DELAY));
 	SAYS("due in 5m", .run_at_us = NOW_US + INT64_C(300000000), WAITING(NOT_DUE));
+	SAYS("its details are too long for the manager's messages (--max-message)", WAITING(DETAILS_TOO_LONG));
 	SAYS("no worker takes its type in its queue", WAITING(NO_WORKER));
 	SAYS("the worker that takes it is paused or drains", WAITING(WORKERS_PAUSED, .workers = 1));
 	SAYS("the 2 workers that take it are paused or drain", WAITING(WORKERS_PAUSED, .workers = 2));

@@ -16,7 +16,7 @@
 
 enum { BOOL = 16, INT8 = 20, INT4 = 23, TEXT = 25, TEXTS = 1009, TIME = 1184 };
 
-static const struct bind_values values = {.request_id = (const uint8_t *)"sixteen bytes id", .actor = "ops", .change = "{}", .lease_ms = 15000, .max_bytes = 4000000, .max_scanned = 5000};
+static const struct bind_values values = {.request_id = (const uint8_t *)"sixteen bytes id", .actor = "ops", .change = "{}", .lease_ms = 15000, .max_bytes = 4000000, .max_scanned = 5000, .max_details = 2000000};
 static struct params params;
 
 static void bind(enum sql_id statement, const ProtobufCMessage *request)
