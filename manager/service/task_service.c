@@ -16,9 +16,17 @@
 
 #define HOUR_US INT64_C(3600000000)
 
-/* TASK_REST_BYTES: more than a task takes in an answer without its details, result and stack trace. AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is shorter than the
- * longest message. */
-enum { LIST_DEFAULT = 100, LIST_MAX = 10000, AUDIT_DEFAULT = 1000, AUDIT_PAGE = 500, AUDIT_MAX = 100000, WAIT_MAX_MS = 60000, TASK_REST_BYTES = 32 << 10 };
+/* AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is shorter than the
+ * longest message. TASK_REST_BYTES: a task takes less in an answer without its details, result and stack trace. */
+enum {
+	LIST_DEFAULT = 100,
+	LIST_MAX = 10000,
+	AUDIT_DEFAULT = 1000,
+	AUDIT_PAGE = 500,
+	AUDIT_MAX = 100000,
+	WAIT_MAX_MS = 60000,
+	TASK_REST_BYTES = 32 << 10,
+};
 
 /* --- Submit ------------------------------------------------------------------------------------------------------ */
 
