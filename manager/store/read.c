@@ -248,9 +248,8 @@ void store_read(struct store *store, struct store_read *op)
 {
 	static const struct op_kind one = {.name_of = read_name, .start = read_start};
 	static const struct op_kind gets = {.name = "read", .start = get_start, .joins = get_joins};
-	static const struct op_kind change = {.name_of = read_name, .start = read_start};
 	if (op->kind == STORE_CHANGE)
-		store_give(store, ROLE_EDIT, &change, &op->op, 1,
+		store_give(store, ROLE_EDIT, &one, &op->op, 1,
 		    protobuf_c_message_get_packed_size(op->request) + (op->change ? strlen(op->change) : 0));
 	else if (op->kind == STORE_GET)
 		store_give(store, ROLE_READ, &gets, &op->op, 0, 256);
