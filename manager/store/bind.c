@@ -315,7 +315,7 @@ static ProtobufCMessage *message_of(const json_t *json, const ProtobufCMessageDe
 	struct reeve_error error;
 	ProtobufCMessage *message = json_to_message(json, descriptor, &error);
 	if (!message)
-		log_error("store", "the database has %s that is none: %s", descriptor->short_name, error.message);
+		log_error("store", "a stored %s cannot be read: %s", descriptor->short_name, error.message);
 	return message;
 }
 
@@ -398,10 +398,10 @@ static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 	}
 }
 
-static bool is_zero(const PGresult *rows, int row, int column)
+/* Whether a column gives an enum's unspecified value, which stands for none. */
+static bool is_unspecified(const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
-	Oid type = PQftype(rows, column);
-	return (type == TYPE_INT2 || type == TYPE_INT4 || type == TYPE_INT8) && int_from(rows, row, column) == 0;
+	return field->type == PROTOBUF_C_TYPE_ENUM && PQftype(rows, column) != TYPE_TEXT && int_from(rows, row, column) == 0;
 }
 
 static ProtobufCMessage *message_new(const ProtobufCMessageDescriptor *descriptor)
@@ -415,16 +415,17 @@ static void take_column(ProtobufCMessage *message, const struct column *to, cons
 {
 	if (!to->depth || row_null(rows, row, column))
 		return;
+	const ProtobufCFieldDescriptor *last = to->path[to->depth - 1];
 	for (int depth = 0; depth < to->depth - 1; depth++) {
 		const ProtobufCFieldDescriptor *field = to->path[depth];
 		ProtobufCMessage **inner = (ProtobufCMessage **)((char *)message + field->offset);
-		if (!*inner && (!to->opens[depth] || is_zero(rows, row, column)))
+		if (!*inner && (!to->opens[depth] || is_unspecified(last, rows, row, column)))
 			return;
 		if (!*inner)
 			*inner = message_new(field->descriptor);
 		message = *inner;
 	}
-	set_field(message, to->path[to->depth - 1], rows, row, column);
+	set_field(message, last, rows, row, column);
 }
 
 static void take_row(ProtobufCMessage *message, bool of_response, const struct column *columns, int count, const PGresult *rows, int row)

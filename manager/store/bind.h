@@ -9,10 +9,10 @@
  * is null.
  *
  * Columns: a value is converted from the column's type to the field's type; an enum can be text or a number, a message
- * is jsonb (common/json.h), a list is text[], int8[] or timestamptz[]. A column `-` is not read. Null
- * leaves the field as it is; infinite times read as 0. A row adds a message to the list unless its first column for the
- * list is null. A message within a message is created if the first of its columns is neither null nor 0. The response's
- * own fields are read from the last row.
+ * is jsonb (common/json.h), a list is text[], int8[] or timestamptz[]. A column `-` is not read. Null leaves the field
+ * as it is; infinite times read as 0. A row adds a message to the list unless its first column for the list is null. A
+ * message within a message is created if the first of its columns is neither null nor an unspecified enum. The
+ * response's own fields are read from the last row.
  */
 #ifndef REEVE_MANAGER_STORE_BIND_H
 #define REEVE_MANAGER_STORE_BIND_H

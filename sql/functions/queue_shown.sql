@@ -1,12 +1,12 @@
 -- Returns the settings of a queue for display, without the secret; of a queue without settings, the defaults.
 create or replace function queue_shown(q queues)
-returns table (autostart boolean, retry_limit int, retry jsonb, resting_ms bigint, waiting_ms bigint, verbose boolean, batches boolean,
+returns table (retry_limit int, retry jsonb, resting_ms bigint, waiting_ms bigint, autostart boolean, verbose boolean, batches boolean,
   callback_url text, callback_tasks boolean, callback_type text, entry_type text, exit_type text, keep_completed_ms bigint,
   keep_dead_ms bigint, keep_cancelled_ms bigint)
 language sql stable as $$
-  select coalesce(q.autostart, true), coalesce(q.max_attempts, 5) - 1,
+  select coalesce(q.max_attempts, 5) - 1,
     retry_shown(q.retry_policy, queue_retry_base_ms(q, 1000), coalesce(q.retry_max_ms, 3600000)),
-    q.resting_ms, q.waiting_ms, q.is_verbose, q.batches, q.callback_url, q.callback_tasks,
+    q.resting_ms, q.waiting_ms, coalesce(q.autostart, true), q.is_verbose, q.batches, q.callback_url, q.callback_tasks,
     q.callback_type, q.entry_type, q.exit_type, q.keep_completed_days * bigint '86400000', q.keep_dead_days * bigint '86400000',
     q.keep_cancelled_days * bigint '86400000'
 $$;

@@ -6,14 +6,14 @@
 --   omitted.result_bytes
 with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as told)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
-  case when f.details = 0 then t.details end, case when f.result = 0 then t.result end, t.last_error, t.error_code,
+  case when details.omitted = 0 then t.details end, case when result.omitted = 0 then t.result end, t.last_error, t.error_code,
   w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
   n.stack_trace, t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,
   r.error_count, r.recoverable, r.processing_ms,
   (select told from waits)[n.place][1] as reason, (select told from waits)[n.place][2] as waits_for,
   (select told from waits)[n.place][3] as workers, (select told from waits)[n.place][4] as slots,
   (select told from waits)[n.place][5] as busy,
-  f.details + f.result as omitted, f.details as details_omitted, f.result as result_omitted
+  nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted
 from all_tasks t left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
 cross join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
@@ -22,8 +22,7 @@ cross join lateral (
     coalesce(octet_length(t.result), 0) as result,
     case when octet_length(t.stack_trace) > $2::bigint then left(t.stack_trace, 8000) else t.stack_trace end as stack_trace) n
 cross join lateral (select $2::bigint - coalesce(octet_length(n.stack_trace), 0) as bytes) room
+cross join lateral (select case when n.result > room.bytes then n.result else 0 end as omitted) result
 cross join lateral (
-  select case when n.result > room.bytes then n.result else 0 end as result,
-    case when n.details + case when n.result > room.bytes then 0 else n.result end > room.bytes then n.details else 0 end
-      as details) f
+  select case when n.details + n.result - result.omitted > room.bytes then n.details else 0 end as omitted) details
 where t.id = any($1::bigint[])

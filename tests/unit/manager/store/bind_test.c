@@ -16,7 +16,15 @@
 
 enum { BOOL = 16, INT8 = 20, INT4 = 23, TEXT = 25, TEXTS = 1009, TIME = 1184 };
 
-static const struct bind_values values = {.request_id = (const uint8_t *)"sixteen bytes id", .actor = "ops", .change = "{}", .lease_ms = 15000, .max_bytes = 4000000, .max_scanned = 5000, .max_details = 2000000};
+static const struct bind_values values = {
+    .request_id = (const uint8_t *)"sixteen bytes id",
+    .actor = "ops",
+    .change = "{}",
+    .lease_ms = 15000,
+    .max_bytes = 4000000,
+    .max_details = 2000000,
+    .max_scanned = 5000,
+};
 static struct params params;
 
 static void bind(enum sql_id statement, const ProtobufCMessage *request)
@@ -238,6 +246,21 @@ Test(bind, messages_within_messages_are_there_if_their_first_field_is)
 	cr_assert(eq(u32, response->tasks[1]->waiting->slots, 9));
 	cr_assert(eq(int, response->tasks[1]->last_error_kind_case, REEVE__V1__TASK__LAST_ERROR_KIND__NOT_SET));
 	cr_assert(eq(int, response->tasks[2]->last_error_kind_case, REEVE__V1__TASK__LAST_ERROR_KIND_RECOVERABLE));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
+
+Test(bind, a_message_whose_first_field_is_0_is_there)
+{
+	Reeve__V1__SetQueueResponse *response = calloc(1, sizeof *response);
+	reeve__v1__set_queue_response__init(response);
+	result_of(SQL_QUEUE_SET);
+	add_row();
+	set_int4(SQL_QUEUE_SET, "settings.retry_limit", 0);
+	set_text(SQL_QUEUE_SET, "settings.entry_type", "begin");
+	bind_rows(SQL_QUEUE_SET, rows, &response->base);
+	cr_assert(response->settings != NULL);
+	cr_assert(eq(str, (char *)response->settings->entry_type, "begin"));
 	protobuf_c_message_free_unpacked(&response->base, NULL);
 	PQclear(rows);
 }
