@@ -26,9 +26,9 @@ begin
   end if;
   return (
     select array_agg(array[r.reason, case when r.reason = 5 then coalesce(t.entry_id, 0) else 0 end,
-      case when r.reason = 9 then w.workers when r.reason in (10, 11) then w.running else 0 end,
-      case when r.reason in (10, 11) then w.slots else 0 end,
-      case when r.reason in (10, 11) then w.busy else 0 end] order by u.place)
+      case when r.reason = 10 then w.workers when r.reason in (11, 12) then w.running else 0 end,
+      case when r.reason in (11, 12) then w.slots else 0 end,
+      case when r.reason in (11, 12) then w.busy else 0 end] order by u.place)
     from unnest(ids) with ordinality u(id, place)
     left join lateral (
       select t.queue, t.type, t.status, t.run_at, t.blocked_run_at, t.batch_id, octet_length(t.details) as details,
@@ -46,9 +46,9 @@ begin
       when t.blocked_run_at is not null then 5
       when t.run_at > now_at and t.status = 'failed' then 6
       when t.run_at > now_at then 7
-      when t.details > max_details then 12
-      when w.workers is null then 8
-      when w.running = 0 then 9
-      when w.busy >= w.slots then 10
-      else 11 end as reason) r);
+      when t.details > max_details then 8
+      when w.workers is null then 9
+      when w.running = 0 then 10
+      when w.busy >= w.slots then 11
+      else 12 end as reason) r);
 end $$;

@@ -72,6 +72,23 @@ story_readmes_list_the_dependencies_of_their_folders() {
 	expect_match "common/README.md has no line 'Depends on: " "$OUTPUT"
 }
 
+# The fields of each message are numbered from 1, the values of each enum from 0, in their order in the file.
+story_numbers_in_the_contract_follow_each_other() {
+	local numbers='
+		FNR == 1 { block = "" }
+		/^(enum|message) / { block = $2; last = $1 == "enum" ? -1 : 0 }
+		block && match($0, /^ *[A-Za-z_0-9. ]+ = [0-9]+/) {
+			if ($0 !~ " = " ++last "[; ]")
+				print block ": not " last ":" $0
+			n++
+		}
+		/^}/ { block = "" }
+		END { print n }'
+	expect_match '^[0-9]{3}$' "$(awk "$numbers" "$TOP"/proto/reeve/v1/*.proto)"
+	printf '%s\n' 'enum E {' '  A = 0;' '  B = 2;' '}' 'message M {' '  int64 a = 1;' '  repeated bool b = 3;' '}' >"$DIR/wrong.proto"
+	expect_eq $'E: not 1:  B = 2;\nM: not 2:  repeated bool b = 3;\n4' "$(awk "$numbers" "$DIR/wrong.proto")"
+}
+
 # Each method of the contract has a row in the table of its service, as read_method if and only if the .proto file
 # declares that it changes nothing. A method that changes something takes a request id, unless the .proto file declares
 # it idempotent. A row whose function is its own can be either.
