@@ -9,7 +9,7 @@
  * If one fails, the batch is tried again without the attempts that earlier ones ended. All can be repeated without
  * harm; the second and third are repeated once if both left a completed attempt.
  *
- * For a short time after a batch met a lock that another transaction holds for long, batches are careful: the first
+ * For some time after a batch met a lock that another transaction holds for long, batches are careful: the first
  * three statements are one transaction, which first locks the rows that they will change, as far as these are free. The
  * attempts whose rows are not free must be reported again.
  */

@@ -17,7 +17,9 @@ enum { TRIES_MAX = 20, DOWN_LIMIT_MS = 2000 };
 enum { LOCKED_PART = 32 };
 
 enum {
-	CAREFUL_MS = 1000, /* how long a role is careful after it met a lock */
+	CAREFUL_MS = 1000,       /* how long a role is careful after it met a lock */
+	CAREFUL_LONG_MS = 10000, /* … and if it meets one again soon after that: waits for locks (FAST_LOCK_MS) then take
+	                          * less than a hundredth of its time */
 	PAUSE_MS = 250,    /* before it retries an operation that waits for a lock */
 };
 
@@ -274,6 +276,16 @@ bool role_careful(const struct role *role)
 	return clock_monotonic_ms() < role->careful_until_ms;
 }
 
+/* Makes the role careful, because its batch could not get a lock in time. */
+static void be_careful(struct role *role)
+{
+	int64_t now_ms = clock_monotonic_ms(), over_ms = now_ms - role->careful_until_ms;
+	bool again = role->careful_until_ms && over_ms >= 0 && over_ms < CAREFUL_MS;
+	int64_t until_ms = now_ms + (again ? CAREFUL_LONG_MS : CAREFUL_MS);
+	if (until_ms > role->careful_until_ms)
+		role->careful_until_ms = until_ms;
+}
+
 /* Passes the only operation of the batch, which could not get a lock, to the role `lock_wait`. */
 static void batch_hand_on(struct role *role)
 {
@@ -311,7 +323,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 {
 	int n = role->count;
 	if (refusal->locked && role->batch[0]->kind->careful && !role_careful(role)) {
-		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS;
+		be_careful(role);
 		batch_requeue(role, 0, false);
 		pump(role);
 	} else if (refusal->retry && role->batch[0]->tries++ < TRIES_MAX) {
@@ -331,7 +343,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 	} else if (refusal->locked && role->lock_wait && !patience_ends(role->batch[0])) {
 		batch_hand_on(role);
 	} else if (refusal->locked && role->batch[0]->kind->careful && role->batch[0]->tries++ < TRIES_MAX) {
-		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS; /* it was locked after the check */
+		be_careful(role); /* it was locked after the check */
 		batch_requeue(role, 0, false);
 		pump(role);
 	} else {

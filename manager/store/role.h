@@ -114,9 +114,10 @@ void role_refused(struct role *role, const struct conn_result *result);
  * lock and continues to wait in this role: without the pause an idle role would retry it constantly. */
 void role_pause(struct role *role);
 
-/* True for a short time after a batch could not get a lock in time. Kinds with `careful` then send statements that
- * wait for no lock: they leave out locked rows, which are tried again. Such statements cost more, and win less where
- * two managers lock the same rows all the time; so the role soon returns to the normal ones. */
+/* True for a second after a batch could not get a lock in time, and for ten seconds if that happens again within a
+ * second after the first one. Kinds with `careful` then send statements that wait for no lock: they leave out locked
+ * rows, which are tried again. Such statements cost more, and win less where two managers lock the same rows all the
+ * time; so the role returns to the normal ones. */
 bool role_careful(const struct role *role);
 
 /* Ends waiting operations whose deadline has passed. */

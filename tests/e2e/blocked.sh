@@ -74,16 +74,16 @@ longest() { # NAME: the longest that any of its tasks took, in ms
 		END { print longest + 0 }' "$DIR/log/$1.log"
 }
 
-# Expects the p99 of NAME to be within 50 ms of MS in two of the three thirds of FROM to UNTIL. Other load on the
-# machine may spoil one third.
+# Expects the p99 of NAME to be within 50 ms of MS: the median of the p99 of five parts of FROM to UNTIL, because other
+# load on the machine may spoil one or two.
 expect_as_before() { # NAME MS FROM UNTIL
-	local part third=$((($4 - $3) / 3)) good=0 got
-	for part in 0 1 2; do
-		got=$(p99 "$1" $(($3 + part * third)) $(($3 + (part + 1) * third))) || got=$FOR_EVER
-		note "99 of 100 tasks of $1: $2 ms before, $got ms in third $((part + 1))"
+	local part fifth=$((($4 - $3) / 5)) good=0 got
+	for part in 0 1 2 3 4; do
+		got=$(p99 "$1" $(($3 + part * fifth)) $(($3 + (part + 1) * fifth))) || got=$FOR_EVER
+		note "99 of 100 tasks of $1: $2 ms before, $got ms in fifth $((part + 1))"
 		[ "$got" -gt $(($2 + 50)) ] || good=$((good + 1))
 	done
-	[ $good -ge 2 ] || fail "tasks of $1 take longer than before"
+	[ $good -ge 3 ] || fail "tasks of $1 take longer than before"
 }
 
 pace() { # CONDITION FROM UNTIL: how many such tasks have ended in a second of that time
@@ -235,6 +235,13 @@ story_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
 	for name in grouped1 grouped2 grouped3; do ended $name 30; done
 }
 
+# Results wait for a lock twice in the first two seconds; then reports are careful for 10 s.
+expect_few_lock_waits() {
+	local waits
+	waits=$(grep -c 'reeve-manager report ERROR:  canceling statement due to lock timeout' "$DIR/log/postgres.log")
+	expect [ "$waits" -ge 1 ] && expect [ "$waits" -le 3 ]
+}
+
 # alone
 story_a_locked_task_holds_up_no_other_result() {
 	start_postgres
@@ -257,9 +264,10 @@ story_a_locked_task_holds_up_no_other_result() {
 	expect_at_most 1000 $(($(ms) - begin)) 'the results of the others'
 	# This lasts: retries for the locked task delay no other result.
 	from=$(ms)
-	sleep 6
+	sleep 10
 	until=$(ms)
 	expect_eq executing "$(field "$locked" status)"
+	expect_few_lock_waits
 	let_go holder
 	begin=$(ms)
 	wait_status 10 "$locked" completed
@@ -291,10 +299,11 @@ story_a_locked_batch_holds_up_no_other_result() {
 	from=$(ms)
 	release
 	start into "$REEVE_BIN/reeve" submit nothing --queue batched --batch "$a"
-	sleep 6
+	sleep 10
 	until=$(ms)
 	expect_eq executing "$(field "$(cat "$DIR/a")" status)"
 	expect alive into
+	expect_few_lock_waits
 	let_go holder
 	wait_status 10 "$(cat "$DIR/a")" completed
 	ended into 10
@@ -414,7 +423,7 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_calls plain plain
 	sleep 0.5
 	from=$(ms)
-	sleep 7
+	sleep 10
 	until=$(ms)
 	stop_calls plain
 	expect_as_before plain "$before" "$from" "$until"
