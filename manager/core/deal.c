@@ -169,6 +169,11 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 	f->granted_bytes += bytes;
 	f->profile->room--;
 	d->room--;
+	if (f->request.idle_ms) {
+		f->profile->idle_room--;
+		if (f->granted == f->request.slots)
+			deadlines_remove(&f->profile->idle, &f->idle);
+	}
 	deal->bytes += bytes;
 	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f};
 }
@@ -207,14 +212,18 @@ struct need {
 	int64_t room, excluded;
 };
 
-/* Returns a profile's room for a queue with a waiting period, which must be checked for each Fetch. */
-static int64_t room_of_those_let(const struct store_queue *queue, const struct profile *p)
+/* Returns true if the queue lets any Fetch of the profile have tasks now. If not, schedules a dispatch for the first. */
+static bool queue_lets_some(const struct dispatch *d, const struct store_queue *queue, const struct profile *p)
 {
-	int64_t room = 0;
-	for (struct fetch *f = p->waiting; f; f = f->waiting_next)
-		if (queue_lets(queue, f))
-			room += f->request.slots - f->granted;
-	return room;
+	struct deadline *first = deadlines_first(&p->idle);
+	if (!p->room || !queue->waiting_ms || p->room > p->idle_room)
+		return p->room > 0;
+	if (queue_lets(queue, (struct fetch *)((char *)first - offsetof(struct fetch, idle))))
+		return true;
+	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
+		if (f->profile == p)
+			queue_lets(queue, f); /* its answer says when to come again */
+	return false;
 }
 
 /* Adds the profile to the group, once. */
@@ -232,11 +241,6 @@ static void group_meet(struct deal *deal, struct profile *p)
 	deal->fetches += p->count;
 }
 
-static int64_t profile_room(const struct store_queue *queue, const struct profile *p)
-{
-	return p->room && queue->waiting_ms && p->idle ? room_of_those_let(queue, p) : p->room;
-}
-
 bool deal_wants(struct deal *deal, int route, bool or_next)
 {
 	const struct store_queue *queue = queues_of_route(deal->dispatch->queues, route);
@@ -244,7 +248,7 @@ bool deal_wants(struct deal *deal, int route, bool or_next)
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
-		if (profile_room(queue, p) || (or_next && p->coming))
+		if (queue_lets_some(deal->dispatch, queue, p) || (or_next && p->coming))
 			return true;
 	return false;
 }
@@ -258,10 +262,9 @@ static struct need stream_need(struct deal *deal, const struct stream *s)
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return need;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, stream_route(s)); p; p = demand_next(&walk)) {
-		int64_t room = profile_room(queue, p);
-		if (!room)
+		if (!queue_lets_some(d, queue, p))
 			continue;
-		need.room += room;
+		need.room += p->room;
 		need.excluded += p->excluded;
 		group_meet(deal, p);
 	}

@@ -321,6 +321,7 @@ static void profile_free(struct profile *p)
 		name_give_back(&d->types, p->types[i]);
 	free(p->queues);
 	free(p->types);
+	deadlines_free(&p->idle);
 	free(p->links);
 	free(p->key);
 	free(p);

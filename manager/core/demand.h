@@ -9,9 +9,9 @@
 #ifndef REEVE_MANAGER_CORE_DEMAND_H
 #define REEVE_MANAGER_CORE_DEMAND_H
 
+#include "common/deadlines.h"
 #include "common/hash.h"
 #include "manager/core/base.h"
-
 
 struct fetch;
 struct routes;
@@ -25,7 +25,8 @@ struct profile {
 	int64_t room;          /* candidates that they can still take, in total */
 	int64_t coming;        /* free slots of its Fetches in the claim in flight, which they will request again */
 	int64_t excluded;      /* tasks that they exclude, in total */
-	int idle;              /* number of those whose worker has begun no task yet */
+	struct deadlines idle; /* heap: those whose worker has begun no task yet, and that have room; by its start */
+	int64_t idle_room;     /* the part of `room` that is theirs */
 	struct fetch *at;      /* while candidates are dealt: the first that may have room */
 	unsigned round;        /* the last group in deal.c that contained it */
 

@@ -64,7 +64,10 @@ static void fetch_wait(struct fetch *f)
 	p->count++;
 	p->room += f->request.slots;
 	p->excluded += f->request.exclude_count;
-	p->idle += f->request.idle_ms > 0;
+	if (f->request.idle_ms) {
+		p->idle_room += f->request.slots;
+		deadlines_set(&p->idle, &f->idle, f->arrived_ms - f->request.idle_ms);
+	}
 	d->waiting++;
 	d->room += f->request.slots;
 	if (!f->parks)
@@ -91,7 +94,8 @@ static void fetch_move(struct fetch *f, enum fetch_state state)
 		p->count--;
 		p->room -= f->request.slots - f->granted;
 		p->excluded -= f->request.exclude_count;
-		p->idle -= f->request.idle_ms > 0;
+		p->idle_room -= f->request.idle_ms ? f->request.slots - f->granted : 0;
+		deadlines_remove(&p->idle, &f->idle);
 		d->waiting--;
 		d->room -= f->request.slots - f->granted;
 		if (!f->parks)

@@ -41,6 +41,7 @@ struct fetch {
 	bool ask_again;          /* the query may have missed a claim for an earlier copy, which ended during the query */
 	struct store_redeliver ask;
 	struct deadline deadline;
+	struct deadline idle;    /* in its profile's heap: when its worker started, in ms of the monotonic clock */
 	struct fetch *prev, *next;                       /* in the list of all */
 	struct fetch *session_prev, *session_next;
 	struct fetch *waiting_prev, *waiting_next;       /* in its profile, while it waits */

@@ -1066,3 +1066,27 @@ Test(dispatch, a_worker_waits_before_its_first_task)
 	cr_expect_eq(fresh.count, 1);
 	fake_end(core);
 }
+
+Test(dispatch, the_worker_that_has_waited_longest_is_let_first)
+{
+	struct fake_fetch young, old;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
+	fake_fetch(core, &young, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1, .idle_ms = 1000});
+	fake_fetch(core, &old, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1, .idle_ms = 3000});
+	fake_stream(route, 0);
+	fake_pass(core, 1900);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "nobody may have any of it");
+	fake_pass(core, 200);
+	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(old.count, 1);
+	cr_expect_eq(young.answered, 0);
+	fake_pass(core, 1700);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_pass(core, 300);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(young.count, 1);
+	fake_end(core);
+}
