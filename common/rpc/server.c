@@ -22,6 +22,7 @@ enum {
 	DEFAULT_MESSAGE_BYTES = 8 << 20,
 	DEFAULT_OPEN_CALLS = 20000,
 	DEFAULT_CONNECTIONS = 10000,
+	DEFAULT_QUIET_MS = 300000, /* Reeve's clients send more often */
 	SWEEP_MS = 1000,
 	TOKEN_MAX_BYTES = 4096,
 	MEMORY_MESSAGES = 4,     /* maximum memory of an unpacked message, in longest messages … */
@@ -367,6 +368,8 @@ struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_s
 		server->options.connection_percent = 100;
 	if (!server->options.address_percent)
 		server->options.address_percent = 100;
+	if (!server->options.quiet_ms)
+		server->options.quiet_ms = DEFAULT_QUIET_MS;
 	if (!server->options.socket_mode)
 		server->options.socket_mode = 0600;
 	server->budget.incoming_max = budget_of(&server->options);

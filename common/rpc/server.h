@@ -27,6 +27,7 @@ struct rpc_server_options {
 	int max_connections;
 	int connection_percent;   /* maximum share of one connection in the open calls and their memory; 0: 100 */
 	int address_percent;      /* the same for one address, also in the connections; 0: 100 */
+	int quiet_ms;             /* a peer that sends nothing for longer is disconnected; 0: 5 minutes */
 	mode_t socket_mode;       /* permissions of the files of ipc sockets; 0: 0600 */
 };
 
@@ -65,7 +66,7 @@ void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor 
  * ("tcp://…:7171: address in use").
  *
  * The server closes connections that send no hello within 5 s, take too long for one message, take no answer for 10 s,
- * or send nothing for 5 minutes. */
+ * or send nothing for quiet_ms. */
 bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error);
 
 /* Returns the URL of the last listener with its real port. It lives as long as the server. */

@@ -24,7 +24,6 @@ enum {
 	GREETING_MS = 5000,       /* for a newcomer's hello */
 	FRAME_MS = 10000,         /* for a message to arrive … */
 	FRAME_BYTES_PER_MS = 100, /* … and more for a long one */
-	QUIET_MS = 300000,        /* maximum silence of a peer; Reeve's clients send more often */
 	STUCK_MS = 10000,         /* maximum time in which a peer takes no answers */
 	TURNED_AWAY_MS = 3000,    /* for a peer that was turned away to read the reason */
 	PARTIAL_MS = 1000,     /* a message that takes longer may be cut off when the memory for messages is used up … */
@@ -323,7 +322,7 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
 		return "does not take its answers";
 	if (read && state->frame_ms > FRAME_MS + (int64_t)state->frame / FRAME_BYTES_PER_MS)
 		return "does not finish its message";
-	return state->quiet_ms > QUIET_MS ? "says nothing" : NULL;
+	return state->quiet_ms > peer->server->options.quiet_ms ? "says nothing" : NULL;
 }
 
 /* Handles a lack of memory for incoming messages: closes the connections whose unfinished messages have taken the most,

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 Test(rpc_server, an_oversized_frame_costs_its_sender_alone)
@@ -226,5 +227,40 @@ Test(rpc_server, connections_that_greet_and_never_call_keep_nobody_out)
 	rpc_client_destroy(client);
 	for (int i = 0; i < 6; i++)
 		close(fds[i]);
+	fake_manager_free(manager);
+}
+
+/* One peer has greeted, another waits for an answer; both send nothing more. */
+Test(rpc_server, a_peer_that_falls_silent_is_disconnected)
+{
+	struct rpc_server_options options = {.quiet_ms = 1500};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	int64_t since_ms = clock_monotonic_ms(), after_ms = 0;
+	int greeted = dial_greeted(port_of(manager->url));
+	int waits = dial_greeted(port_of(manager->url));
+	int talks = dial_greeted(port_of(manager->url));
+	struct pollfd end = {.fd = greeted, .events = POLLIN};
+	char byte;
+
+	ask(waits, 1, "/reeve.v1.TaskService/Wait", &wait.base);
+	fake_manager_await(manager, &manager->n_parked, 1);
+	await_connections(manager, 3);
+	do {
+		ask(talks, 1, "/reeve.v1.TaskService/Get", &get.base);
+		read_frame(talks);
+		after_ms = clock_monotonic_ms() - since_ms;
+		cr_assert_lt(after_ms, 4000, "the silent one is still connected");
+	} while (poll(&end, 1, 200) == 0);
+	cr_assert_geq(after_ms + 200, 1500);
+	cr_assert_eq(recv(greeted, &byte, 1, 0), 0);
+	await_connections(manager, 1);
+	cr_assert_eq(fake_manager_read(manager, &manager->n_closed), 1);
+	ask(talks, 1, "/reeve.v1.TaskService/Get", &get.base);
+	read_frame(talks);
+	close(greeted);
+	close(waits);
+	close(talks);
 	fake_manager_free(manager);
 }
