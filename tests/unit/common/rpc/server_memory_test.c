@@ -38,6 +38,40 @@ Test(rpc_server, announced_bytes_take_no_memory)
 	fake_manager_free(manager);
 }
 
+/* Returns the status with which a submit of `count` empty tasks, of two bytes each, is answered. */
+static uint32_t submit_empty(nng_socket socket, size_t count, char message[512])
+{
+	Reeve__V1__Request request = REQUEST_INIT;
+	uint8_t *tasks = calloc(count, 2), *bytes = malloc(2 * count + 256);
+	uint32_t code;
+
+	for (size_t i = 0; i < count; i++)
+		tasks[2 * i] = 10; /* the field `tasks`, and no byte of it */
+	request.method = (char *)"/reeve.v1.TaskService/Submit";
+	request.body = (ProtobufCBinaryData){2 * count, tasks};
+	code = exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message);
+	free(bytes);
+	free(tasks);
+	return code;
+}
+
+/* A short message with many small parts is refused before it takes 20 MiB: four of the longest messages and 16 MiB. */
+Test(rpc_server, a_message_that_would_take_much_memory_is_refused)
+{
+	struct rpc_server_options options = {.max_message_bytes = 1 << 20};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	size_t each = sizeof(Reeve__V1__TaskSpec) + sizeof(Reeve__V1__TaskSpec *), most = (20 << 20) / each;
+	nng_socket socket = dial_req(manager->url);
+	char message[512];
+
+	cr_assert_eq(submit_empty(socket, most / 2, message), STATUS(OK), "%s", message);
+	cr_assert_eq(submit_empty(socket, most * 11 / 10, message), STATUS(INVALID_ARGUMENT));
+	cr_assert(strstr(message, "bytes of memory; the maximum is 20971520"), "%s", message);
+	cr_assert_eq(fake_manager_read(manager, &manager->submits), 1);
+	nng_close(socket);
+	fake_manager_free(manager);
+}
+
 /* Unfinished messages may together take a limited amount of memory; at the limit, the oldest are dropped. */
 Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout = 60)
 {
