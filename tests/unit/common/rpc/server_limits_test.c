@@ -232,3 +232,34 @@ Test(rpc_server, operators_calls_pass_when_those_of_leases_have_taken_all_of_the
 		close(fds[i]);
 	fake_manager_free(manager);
 }
+
+/* Each address has many connections. Of the pings' reserve of 13 it may have a tenth of what it leaves for others. */
+Test(rpc_server, an_address_gets_its_share_of_a_reserve, .timeout = 20)
+{
+	enum { CONNECTIONS = 5 };
+	struct rpc_server_options options = {.max_open_calls = 100, .address_percent = 10};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
+	int fds[3][CONNECTIONS], open;
+
+	manager->frozen = true;
+	for (int address = 0; address < 3; address++)
+		for (int i = 0; i < CONNECTIONS; i++)
+			fds[address][i] = dial_greeted_from(port_of(manager->url), address + 2);
+	ask(fds[0][0], 64, "/reeve.v1.TaskService/Wait", &wait.base);
+	ask(fds[1][0], 36, "/reeve.v1.TaskService/Wait", &wait.base);
+	fake_manager_await(manager, &manager->n_parked, 100);
+	for (int address = 1; address < 3; address++) {
+		for (int i = 0; i < CONNECTIONS; i++)
+			ask(fds[address][i], 2, "/reeve.v1.AdminService/Ping", &ping.base);
+		for (int i = 0; i < CONNECTIONS; i++)
+			read_frame(fds[address][i]); /* at least one of the two was refused */
+		fake_manager_do(manager, count_open, &open);
+		cr_assert_eq(open, 100 + 2 * address);
+	}
+	for (int address = 0; address < 3; address++)
+		for (int i = 0; i < CONNECTIONS; i++)
+			close(fds[address][i]);
+	fake_manager_free(manager);
+}

@@ -15,14 +15,23 @@ int port_of(const char *url)
 	return atoi(strrchr(url, ':') + 1);
 }
 
-int dial_bare(int port)
+/* Connects a plain TCP socket of the address 127.0.0.`host`. */
+static int dial_from(int port, int host)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+	from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffu) | (unsigned)host);
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &(int){1}, sizeof(int));
+	cr_assert_eq(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
 	return fd;
+}
+
+int dial_bare(int port)
+{
+	return dial_from(port, 1);
 }
 
 nng_socket dial_req(const char *url)
@@ -144,14 +153,19 @@ void push(int fd, const void *bytes, size_t length)
 	(void)sent;
 }
 
-int dial_greeted(int port)
+int dial_greeted_from(int port, int host)
 {
-	int fd = dial_bare(port);
+	int fd = dial_from(port, host);
 	uint8_t greeting[8];
 
 	cr_assert_eq(send(fd, "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL), 8);
 	cr_assert_eq(recv(fd, greeting, 8, MSG_WAITALL), 8);
 	return fd;
+}
+
+int dial_greeted(int port)
+{
+	return dial_greeted_from(port, 1);
 }
 
 void ask(int fd, int count, const char *method, const ProtobufCMessage *body)

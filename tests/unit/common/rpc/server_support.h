@@ -63,6 +63,9 @@ void push(int fd, const void *bytes, size_t length);
 /* Connects a plain socket and exchanges the hello. */
 int dial_greeted(int port);
 
+/* The same from the address 127.0.0.`host`. */
+int dial_greeted_from(int port, int host);
+
 /* Sends `count` equal calls on a plain socket. */
 void ask(int fd, int count, const char *method, const ProtobufCMessage *body);
 
