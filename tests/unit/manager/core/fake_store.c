@@ -68,10 +68,22 @@ GIVEN(rescan, FAKE_RESCAN, store_rescan)
 GIVEN(pipelines_start, FAKE_PIPELINES, store_pipelines_start)
 GIVEN(queue_stops, FAKE_QUEUE_STOPS, store_queue_stops)
 GIVEN(queue_end, FAKE_QUEUE_END, store_queue_end)
+GIVEN(read, FAKE_READ, store_read)
+GIVEN(register, FAKE_REGISTER, store_register)
+GIVEN(leave, FAKE_LEAVE, store_leave)
+GIVEN(extend, FAKE_EXTEND, store_extend)
+GIVEN(remarks, FAKE_REMARKS, store_remarks)
+GIVEN(metrics_own, FAKE_METRICS, store_metrics_own)
 
 void store_expire_waiting(struct store *store)
 {
 	(void)store;
+}
+
+bool store_up(const struct store *store)
+{
+	(void)store;
+	return !fake.down;
 }
 
 int64_t store_manager_id(const struct store *store)

@@ -1,0 +1,290 @@
+/*
+ * Every operation that a call starts at the store carries the origin of its caller: a role serves origins in turn, so
+ * one caller's calls do not wait for another's.
+ *
+ * The test makes a call of each method in the services' tables. It fills in requests by the names of their fields; a new
+ * method may need more names.
+ */
+#include "common/uuid.h"
+#include "manager/service/services.h"
+#include "tests/unit/manager/core/fake_store.h"
+
+#include <criterion/criterion.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/batch.pb-c.h>
+#include <reeve/v1/metric.pb-c.h>
+#include <reeve/v1/pipeline.pb-c.h>
+#include <reeve/v1/queue.pb-c.h>
+#include <reeve/v1/schedule.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/worker.pb-c.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORIGIN = 77 };
+
+/* --- the functions of the RPC server that the services call -------------------------------------------------------- */
+
+struct rpc_call {
+	const struct rpc_entry *entry;
+	uint8_t request_id[UUID_BYTES];
+	int answers;
+	char problem[512];
+};
+
+uint64_t rpc_call_origin(const struct rpc_call *call)
+{
+	(void)call;
+	return ORIGIN;
+}
+
+const uint8_t *rpc_call_request_id(const struct rpc_call *call)
+{
+	return call->request_id;
+}
+
+const char *rpc_call_actor(const struct rpc_call *call)
+{
+	(void)call;
+	return "somebody";
+}
+
+const void *rpc_call_declared(const struct rpc_call *call)
+{
+	return call->entry->declared;
+}
+
+int64_t rpc_call_remaining_ms(const struct rpc_call *call)
+{
+	(void)call;
+	return 10000;
+}
+
+bool rpc_call_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
+{
+	(void)call;
+	(void)bytes;
+	(void)error;
+	return true;
+}
+
+void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg)
+{
+	(void)call;
+	(void)closed;
+	(void)arg;
+}
+
+void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response)
+{
+	(void)response;
+	call->answers++;
+}
+
+void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format, ...)
+{
+	va_list args;
+
+	(void)code;
+	va_start(args, format);
+	vsnprintf(call->problem, sizeof call->problem, format, args);
+	va_end(args);
+	call->answers++;
+}
+
+void rpc_call_fail_error(struct rpc_call *call, const struct reeve_error *error)
+{
+	rpc_call_fail(call, error->code, "%s", error->message);
+}
+
+int64_t rpc_server_idle_ping_ms(const struct rpc_server *server)
+{
+	(void)server;
+	return 0;
+}
+
+int rpc_server_open_calls(const struct rpc_server *server)
+{
+	(void)server;
+	return 0;
+}
+
+int64_t rpc_server_calls(const struct rpc_server *server)
+{
+	(void)server;
+	return 0;
+}
+
+int64_t rpc_server_refused(const struct rpc_server *server)
+{
+	(void)server;
+	return 0;
+}
+
+void store_read_drop(struct store_read *op)
+{
+	(void)op;
+}
+
+bool store_counters(const struct store *store, int role, const char **name, int64_t *batches, int64_t *operations)
+{
+	(void)store;
+	(void)role;
+	(void)name;
+	(void)batches;
+	(void)operations;
+	return false;
+}
+
+const struct callbacks_counters *callbacks_counters(const struct callbacks *callbacks)
+{
+	static const struct callbacks_counters none;
+
+	(void)callbacks;
+	return &none;
+}
+
+/* --- requests ------------------------------------------------------------------------------------------------------ */
+
+/* What fields get, in messages whose name begins with `message`, or in all. */
+static const struct {
+	const char *message, *field;
+	int64_t number;
+	const char *text; /* NULL: the number */
+} values[] = {
+    {"", "name", 0, "name"},
+    {"", "queue", 0, "queue"},
+    {"", "type", 0, "type"},
+    {"", "category", 0, "category"},
+    {"SetQueue", "fields", 0, "verbose"},
+    {"EditSchedule", "fields", 0, "every_ms"},
+    {"", "every_ms", 1000, NULL},
+    {"", "id", 1, NULL},
+    {"", "ids", 1, NULL},
+    {"", "task_id", 1, NULL},
+    {"", "incarnation", 1, NULL},
+    {"", "token", 1, NULL},
+    {"", "seq", 1, NULL},
+    {"", "fetch_id", 1, NULL},
+    {"", "slots", 1, NULL},
+    {"", "run_ms", 1, NULL},
+    {"", "action", 1, NULL},
+    {"", "kind", 1, NULL},
+    {"Register", "concurrency", 1, NULL},
+    {"Update", "max_attempts", 1, NULL},
+    {"Result", "outcome", 1, NULL},
+    /* messages, with what is in them */
+    {"Submit", "tasks", 0, NULL},
+    {"Report", "results", 0, NULL},
+    {"Heartbeat", "in_flight", 0, NULL},
+    {"Heartbeat", "remarks", 0, NULL},
+    {"PutMetrics", "metrics", 0, NULL},
+    {"Check", "questions", 0, NULL},
+    {"DefinePipeline", "pipeline", 0, NULL},
+    {"Pipeline", "stages", 0, NULL},
+    {"", "schedule", 0, NULL},
+    {"Schedule", "task", 0, NULL},
+    {"SetQueue", "settings", 0, NULL},
+};
+
+static ProtobufCMessage *filled(const ProtobufCMessageDescriptor *descriptor);
+
+/* Sets a singular field, or the one element of a repeated one. */
+static void put(const ProtobufCFieldDescriptor *field, char *message, size_t value)
+{
+	bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+	char *at = repeated ? calloc(1, sizeof(int64_t)) : message + field->offset;
+
+	if (repeated) {
+		memcpy(message + field->offset, &at, sizeof at);
+		*(size_t *)(void *)(message + field->quantifier_offset) = 1;
+	}
+	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+		*(ProtobufCMessage **)(void *)at = filled(field->descriptor);
+	else if (field->type == PROTOBUF_C_TYPE_STRING)
+		*(char **)(void *)at = strdup(values[value].text);
+	else if (field->type == PROTOBUF_C_TYPE_INT64)
+		*(int64_t *)(void *)at = values[value].number;
+	else
+		*(int32_t *)(void *)at = (int32_t)values[value].number;
+}
+
+/* Returns a message in which the fields of the table are set. */
+static ProtobufCMessage *filled(const ProtobufCMessageDescriptor *descriptor)
+{
+	ProtobufCMessage *message = calloc(1, descriptor->sizeof_message);
+
+	descriptor->message_init(message);
+	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+		const ProtobufCFieldDescriptor *field =
+		    protobuf_c_message_descriptor_get_field_by_name(descriptor, values[i].field);
+		bool text = field && field->type == PROTOBUF_C_TYPE_STRING;
+
+		if (field && text == (values[i].text != NULL) &&
+		    !strncmp(descriptor->short_name, values[i].message, strlen(values[i].message)))
+			put(field, (char *)message, i);
+	}
+	return message;
+}
+
+/* --- the test ------------------------------------------------------------------------------------------------------ */
+
+static struct services services;
+static int calls;
+
+/* Returns how many operations the call waits for; all must be its caller's. Ends them. */
+static int take_operations(const char *name)
+{
+	/* What the manager reads for all. */
+	static const bool own[FAKE_KINDS] = {[FAKE_PAGE] = true, [FAKE_STREAMS] = true};
+	struct store_op *op;
+	int count = 0;
+
+	for (enum fake_kind kind = 0; kind < FAKE_KINDS; kind++)
+		while (!own[kind] && (op = fake_take(kind))) {
+			cr_expect_eq(op->origin, ORIGIN, "%s starts an operation (%d) of the origin %d", name,
+			    (int)kind, (int)op->origin);
+			count++;
+			fake_fail(op, STATUS(UNAVAILABLE));
+		}
+	return count;
+}
+
+static void call_method(const ProtobufCServiceDescriptor *service, const struct rpc_entry *entry)
+{
+	const ProtobufCMethodDescriptor *method =
+	    protobuf_c_service_descriptor_get_method_by_name(service, entry->name);
+	struct rpc_call call = {.entry = entry};
+	ProtobufCMessage *request = filled(method->input);
+	char name[80];
+
+	snprintf(name, sizeof name, "%s.%s", service->short_name, entry->name);
+	uuid7_make(fake_db_us() / 1000, call.request_id);
+	entry->serve(&services, &call, request);
+	fake_turn(services.core); /* the names that the request has may be read again first */
+	if (strcmp(entry->name, "Ping"))
+		cr_expect_gt(take_operations(name), 0, "%s starts no operation: %s", name, call.problem);
+	cr_expect_eq(call.answers, 1, "%s is answered %d times", name, call.answers);
+	protobuf_c_message_free_unpacked(request, NULL);
+	calls++;
+}
+
+void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor,
+    const struct rpc_entry *methods, void *service)
+{
+	(void)server;
+	cr_assert_eq(service, &services);
+	for (const struct rpc_entry *entry = methods; entry->name; entry++)
+		call_method(descriptor, entry);
+}
+
+Test(services, operations_have_their_callers_origin)
+{
+	fake_route("queue", "type");
+	services = (struct services){.core = fake_core(), .manager_name = "manager", .max_message_bytes = 8 << 20};
+	services_add(&services); /* calls each method */
+	cr_expect_gt(calls, 40);
+	fake_end(services.core);
+}
