@@ -67,6 +67,12 @@ static bool fetch_wants(void *arg, int route)
 	return dispatch_wants(core->dispatch, route);
 }
 
+static bool fetch_takes(void *arg, int route)
+{
+	const struct core *core = arg;
+	return dispatch_takes(core->dispatch, route);
+}
+
 /* --- modules ------------------------------------------------------------------------------------------------------ */
 
 /* Creates the modules that know the database's settings and this manager's workers. */
@@ -85,7 +91,8 @@ static void create_knowledge(struct core *core)
 static void create_dispatch(struct core *core)
 {
 	struct base *base = &core->base;
-	core->window = window_create(base, core->clock, core->routes, &(struct window_fetches){fetch_waits, fetch_wants, core});
+	core->window = window_create(base, core->clock, core->routes,
+	    &(struct window_fetches){fetch_waits, fetch_wants, fetch_takes, core});
 	core->late = rescan_create(base, core->window);
 	core->dispatch = dispatch_create(base, &(struct dispatch_neighbours){
 	    .window = core->window,

@@ -241,6 +241,12 @@ static void group_meet(struct deal *deal, struct profile *p)
 	deal->fetches += p->count;
 }
 
+/* Returns the room of the Fetch that comes next, for the worker whose last Fetch has just been answered. */
+static int64_t room_to_come(const struct dispatch *d, const struct profile *p)
+{
+	return !p->fetches && base_now(d->base) < p->left_until_ms ? p->left : 0;
+}
+
 bool deal_wants(struct deal *deal, int route, bool or_next)
 {
 	const struct store_queue *queue = queues_of_route(deal->dispatch->queues, route);
@@ -248,9 +254,19 @@ bool deal_wants(struct deal *deal, int route, bool or_next)
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
-		if (queue_lets_some(deal->dispatch, queue, p) || (or_next && p->coming))
+		if (queue_lets_some(deal->dispatch, queue, p) || (or_next && (p->coming || room_to_come(deal->dispatch, p))))
 			return true;
 	return false;
+}
+
+bool deal_takes(struct deal *deal, int route, int candidates)
+{
+	struct dispatch *d = deal->dispatch;
+	int64_t room = d->room + d->coming;
+	struct demand_walk walk;
+	for (struct profile *p = demand_first(&walk, d->demand, route); p; p = demand_next(&walk))
+		room += room_to_come(d, p);
+	return candidates <= room && deal_wants(deal, route, true);
 }
 
 static struct need stream_need(struct deal *deal, const struct stream *s)

@@ -24,6 +24,8 @@ struct profile {
 	int count;
 	int64_t room;          /* candidates that they can still take, in total */
 	int64_t coming;        /* free slots of its Fetches in the claim in flight, which they will request again */
+	int64_t left;          /* slots that its last Fetch with tasks left free, and that the next one requests, … */
+	int64_t left_until_ms; /* … if it comes until then */
 	int64_t excluded;      /* tasks that they exclude, in total */
 	struct deadlines idle; /* heap: those whose worker has begun no task yet, and that have room; by its start */
 	int64_t idle_room;     /* the part of `room` that is theirs */

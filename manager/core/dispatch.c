@@ -19,6 +19,7 @@ enum {
 	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
 	CLAIM_LIMIT_MS = 1000,   /* how much longer a Fetch waits for a claim in flight */
 	CLAIM_BEGIN_MS = 2000,   /* a claim that has not begun within this time fails */
+	RETURN_MS = 20,          /* how long the next Fetch of a worker is expected after an answer */
 	AGAIN_MS = 50,           /* retry time of a Fetch that does not park if it is unknown whether tasks wait */
 };
 
@@ -78,7 +79,7 @@ static void fetch_wait(struct fetch *f)
 /* Returns the number of slots that the Fetch will request again when its claim has ended. */
 static int coming(const struct fetch *f, enum fetch_state state)
 {
-	return state == CLAIMING && f->parks ? f->request.slots - f->granted : 0;
+	return state == CLAIMING && f->request.goes_on ? f->request.slots - f->granted : 0;
 }
 
 /* Takes the Fetch out of the waiting ones, if it is there, and sets its state. */
@@ -152,6 +153,10 @@ static void answer_won(struct fetch *f, const struct store_claimed *won, int won
 		if (won[i].slot == slot)
 			mine[n++] = &won[i];
 	struct fetch_answer answer = n ? (struct fetch_answer){0} : fetch_nothing(f, false);
+	if (n && f->request.goes_on) {
+		f->profile->left = f->request.slots - n;
+		f->profile->left_until_ms = base_now(f->dispatch->base) + RETURN_MS;
+	}
 	answer.won = mine;
 	answer.won_count = n;
 	answer.parked_ms = f->claimed_ms - f->arrived_ms;
@@ -390,7 +395,7 @@ bool dispatch_wants(struct dispatch *d, int route)
 
 bool dispatch_takes(struct dispatch *d, int route)
 {
-	return window_size(d->window) <= d->room + d->coming && deal_wants(d->deal, route, true);
+	return deal_takes(d->deal, route, window_size(d->window));
 }
 
 bool dispatch_waiting(const struct dispatch *d)

@@ -33,6 +33,7 @@ struct fetch_request {
 	int exclude_count;
 	const int64_t *exclude;
 	int64_t wait_ms;             /* fetch wait; 0: does not park, and is answered with what is ready */
+	bool goes_on;                /* its worker sends another one at once if the answer leaves slots free */
 	bool again;
 	int64_t max_bytes;           /* of the answer; 0: the core's limit */
 	int64_t idle_ms;             /* uptime of its worker if that has begun no task yet; 0: it has */
@@ -69,7 +70,7 @@ bool dispatch_waiting(const struct dispatch *dispatch);
 bool dispatch_wants(struct dispatch *dispatch, int route);
 
 /* Returns true if a task of the route is about to be claimed here: Fetches that accept it wait, or come again after the
- * claim in flight, and Fetches have room for all candidates. */
+ * claim in flight or their last answer, and have room for all candidates. */
 bool dispatch_takes(struct dispatch *dispatch, int route);
 
 /* Answers a parked Fetch of this incarnation with commands. If they are for the worker, and not for an attempt, answers

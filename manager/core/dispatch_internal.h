@@ -87,7 +87,10 @@ void deal_destroy(struct deal *deal);
 int deal_candidates(struct deal *deal, bool *unsure);
 
 /* Returns true if a waiting Fetch can get tasks of this route now, or, with `or_next`, one that comes after the claim
- * in flight. */
+ * in flight or after the answer of the last one. */
 bool deal_wants(struct deal *deal, int route, bool or_next);
+
+/* Returns true if these Fetches have room for so many candidates, and may get tasks of this route. */
+bool deal_takes(struct deal *deal, int route, int candidates);
 
 #endif

@@ -157,8 +157,8 @@ static void note(struct stream *s, struct known *k, const struct store_candidate
 		stream_rewind(s, c->run_at_us, c->id - 1);
 		return;
 	}
-	/* The manager of its shard is notified, too. Without other candidates it is taken here. */
-	if (window_is_others(w, c->id) && s->count) {
+	/* The manager of its shard is notified, too. It is taken here without other candidates, or if a Fetch waits for it. */
+	if (window_is_others(w, c->id) && s->count && !w->fetches.take(w->fetches.arg, s->key.route)) {
 		stream_pass_over(s, c);
 		stream_schedule(s);
 	} else {

@@ -147,6 +147,7 @@ static struct fetch_request fetch_from(const struct rpc_call *call, const Reeve_
 	    .exclude_count = (int)r->n_exclude_ids,
 	    .exclude = r->exclude_ids,
 	    .wait_ms = r->wait_ms,
+	    .goes_on = r->wait_ms > 0,
 	    .again = r->resend,
 	    .max_bytes = r->max_bytes,
 	    .idle_ms = r->idle_since_start_ms,
@@ -474,7 +475,8 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {
 		struct fetch_request f = fetch_from(call, request->fetch);
-		f.wait_ms = 0; /* it never parks */
+		f.wait_ms = 0; /* it never parks, … */
+		f.goes_on = true; /* … but is a worker's, which then parks another one */
 		c->fetch_id = f.fetch_id;
 		c->incarnation = f.incarnation;
 		rpc_call_on_closed(call, on_report_gone, c);

@@ -93,6 +93,56 @@ Test(cluster, with_another_it_reads_its_own_slice)
 	fake_end(core);
 }
 
+static void note(int64_t id)
+{
+	int64_t at_us = fake_db_us() - 1000;
+
+	window_note(core->window, route, 0, id, at_us, at_us, 10);
+	dispatch_run(core->dispatch);
+}
+
+/* Notes 12, then, while its claim is in flight or after its answer, 14 and 15 of the other's shard. Returns whether the
+ * next Fetch, of two slots, is to get 15 as well. */
+static bool takes_the_newest(int slots, bool answered)
+{
+	struct store_claim *claim;
+
+	begin(slots);
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	note(12);
+	claim = fake_claim_taken();
+	if (answered)
+		fake_claim(claim, 0);
+	note(14);
+	note(15);
+	if (!answered)
+		fake_claim(claim, 0);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 2, .wait_ms = 15000});
+	claim = fake_claim_taken();
+	cr_expect_neq(fake_tries(claim, 14), 0);
+	bool takes = fake_tries(claim, 15) != 0;
+	fake_claim(claim, 0);
+	fake_end(core);
+	return takes;
+}
+
+/* Leaving it to the other manager would take several round trips. */
+Test(cluster, a_new_task_of_the_other_is_taken_if_a_fetch_has_room)
+{
+	cr_expect(takes_the_newest(3, false));
+}
+
+Test(cluster, so_it_is_between_two_fetches_of_a_worker)
+{
+	cr_expect(takes_the_newest(3, true));
+}
+
+Test(cluster, without_room_a_new_task_is_left_to_the_other)
+{
+	cr_expect_not(takes_the_newest(1, false));
+}
+
 /* The other shard is read when none of its own tasks is left: a manager without work takes what there is. */
 Test(cluster, with_nothing_of_its_own_it_takes_the_others)
 {

@@ -26,6 +26,7 @@ void fake_fetch_only(struct core *core, struct fake_fetch *fetch, struct fetch_r
 {
 	request.slots = request.slots ? request.slots : 10;
 	request.wait_ms = request.wait_ms < 0 ? 0 : request.wait_ms ? request.wait_ms : 10000;
+	request.goes_on |= request.wait_ms > 0;
 	*fetch = (struct fake_fetch){0};
 	dispatch_fetch(core->dispatch, &request, on_fetched, fetch);
 }
