@@ -2,6 +2,7 @@
 #include "captured_stderr.h"
 #include "fixture.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 
 static struct fixture fixture;
@@ -182,5 +183,47 @@ Test(results, results_that_are_not_judged_yet_go_again_together)
 	reports = fixture.script.reports;
 	script_unlock(&fixture.script);
 	cr_expect_lt(reports, 3 * LOCKED);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+/* Completes with a result of 1 MiB. */
+static int large_result(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	enum { BYTES = 1 << 20 };
+	char *text = malloc(BYTES + 1);
+	int code;
+
+	(void)attempt;
+	memset(text, 'x', BYTES);
+	text[BYTES] = 0;
+	code = reeve_outcome_complete(outcome, text);
+	free(text);
+	atomic_fetch_add(&runs, 1);
+	return code;
+}
+
+/* The managers cannot note any result, because its row is locked. With 64 MiB of results the worker takes no
+ * more tasks, until results are acknowledged. */
+Test(results, a_worker_with_many_unacknowledged_results_fetches_no_tasks)
+{
+	enum { COUNT = 90, SLOTS = 4, MOST = 63 + SLOTS };
+	struct script *script = &fixture.script;
+	int before;
+
+	open_fixture(large_result, SLOTS);
+	for (int i = 0; i < COUNT; i++)
+		script->tasks[script_add(script, "t", "")].acks_later = INT_MAX;
+	fixture_go(&fixture);
+	cr_assert(script_wait(script, script->open >= 64), "the worker has %d tasks", script->open);
+	before = script->heartbeats;
+	cr_assert(script_wait(script, script->heartbeats >= before + 20));
+	cr_expect_leq(script->open, MOST);
+	script_lock(script);
+	for (int id = 1; id <= COUNT; id++)
+		script->tasks[id].acks_later = 0;
+	script_unlock(script);
+	cr_assert(script_wait(script, script->n_done == COUNT), "%d tasks are done", script->n_done);
+	cr_expect_leq(script->open_max, MOST);
+	cr_expect_eq(atomic_load(&runs), COUNT);
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
