@@ -185,6 +185,32 @@ static void lost_worker_claims_nothing(void)
 	expect("journal rows", "0", ask("select count(*) from assignments where %s = any(task_ids)", t.id));
 }
 
+/* Until a manager hears that a queue was halted, only the statement itself keeps it from the queue's tasks. */
+static void halted_queue_gives_no_task(const char *state)
+{
+	char name[100];
+	snprintf(name, sizeof name, "claims of a queue that is %s, and of one that runs", state);
+	begin_case(name);
+	struct task halted = submitted("5"), failed = executing("0"), running = submitted("5");
+	end_attempt(db, &failed, failed.token, "failed");
+	refresh(&failed);
+	PQclear(RUN(db, SQL_ROUTES_ADD, "{running}", "{t}"));
+	ask("update tasks set queue = 'running', route_id = (select id from routes where queue = 'running') where id = %s", running.id);
+	ask("insert into queues (name, state) values ('q', '%s')", state);
+	PGresult *result = RUN(db, SQL_CLAIM, text("{%s,%s,%s}", halted.id, failed.id, running.id),
+	    text("{%s,%s,%s}", halted.version, failed.version, running.version), "{1,2,3}", text("{%s,%s,%s}", worker, worker, worker),
+	    text("{%d,%d,%d}", fetches + 1, fetches + 2, fetches + 3), "0");
+	fetches += 3;
+	expect("tasks won", "1", text("%d", PQntuples(result)));
+	expect("the one of the queue that runs", running.id, PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
+	PQclear(result);
+	expect_state(&halted, "queued");
+	expect_state(&failed, "failed");
+	ask("update queues set state = 'running' where name = 'q'");
+	expect("tasks won when it runs again", "2", text("%d", claim_for(db, worker, &halted, &failed, "0")));
+	ask("delete from queues where name = 'q'");
+}
+
 static void completion_waits_for_a_newer_version(enum sql_id statement)
 {
 	char name[100];
@@ -270,6 +296,10 @@ void try_locks(const char *conninfo)
 	old_token_after_a_new_attempt(SQL_COMPLETE_ALL);
 	expiry_was_put_off();
 	lost_worker_claims_nothing();
+	halted_queue_gives_no_task("paused");
+	halted_queue_gives_no_task("stopping");
+	halted_queue_gives_no_task("stopped");
+	halted_queue_gives_no_task("not_started");
 	completion_waits_for_a_newer_version(SQL_COMPLETE);
 	completion_waits_for_a_newer_version(SQL_COMPLETE_ALL);
 	newer_version_waits_for_a_completion();
