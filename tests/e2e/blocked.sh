@@ -546,14 +546,21 @@ story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	expect_eq cancelled "$(field "$id" status)"
 }
 
-story_an_edit_that_waits_for_its_lock_until_the_end_says_what_it_waited_for() {
+story_an_edit_that_waits_for_its_lock_until_the_end_changes_nothing_and_says_why() {
+	local ids=() listed
 	start_postgres
 	start_manager manager "${SHORT[@]}"
-	id=$(reeve submit sh 'exit 0' --queue later --delay 1h)
-	hold again 60 "select from tasks where id = $id for update"
-	expect_fail 3 reeve cancel "$id"
+	for _ in 1 2 3; do ids+=("$(reeve submit sh 'exit 0' --queue later --delay 1h)"); done
+	listed=${ids[0]},${ids[1]},${ids[2]}
+	hold again 60 "select from tasks where id = ${ids[1]} for update"
+	expect_fail 3 reeve cancel "${ids[@]}"
 	expect_match 'another transaction holds a lock' "$OUTPUT"
 	let_go again
+	expect_eq '3 queued, 0 marked' "$(sql "select count(*) || ' ' || string_agg(distinct status, ' ') || ', '
+		|| count(*) filter (where cancel_requested) || ' marked' from all_tasks where id in ($listed)")"
+	expect_eq 0 "$(sql "select count(*) from task_events where task_id in ($listed)")" 'events'
+	expect_eq 0 "$(sql "select count(*) from requests where kind = 'cancel'")" 'calls that took effect'
+	reeve cancel "${ids[@]}" >/dev/null
 }
 
 lock_waits() { # of managers' statements
