@@ -14,15 +14,15 @@ from stage import MAX_CALLS, MAX_CONNECTIONS
 from watch import now_us
 
 HOUR_S = 3600
-# kind of fault_flood.c: (count, what others must still be able to do during it: submit over a new connection, or check)
+# kinds of fault_flood.c, with their counts
 FLOODS = {
-	"waits": (MAX_CALLS + 500, "submit"),
-	"fetches": (200, ""),
-	"lost": (300, ""),
-	"reads": (200, "check"),
-	"gets": (800, "check"),
-	"connections": (MAX_CONNECTIONS + 200, "submit"),
-	"garbage": (2000, "submit"),
+	"waits": MAX_CALLS + 500,
+	"fetches": 200,
+	"lost": 300,
+	"reads": 200,
+	"gets": 800,
+	"connections": MAX_CONNECTIONS + 200,
+	"garbage": 2000,
 }
 PARKED = 2000
 TYPES = 500
@@ -374,8 +374,15 @@ def submit_now(run, manager, name):
 		run.complain(f"a submit over a new connection to manager {manager.name} took {took:.1f} s")
 
 
-def drained_off(run, mishap, flood, seconds, what):
-	"""Waits for the end of a flood. It must succeed within `seconds`, unless there is another fault as well."""
+def outlasted(run, mishap, manager, flood, seconds, what):
+	"""Submits and checks over new connections while the flood lasts. Then waits for its end: it must succeed within
+	`seconds`, unless there is another fault as well."""
+	while flood.alive and "begins" not in run.stage.log_of(flood.name):
+		yield 0.05
+	mishap.begun = now_us()
+	yield 1.5
+	yield from submit_now(run, manager, run.next_name("n"))
+	yield from check_now(run, manager)
 	if mishap.bounded:
 		yield from finish(run, flood, seconds, what)
 	while flood.alive:
@@ -387,7 +394,7 @@ def drained_off(run, mishap, flood, seconds, what):
 def flooded(run, rng):
 	"""One client floods a manager."""
 	manager, kind, seconds = one_of(run, rng), run.in_turn("floods", sorted(FLOODS)), int(run.span(5, 10))
-	count, deed = FLOODS[kind]
+	count = FLOODS[kind]
 	name = run.next_name("flood")
 
 	def steps(mishap):
@@ -397,15 +404,7 @@ def flooded(run, rng):
 			backlog = run.stage.submit_meanwhile(run.next_name("y"), run.stage.managers.values(), "--count", "3000", "--rate", "600", "--seed",
 				"1", "--mix", "tiny=1", "--threads", "16", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0")
 		flood = run.stage.flood(name, manager, kind, count, seconds)
-		while flood.alive and "begins" not in run.stage.log_of(name):
-			yield 0.05
-		mishap.begun = now_us()
-		yield 1.5
-		if deed == "submit":
-			yield from submit_now(run, manager, run.next_name("n"))
-		elif deed == "check":
-			yield from check_now(run, manager)
-		yield from drained_off(run, mishap, flood, seconds + 60, f"the flood of {kind}")
+		yield from outlasted(run, mishap, manager, flood, seconds + 60, f"the flood of {kind}")
 		if backlog:
 			yield from finish(run, backlog, 60, f"the submitter {backlog.name}")
 		run.say(run.stage.log_of(name).strip().replace("begins\n", ""))
@@ -421,7 +420,7 @@ def fetches_parked(run, rng):
 	def steps(mishap):
 		mishap.calm = True
 		flood = run.stage.flood(name, manager, "parked", PARKED, seconds)
-		yield from drained_off(run, mishap, flood, seconds + 120, "the flood of parked Fetches")
+		yield from outlasted(run, mishap, manager, flood, seconds + 120, "the flood of parked Fetches")
 		run.say(run.stage.log_of(name).strip().replace("begins\n", ""))
 
 	return Mishap("Fetches parked", f"{PARKED} of them at manager {manager.name}, for {seconds} s", steps, {manager.name})
