@@ -13,6 +13,7 @@ struct audit_options {
 static const struct option_spec specs[] = {
     OPT_TIME(0, "since", OPTION_FIELD("since_us"),
         "only events from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""),
+    OPT_TIME(0, "until", OPTION_FIELD("until_us"), "only events before this time"),
     OPT_INTEGER('n', "limit", OPTION_FIELD("limit"), 1, 100000, "N", "the newest N events; if not set, 1000"),
     OPT_FLAG('a', "all", OPTION_AT(struct audit_options, all), "all events"),
     {0},
@@ -20,13 +21,14 @@ static const struct option_spec specs[] = {
 
 static const struct option_table table = {
     .program = "reeve audit",
-    .usage = "[ID] [--since TIME] [--limit N | --all] [--json]",
+    .usage = "[ID] [--since TIME] [--until TIME] [--limit N | --all] [--json]",
     .summary = "Shows the newest events of one task, or of all tasks, workers, queues and schedules, by time: the "
                "newest is last.",
     .epilogue = "Examples:\n"
                 "  reeve audit 17\n"
                 "  reeve audit --limit 20\n"
-                "  reeve audit --since '5m ago' --all --json",
+                "  reeve audit --since '5m ago' --all --json\n"
+                "  reeve audit --since '2026-01-14 08:00' --until '2026-01-14 09:00'",
     .specs = specs,
 };
 
@@ -53,7 +55,7 @@ static int print_newest(
 		return command_failed(&failure);
 	list_print_answer(list, client, audit, INT64_MAX, json);
 	if (audit->more)
-		command_log("there are older events than these; --all shows them, --since and --limit choose");
+		command_log("there are older events than these; --all shows them, --since, --until and --limit choose");
 	reeve_free(audit);
 	return EXIT_OK;
 }
@@ -73,6 +75,8 @@ int command_audit(int argc, char **argv)
 		return command_usage(&table, "one task at a time");
 	if (options.all && request.limit)
 		return command_usage(&table, "--all and --limit cannot be combined");
+	if (request.until_us && request.until_us <= request.since_us)
+		return command_usage(&table, "--until is not after --since");
 	if (operands == 1 && !command_number(argv[1], &request.task_id))
 		return command_usage(&table, "\"%s\" is not a task id; ids are whole numbers from 1", argv[1]);
 	if (request.task_id)

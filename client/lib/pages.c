@@ -189,7 +189,8 @@ Reeve__V1__AuditResponse *reeve_audit(
     struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure)
 {
 	Reeve__V1__AuditRequest newest = {
-	    .task_id = request->task_id, .since_us = request->since_us, .limit = request->limit, .newest = true};
+	    .task_id = request->task_id, .since_us = request->since_us, .until_us = request->until_us, .limit = request->limit,
+	    .newest = true};
 	Reeve__V1__AuditResponse *start = reeve_task_audit(client, &newest, NULL, failure), *audit;
 	size_t most = request->limit ? request->limit : AUDIT_DEFAULT;
 

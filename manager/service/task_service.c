@@ -199,11 +199,19 @@ static void on_audited(struct store_op *op, const struct reeve_error *error)
 	Reeve__V1__AuditResponse *out = (Reeve__V1__AuditResponse *)r->response;
 	struct reeve_error unknown;
 	out->more = *out->next_page != '\0';
-	if (!error && request->task_id && !request->since_us && !*request->page && out->n_events == 0 && !out->more) {
+	bool all = !request->since_us && !request->until_us && !*request->page;
+	if (!error && request->task_id && all && out->n_events == 0 && !out->more) {
 		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)request->task_id);
 		error = &unknown;
 	}
 	reading_end(r, error);
+}
+
+/* Returns when the last hour begins before a time (0: now), of which nothing is in the future. */
+static int64_t hour_before(int64_t until_us, int64_t now_us)
+{
+	int64_t since_us = (until_us && until_us < now_us ? until_us : now_us) - HOUR_US;
+	return since_us > 0 ? since_us : 1;
 }
 
 static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -213,8 +221,13 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	struct reeve_error error;
 	if (!check_range("task_id", request->task_id, 0, INT64_MAX, &error) ||
 	    !check_range("since_us", request->since_us, 0, INT64_MAX, &error) ||
+	    !check_range("until_us", request->until_us, 0, INT64_MAX, &error) ||
 	    !check_range("limit", request->limit, 0, AUDIT_MAX, &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
+		return;
+	}
+	if (request->until_us && request->until_us <= request->since_us) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "until_us is not after since_us");
 		return;
 	}
 	enum sql_id statement = request->task_id ? SQL_AUDIT_TASK : request->newest ? SQL_AUDIT_NEWEST : SQL_AUDIT_PAGE;
@@ -224,7 +237,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	/* With `newest`, one more row shows whether there are more. */
 	page->limit = request->newest ? page->limit + 1 : page->limit < AUDIT_PAGE ? page->limit : AUDIT_PAGE;
 	if (!request->task_id && !request->since_us && !request->newest)
-		page->since_us = core_clock_us(s->core) - HOUR_US;
+		page->since_us = hour_before(request->until_us, core_clock_us(s->core));
 	r->op.quick = request->task_id != 0;
 	reading_send(r);
 }

@@ -1,11 +1,12 @@
--- Returns a page for audit_page from which on there are at least `most` events, and not many more; fewer if fewer
--- happened since `since`. The page ends now. Submits, and rows with an index by time, are read from the newest on. The
+-- Returns a page for audit_page from which on there are at least `most` events before `until`, and not many more; fewer if
+-- fewer happened since `since`. Its pages end at `ends` (audit_ends). Submits, and rows with an index by time, are read from the newest on. The
 -- history, which has only block ranges, is counted backwards in spans of time, as far as necessary.
-create or replace function audit_newest(since timestamptz, most int) returns text
+create or replace function audit_newest(since timestamptz, until timestamptz, most int) returns text
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  now_at constant timestamptz := statement_timestamp();
+  now_at constant timestamptz := least(until, statement_timestamp());
+  last_id constant bigint := submitted_before(until);
   from_at timestamptz;
   reached timestamptz := now_at; -- the history is counted back to here
   upto timestamptz;
@@ -25,9 +26,9 @@ begin
     union all
     (select at from schedule_events where at >= since and at < now_at order by at desc limit most)
     union all
-    (select created from tasks order by id desc limit most)
+    (select created from tasks where id < last_id and created < now_at order by id desc limit most)
     union all
-    (select created from task_history order by task_id desc limit most)) e
+    (select created from task_history where task_id < last_id and created < now_at order by task_id desc limit most)) e
   where at >= since and at < now_at
   order by at desc offset most - 1 limit 1;
   from_at := coalesce(from_at, greatest(since, audit_oldest()));
@@ -48,5 +49,5 @@ begin
     end if;
   end loop;
   return concat_ws(':', time_us(reached), time_us(reached), submitted_after(reached),
-    greatest(time_us(now_at) - time_us(reached), 1), time_us(now_at)); -- the first step is the entire span
+    greatest(time_us(now_at) - time_us(reached), 1), time_us(audit_ends(until))); -- the first step is the entire span
 end $$;

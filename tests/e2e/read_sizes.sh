@@ -50,8 +50,9 @@ measure() { # each listing with its pages, a line each
 	echo "list-error-code $(pages list_tasks "$all,null,null,'none',null,null,null,null,null,null,0,true,4000000,10000,1,null")"
 	echo "list-key $(pages list_tasks "$all,null,null,null,null,null,null,null,'none',null,0,true,4000000,10000,1,null")"
 	echo "list-executing $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,false,4000000,10000,2,null")"
-	echo "audit $(pages audit_page "null,now() - interval '10 days',500")"
-	echo "audit-newest $(pages audit_newest "'-infinity',1000")"
+	echo "audit $(pages audit_page "null,now() - interval '10 days',null,500")"
+	echo "audit-newest $(pages audit_newest "null,null,1000")"
+	echo "audit-newest-until $(pages audit_newest "null,now() - interval '1 hour',1000")"
 	echo "queues $(most_pages queue_counts "null,null")"
 	echo "queue-status $(pages queue_status "'queue3'")"
 	echo "stats $(pages stats 60000)"
@@ -106,7 +107,7 @@ story_ten_times_as_much_costs_the_same() {
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 60000 ] || fail "$name touches $after pages"
 	done
-	expect_eq 36 "$(wc -l <"$DIR/large")"
+	expect_eq 37 "$(wc -l <"$DIR/large")"
 }
 
 # The counts of all routes are read once, not once for each type of the queue.

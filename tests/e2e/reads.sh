@@ -450,6 +450,75 @@ story_all_events_come_once() {
 	expect diff <(grep -v '^0 ' "$DIR/wanted") <(reeve audit --since "$since" --all --json | jq -r 'select(.task_id > 0) | "\(.task_id) \(.event)"' | sort)
 }
 
+times() { # FILE: the events in it, each with its time
+	jq -r '"\(.at) \(.task_id) \(.event)"' "$1" | sort
+}
+
+raw_audit() { # FIELDS: calls Audit with these bytes
+	# shellcheck disable=SC2059
+	printf "$1" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Audit
+}
+
+hex() { # TEXT
+	printf %s "$1" | od -An -v -tx1 | tr -d ' \n'
+}
+
+varint() { # NUMBER, as bytes for printf
+	local n=$1
+	while [ "$n" -ge 128 ]; do
+		printf '\\x%02x' $((n & 127 | 128))
+		n=$((n >> 7))
+	done
+	printf '\\x%02x' "$n"
+}
+
+# The events before a time, of all tasks: those that a read up to now has before that time; claims of attempts that
+# ended later may be missing.
+story_the_audit_may_end_before_a_time() {
+	local since until hour limit
+	start_postgres
+	start_manager
+	start_worker
+	for i in $(seq 1500); do echo '{"details":"exit '$((i % 40 == 0))'","max_attempts":2}'; done | reeve submit --bulk - sh --retry-base 1ms >"$DIR/ids"
+	reeve wait - <"$DIR/ids" >/dev/null || true
+	sql "insert into queue_events (at, queue, event) values (now() - interval '20 days', 'old', 'queue_paused'),
+		(now() - interval '20 days 30 min', 'old', 'queue_resumed'), (now() - interval '20 days 90 min', 'old', 'queue_set')" >/dev/null
+	reeve audit --all --json >"$DIR/events"
+	for place in 1700 2300 2900; do
+		until=$(times "$DIR/events" | sed -n "${place}p" | cut -d' ' -f1)
+		since=$(times "$DIR/events" | sed -n "$((place - 150))p" | cut -d' ' -f1)
+		jq -cs --arg until "$until" '
+			(map(select(.at < $until and .event != "claimed") | {key: "\(.task_id)/\(.attempt)", value: true}) | from_entries) as $over
+			| .[] | select(.at < $until and (.event != "claimed" or $over["\(.task_id)/\(.attempt)"]))' "$DIR/events" >"$DIR/wanted"
+		reeve audit --until "$until" --all --json >"$DIR/all"
+		expect_eq '' "$(comm -23 <(times "$DIR/wanted") <(times "$DIR/all"))" 'missing events'
+		expect_eq '' "$(comm -13 <(times "$DIR/events" | awk -v until="$until" '$1 < until') <(times "$DIR/all"))" 'other events'
+		expect_eq "$(times "$DIR/all")" "$(reeve audit --until "$until" --limit 100000 --json >"$DIR/newest"; times "$DIR/newest")"
+		expect_eq "$(times "$DIR/all" | awk -v since="$since" '$1 >= since')" \
+			"$(reeve audit --since "$since" --until "$until" --all --json >"$DIR/between"; times "$DIR/between")"
+		for limit in 1 7 150; do
+			expect_eq "$(tail -n $limit "$DIR/newest")" "$(reeve audit --until "$until" --limit $limit --json 2>"$DIR/said")"
+			expect_match 'older events' "$(cat "$DIR/said")"
+		done
+	done
+	# A time in the future is now; the hour before a time is that of the time.
+	expect_eq "$(tail -n 20 "$DIR/events")" "$(reeve audit --until +1h --limit 20 --json 2>/dev/null)"
+	until=$(sql "select to_char((now() - interval '20 days' + interval '1 min') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
+	expect_eq 'queue_set queue_resumed queue_paused' "$(reeve audit --until "$until" --json | jq -r .event | xargs)"
+	hour=$(raw_audit "\x18$(varint "$(date -d "$until" +%s%6N)")")
+	expect_match "$(hex queue_resumed).*$(hex queue_paused)" "$hour"
+	expect_no_match "$(hex queue_set)" "$hour"
+	# One task.
+	until=$(jq -r 'select(.task_id == 40 and .attempt == 2 and .event == "claimed").at' "$DIR/events")
+	expect_eq 'submitted claimed failed' "$(reeve audit 40 --until "$until" --json | jq -r .event | xargs)"
+	expect_eq 'submitted claimed failed' "$(reeve audit 40 --until "$until" --all --json | jq -r .event | xargs)"
+	expect_eq 'failed' "$(reeve audit 40 --until "$until" --limit 1 --json 2>/dev/null | jq -r .event | xargs)"
+	expect_eq '' "$(reeve audit 40 --until '1h ago' --json)"
+	expect_fail 2 reeve audit --since '1h ago' --until '2h ago'
+	expect_match 'until is not after --since' "$OUTPUT"
+	expect_eq '3 until_us is not after since_us' "$(raw_audit '\x10\x02\x18\x02')"
+}
+
 # A task has more events than an answer, and many of them at one moment.
 story_all_events_of_a_task() {
 	start_postgres

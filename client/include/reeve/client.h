@@ -231,8 +231,8 @@ bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, c
  * be freed with reeve_free(), or NULL with *failure set. The request is left as it was.
  */
 
-/* Reads the newest events, request->limit of them (0: 1,000), of one task or of all; `more` is set if there are older
- * ones. With since_us 0: of all that are kept. Oldest first. */
+/* Reads the newest events before request->until_us (0: now), request->limit of them (0: 1,000), of one task or of all;
+ * `more` is set if there are older ones. With since_us 0: of all that are kept. Oldest first. */
 Reeve__V1__AuditResponse *reeve_audit(
     struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure);
 

@@ -418,7 +418,8 @@ static void serve_audit(void *service, struct rpc_call *call, const ProtobufCMes
 		const Reeve__V1__Task *task = standin->tasks[i];
 		Reeve__V1__AuditEvent *event = &events[response.n_events];
 
-		if ((request->task_id && task->id != request->task_id) || task->created_us < request->since_us)
+		if ((request->task_id && task->id != request->task_id) || task->created_us < request->since_us ||
+		    (request->until_us && task->created_us >= request->until_us))
 			continue;
 		if (response.n_events == limit || response.n_events == EVENTS_A_PAGE) {
 			snprintf(page, sizeof page, "%zu", i);

@@ -355,7 +355,7 @@ Test(reeve, audit_tells_what_happened)
 	OUT_HAS("\"task_id\":2,");
 	OUT_HAS("\"task_id\":3,");
 	OUT_HAS("\"event\":\"submitted\"");
-	ERR("reeve: there are older events than these; --all shows them, --since and --limit choose\n");
+	ERR("reeve: there are older events than these; --all shows them, --since, --until and --limit choose\n");
 	RUN(EXIT_OK, "audit", "--limit", "3", "--json");
 	ERR("");
 	for (int i = 0; i < 5; i++)
@@ -374,7 +374,14 @@ Test(reeve, audit_tells_what_happened)
 	RUN(EXIT_OK, "audit", "--since", "5m ago");
 	OUT_HAS("TIME                      TASK  EVENT      ATTEMPT  WORKER  ACTOR");
 	OUT_HAS("Z     2  submitted        -  -       ");
+	RUN(EXIT_OK, "audit", "--until", "5m ago");
+	ERR("no events\n");
+	RUN(EXIT_OK, "audit", "--since", "5m ago", "--until", "+1m");
+	OUT_HAS("Z     2  submitted        -  -       ");
 	RUN(EXIT_USAGE, "audit", "--since", "whenever");
+	RUN(EXIT_USAGE, "audit", "--until", "whenever");
+	RUN(EXIT_USAGE, "audit", "--since", "5m ago", "--until", "6m ago");
+	ERR_HAS("--until is not after --since");
 	RUN(EXIT_USAGE, "audit", "1", "2");
 }
 
