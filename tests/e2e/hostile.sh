@@ -220,6 +220,28 @@ story_long_errors_are_read_in_parts() {
 	[ $((after - before)) -le 65536 ] || fail "$before KiB before, up to $after KiB while errors were read"
 }
 
+# 300 pull clients fetch one task each, with details of 1 MiB, all at once. A claim has the details of 16 in memory; they
+# leave before the next one.
+story_details_of_many_fetches_take_a_bounded_amount_of_memory() {
+	local before after
+	export_asan
+	start_postgres
+	start_manager manager --fetch-wait 60s
+	reeve submit nothing --delay 1d >/dev/null
+	sql "insert into workers (id, name, host, manual) overriding system value
+		select 800000000 + n, 'puller ' || n, '', true from generate_series(1, 300) n"
+	sql "insert into tasks (route_id, queue, type, details, run_at, created, last_updated)
+		select r.id, r.queue, r.type, repeat('x', 1 << 20), now(), now(), now() from routes r, generate_series(1, 300) where r.type = 'nothing'"
+	forget_peak manager
+	before=$(most_resident manager)
+	hostile pullers fetches 300 800000001
+	wait_until 60 '[ "$(told pullers " 0 ")" = 300 ]'
+	after=$(most_resident manager)
+	note "$before KiB before, $after KiB at most"
+	expect_eq 300 "$(sql "select count(*) from tasks where status = 'executing'")"
+	[ $((after - before)) -le 65536 ] || fail "$before KiB before, up to $after KiB while details were fetched"
+}
+
 # Waiting tasks are in the database; the manager keeps up to --window candidates in memory.
 story_memory_does_not_grow_with_the_backlog() {
 	local small large

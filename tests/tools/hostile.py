@@ -2,8 +2,8 @@
 """Clients that a manager must withstand: they follow the protocol, but use more than their share.
 
 	hostile.py URL waits COUNT TASK [N]   COUNT Waits for a task, or for N tasks from that id on, on one connection
-	hostile.py URL fetches COUNT [FIRST]  COUNT Fetches on one connection, of COUNT incarnations: from FIRST on, or of
-	                                      incarnations that never existed
+	hostile.py URL fetches COUNT [FIRST [again]]  COUNT Fetches on one connection, of COUNT incarnations: from FIRST on, or
+	                                      of incarnations that never existed; `again`: as if each was sent before
 	hostile.py URL announce COUNT BYTES   COUNT connections, each with the header of a message of BYTES bytes
 	hostile.py URL connections COUNT      COUNT connections, each with one open Wait for task 1
 	hostile.py URL idle COUNT             COUNT connections that send nng's protocol header and then nothing
@@ -156,8 +156,9 @@ def main():
     elif what == 'fetches':
         c = connect(url)
         first = int((arguments + ['900000000'])[1])
+        again = field(8, 1) if 'again' in arguments else b''
         c.socket.sendall(b''.join(
-            c.frame(envelope('WorkerService/Fetch', field(1, first + n) + field(2, 1) + field(3, 1) + field(7, 15000)))
+            c.frame(envelope('WorkerService/Fetch', field(1, first + n) + field(2, 1) + field(3, 1) + field(7, 60000) + again))
             for n in range(int(arguments[0]))))
     elif what == 'reads':
         for _ in range(int(arguments[0])):
