@@ -40,6 +40,7 @@ struct following {
 	size_t total;
 	size_t first; /* all before this one have ended */
 	size_t n_ended, n_completed, n_dead, n_cancelled;
+	size_t n_unwritten; /* results that the manager has omitted */
 	struct ended *ended;
 	int64_t ask_ms;              /* when to check next why tasks wait */
 	Reeve__V1__Waiting said;     /* the reason reported last */
@@ -76,6 +77,15 @@ static void report_failure(const Reeve__V1__Task *task)
 	free(why);
 }
 
+static char *omitted_text(int64_t bytes)
+{
+	char *text;
+
+	if (asprintf(&text, "omitted: %" PRId64 " bytes, too long for the manager's messages (--max-message)", bytes) < 0)
+		abort();
+	return text;
+}
+
 static void keep(struct following *following, const Reeve__V1__Task *task)
 {
 	struct ended *ended = &following->ended[following->n_ended];
@@ -86,18 +96,28 @@ static void keep(struct following *following, const Reeve__V1__Task *task)
 	ended->attempt = task->attempt;
 	ended->ran_ms = task->started_us ? (task->finished_us - task->started_us) / 1000 : -1;
 	ended->type = strdup(task->type);
+	if (!why && task->omitted)
+		why = omitted_text(task->omitted->result_bytes);
 	ended->text = copy_beginning(why ? why : task->result);
 	free(why);
 }
 
-static void write_result(const Reeve__V1__Task *task)
+/* Writes a result; returns false if the manager has omitted it. */
+static bool write_result(const Reeve__V1__Task *task)
 {
 	size_t length = strlen(task->result);
 
+	if (task->omitted) {
+		command_log("task %" PRId64 " completed, but its result has %" PRId64
+		            " bytes, too long for the manager's messages; raise --max-message of the managers, then: reeve show %" PRId64,
+		    task->id, task->omitted->result_bytes, task->id);
+		return false;
+	}
 	fwrite(task->result, 1, length, stdout);
 	/* On a terminal the prompt must begin a line; a program gets only the result. */
 	if (length > 0 && task->result[length - 1] != '\n' && terminal_columns(stdout) > 0)
 		putchar('\n');
+	return true;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -125,7 +145,7 @@ static void take_ended(void *arg, const Reeve__V1__Task *task)
 		keep(following, task);
 	} else if (completed && following->mode == FOLLOW_RESULT) {
 		progress_end(&following->progress);
-		write_result(task);
+		following->n_unwritten += !write_result(task);
 	} else if (!completed && following->n_ended - following->n_completed < LOGGED_MAX) {
 		progress_end(&following->progress);
 		report_failure(task);
@@ -259,7 +279,7 @@ static int conclude(const struct following *following, size_t pending)
 	}
 	if (pending > 0)
 		command_log("%zu task%s not ended in time", pending, pending == 1 ? " has" : "s have");
-	return failed > 0 || pending > 0 ? EXIT_TASK_FAILED : EXIT_OK;
+	return failed > 0 || pending > 0 || following->n_unwritten > 0 ? EXIT_TASK_FAILED : EXIT_OK;
 }
 
 int follow_tasks(

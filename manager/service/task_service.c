@@ -17,7 +17,7 @@
 #define HOUR_US INT64_C(3600000000)
 
 /* AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is shorter than the
- * longest message. TASK_REST_BYTES: a task takes less in an answer without its details, result and stack trace. */
+ * longest message. */
 enum {
 	LIST_DEFAULT = 100,
 	LIST_MAX = 10000,
@@ -25,7 +25,6 @@ enum {
 	AUDIT_PAGE = 500,
 	AUDIT_MAX = 100000,
 	WAIT_MAX_MS = 60000,
-	TASK_REST_BYTES = 32 << 10,
 };
 
 /* --- Submit ------------------------------------------------------------------------------------------------------ */
@@ -156,7 +155,6 @@ static void get(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	struct reading *r = mem_calloc(1, sizeof *r);
 	reading_begin(r, s, call, STORE_GET, NULL, &reeve__v1__list_response__descriptor, on_got);
 	r->op.id = request->id;
-	r->op.max_bytes = (int64_t)s->max_message_bytes - TASK_REST_BYTES;
 	reading_send(r);
 }
 

@@ -47,6 +47,7 @@ struct store_read {
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
 	enum store_edit_kind edit;       /* for STORE_MATCHING */
 	int64_t max_bytes;              /* the maximum of an answer, for kinds that can be long */
+	int64_t max_task;               /* the maximum of a task's details, result and stack trace in an answer */
 	int64_t max_details;            /* the maximum length of details that this manager assigns */
 	int64_t lease_ms;
 	/* result */

@@ -87,6 +87,7 @@ static void add_head(struct params *p, const struct store_read *op, enum sql_id 
 	    .lease_ms = op->lease_ms,
 	    .max_bytes = op->max_bytes,
 	    .max_details = op->max_details,
+	    .max_task = op->max_task,
 	    .max_scanned = SCANNED_MAX,
 	};
 	bind_params(p, statement, op->request, &values);
@@ -214,7 +215,7 @@ static void get_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(&role->params, reading(role, i)->id);
 	params_array_end(&role->params);
-	params_int8(&role->params, reading(role, 0)->max_bytes);
+	params_int8(&role->params, reading(role, 0)->max_task);
 	params_int8(&role->params, reading(role, 0)->max_details);
 	role_run(role, SQL_GET_TASKS, on_got);
 }

@@ -1,7 +1,7 @@
 -- Returns tasks with all that is known of them, and why they wait (tasks_waiting). Each is an answer of its own. Its stack
 -- trace, its result and its details, in this order of preference, get $2 bytes together: a stack trace that does not fit
 -- is cut; a result or details that do not fit are null, and the last columns say how long they are.
--- takes WaitRequest: ids, @max_bytes, @max_details
+-- takes WaitRequest: ids, @max_task, @max_details
 -- gives ListResponse.tasks: [task], waiting.[waiting], omitted.bytes, omitted.details_bytes,
 --   omitted.result_bytes
 with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as told)

@@ -116,6 +116,36 @@ story_a_task_longer_than_a_message_is_shown_without_the_rest() {
 	expect_eq '16384 4096 8000' "$(reeve show "$longer" --json | jq -r '"\(.last_error | length) \(.remark | length) \(.stack_trace | length)"')"
 }
 
+# A result of a task that ran under a higher limit: `wait` shows how long it is, with those of other tasks.
+story_a_result_longer_than_a_message_is_omitted_from_a_wait() {
+	start_postgres
+	start_manager
+	start_worker
+	long=$(reeve submit sh 'head -c 900000 /dev/zero | tr "\0" x')
+	fits=$(reeve submit sh 'head -c 400000 /dev/zero | tr "\0" y')
+	reeve wait "$long" "$fits" >/dev/null
+	text_of 600000 >"$DIR/once"
+	ids=$(for i in 1 2; do reeve submit echo - --key "long-$i" <"$DIR/once"; done)
+	# shellcheck disable=SC2086
+	reeve wait $ids >/dev/null
+	stop manager
+	start_manager --max-details 128KiB --max-result 128KiB --max-message 512KiB
+	short=$(reeve submit echo short)
+	# shellcheck disable=SC2086
+	timeout 60 "$REEVE_BIN/reeve" wait "$long" "$fits" $ids "$short" --json >"$DIR/ended"
+	expect_eq "$(printf '%s\n' "$long completed 0 {\"bytes\":900000,\"details_bytes\":0,\"result_bytes\":900000}" "$fits completed 400000 null" \
+		"$(for id in $ids; do echo "$id completed 0 {\"bytes\":600000,\"details_bytes\":0,\"result_bytes\":600000}"; done)" "$short completed 5 null")" \
+		"$(jq -r '"\(.id) \(.status) \(.result | length) \(.omitted | tojson)"' "$DIR/ended" | sort -n)"
+	expect_match "$long +sh +completed .* omitted: 900000 bytes, too long for the manager's messages \(--max-message\)" \
+		"$(timeout 60 "$REEVE_BIN/reeve" wait "$long" "$short")"
+	# The key's task has ended, so the submit waits for nothing.
+	expect_fail 1 timeout 60 "$REEVE_BIN/reeve" submit echo - --key long-1 --wait <<<'again'
+	expect_match "task ${ids%%$'\n'*} completed, but its result has 600000 bytes, too long for the manager's messages; raise --max-message .*: reeve show ${ids%%$'\n'*}$" "$OUTPUT"
+	stop manager
+	start_manager
+	expect_eq "$(cat "$DIR/once")" "$(reeve submit echo again --key long-1 --wait)"
+}
+
 # A task that was submitted under a higher limit waits, does not delay other tasks, and runs when the limit is raised
 # again.
 story_details_above_a_lowered_limit_wait() {

@@ -214,7 +214,8 @@ Reeve__V1__CancelResponse *reeve_cancel(struct reeve_client *client, const int64
 struct reeve_wait {
 	int64_t timeout_ms; /* in total; 0: check once; negative: until all have ended */
 	int64_t poll_ms;    /* maximum duration of one poll, after which `polled` is called; 0 or more than 20 s: 20 s */
-	/* Called once for each task that has ended; the task has its result, no details, and is valid during the call. */
+	/* Called once for each task that has ended. It has its result, unless that is too long for the manager's messages
+	 * (`omitted`), and no details. It is valid during the call. */
 	void (*ended)(void *arg, const Reeve__V1__Task *task);
 	/* Called after each poll with the number of tasks that have not ended; returns false to stop waiting. */
 	bool (*polled)(void *arg, size_t pending);

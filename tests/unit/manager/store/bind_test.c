@@ -80,7 +80,7 @@ Test(bind, lists_and_flags_are_parameters)
 	wait.ids = ids;
 	wait.n_ids = 2;
 	bind(SQL_WAIT_RESULTS, &wait.base);
-	cr_assert(eq(int, params.count, 2));
+	cr_assert(eq(int, params.count, 3));
 	cr_assert(eq(int, params.size[0], 20 + 2 * 12));
 	list.open_only = true;
 	list.limit = 7;
