@@ -18,7 +18,6 @@
 enum {
 	GROUP_MAX = 128,        /* maximum number of streams in a group */
 	READ_MAX = 1000000,     /* maximum number of candidates to request */
-	CLAIM_ANSWERS_MAX = 4,  /* maximum bytes of a claim, in full answers: its rows are in memory all at once */
 };
 
 /* A profile that accepts the stream being dealt, and its next Fetch. */
@@ -158,7 +157,7 @@ static bool claim_has_room(struct deal *deal, int64_t bytes)
 {
 	const struct core_options *options = &deal->dispatch->base->options;
 	deal->full = deal->tried == options->claim_limit ||
-	    (deal->tried && deal->bytes + bytes > CLAIM_ANSWERS_MAX * options->max_answer_bytes);
+	    (deal->tried && deal->bytes + bytes > ANSWERS_MAX * options->max_answer_bytes);
 	return !deal->full;
 }
 

@@ -426,6 +426,10 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		fetch_end_lost(f);
 		return;
 	}
+	if (f->ask.later) {
+		redeliver(f);
+		return;
+	}
 	/* What does not fit stays assigned. The Fetch ends here, and its worker's next heartbeat shows that this never
 	 * arrived. */
 	for (int i = 0; i < f->ask.left_out_count; i++)
@@ -458,6 +462,7 @@ static void redeliver(struct fetch *f)
 	    .fetch = {f->request.incarnation, f->request.fetch_id},
 	    .max_details_bytes = options->max_sent_bytes,
 	    .max_answer_bytes = options->max_answer_bytes,
+	    .max_batch_bytes = ANSWERS_MAX * options->max_answer_bytes,
 	    .assignment_bytes = ASSIGNMENT_BYTES,
 	};
 	store_redeliver(f->dispatch->base->store, &f->ask);

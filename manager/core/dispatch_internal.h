@@ -11,6 +11,7 @@ struct session;
 struct deal;
 
 enum {
+	ANSWERS_MAX = 4,        /* maximum bytes of a claim or a redelivery, in full answers: all its rows are in memory */
 	ASSIGNMENT_BYTES = 400, /* size of an assignment in an answer, without other strings: numbers, a key of 255 bytes */
 };
 

@@ -128,11 +128,12 @@ static void on_redelivered(struct role *role, const PGresult *rows)
 		op->won_count = 0;
 		op->left_out = left_out;
 		op->left_out_count = 0;
+		op->later = row_bool(rows, row, 17);
 		op->life = row_null(rows, row, 14)  ? STORE_LIFE_NEVER
 		    : row_bool(rows, row, 14) ? STORE_LIFE_OVER
 		                                      : STORE_LIFE_LIVES;
 		for (; row < row_count && row_int4(rows, row, 13) == i + 1; row++) {
-			if (row_null(rows, row, 0))
+			if (row_null(rows, row, 0) || op->later)
 				continue;
 			if (row_null(rows, row, 2)) {
 				*left_out++ = (struct store_candidate){.id = row_int8(rows, row, 0),
@@ -165,6 +166,7 @@ static void redeliver_start(struct role *role)
 	params_int8(p, redeliver(role, 0)->max_details_bytes);
 	params_int8(p, redeliver(role, 0)->max_answer_bytes);
 	params_int8(p, redeliver(role, 0)->assignment_bytes);
+	params_int8(p, redeliver(role, 0)->max_batch_bytes);
 	role_run(role, SQL_REDELIVER, on_redelivered);
 }
 

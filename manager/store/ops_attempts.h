@@ -111,11 +111,12 @@ enum store_life {
 struct store_redeliver {
 	struct store_op op;
 	struct store_fetch fetch;
-	/* The maximum bytes of one task's details, and of an answer with several tasks; and what each task costs in it in
-	 * addition to its strings. The same for every Fetch. */
-	int64_t max_details_bytes, max_answer_bytes, assignment_bytes;
+	/* The maximum bytes of one task's details, of an answer with several tasks, and of the details of all Fetches that
+	 * are read together; and what each task costs in an answer in addition to its strings. The same for every Fetch. */
+	int64_t max_details_bytes, max_answer_bytes, max_batch_bytes, assignment_bytes;
 	/* results */
 	enum store_life life;
+	bool later; /* it has tasks, for which those of other Fetches left no room: ask again */
 	struct store_claimed *won;
 	int won_count;
 	struct store_candidate *left_out; /* what does not fit; the version is the token; without run_at_us */

@@ -8,24 +8,29 @@
 -- Another manager with a larger message size may have claimed the tasks: of each Fetch as many have their details as
 -- fit into one message of this manager, the shortest first; those of the others are null. What fits is computed as for
 -- a claim (deal.c), so that a manager can send again whatever it has sent.
+-- The details of all Fetches together are limited, too, because their rows are in memory at once. Those of Fetches
+-- beyond that limit are null and "later" is true; the first Fetch with tasks always gets them.
 --   one element per Fetch: $1 incarnations, $2 Fetch ids; $3 the maximum bytes of details, $4 and of an answer with
---   several tasks, $5 the bytes that each takes in it in addition to its strings
+--   several tasks, $5 the bytes that each takes in it in addition to its strings, $6 the maximum bytes of all details
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn)
-select t.id, t.last_updated, case when t.fits then t.details end, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id,
-  t.assignment_id,
-  extract(epoch from t.expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, t.queue, t.type,
-  t.stage, f.place::int as place, w.lost, case when t.id is not null then (select lsn from fence) end,
-  octet_length(t.details)
-from unnest($1::bigint[], $2::bigint[]) with ordinality f(worker_id, fetch_id, place)
-left join lateral (select lost from workers where id = f.worker_id offset 0) w on true
-left join lateral (
-  select t.*, octet_length(t.details) <= $3::bigint and (row_number() over w = 1 or $4::bigint >=
-    sum($5::bigint + octet_length(t.queue) + octet_length(t.type) + octet_length(t.details)) over w) as fits
-  from (
-    select id, task_ids from assignments
-    where not w.lost and worker_id = f.worker_id and closed_at is null and fetch_id = f.fetch_id offset 0) a
-  cross join unnest(a.task_ids) x(id)
-  cross join lateral (
-    select * from tasks t where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t
-  window w as (order by octet_length(t.details), t.id)) t on true
-order by f.place, t.id
+select id, last_updated, case when fits and not later then details end, attempt, max_attempts, timeout_ms, key, route_id,
+  assignment_id, extract(epoch from expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, queue, type,
+  stage, place::int, lost, case when id is not null then (select lsn from fence) end, octet_length(details), later
+from (
+  select f.place, w.lost, t.*, coalesce(sum(octet_length(t.details)) filter (where t.fits) over earlier > 0 and t.id is not null and
+    sum(octet_length(t.details)) filter (where t.fits) over so_far > $6::bigint, false) as later
+  from unnest($1::bigint[], $2::bigint[]) with ordinality f(worker_id, fetch_id, place)
+  left join lateral (select lost from workers where id = f.worker_id offset 0) w on true
+  left join lateral (
+    select t.*, octet_length(t.details) <= $3::bigint and (row_number() over w = 1 or $4::bigint >=
+      sum($5::bigint + octet_length(t.queue) + octet_length(t.type) + octet_length(t.details)) over w) as fits
+    from (
+      select id, task_ids from assignments
+      where not w.lost and worker_id = f.worker_id and closed_at is null and fetch_id = f.fetch_id offset 0) a
+    cross join unnest(a.task_ids) x(id)
+    cross join lateral (
+      select * from tasks t where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t
+    window w as (order by octet_length(t.details), t.id)) t on true
+  window so_far as (order by f.place),
+    earlier as (order by f.place range between unbounded preceding and 1 preceding)) all_rows
+order by place, id

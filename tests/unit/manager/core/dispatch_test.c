@@ -671,6 +671,28 @@ Test(dispatch, one_that_comes_again_is_given_the_same_again)
 	fake_end(core);
 }
 
+/* The details of other Fetches left no room for its own. */
+Test(dispatch, one_that_comes_again_asks_until_there_is_room)
+{
+	struct fake_fetch again;
+
+	begin(0);
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+	for (int i = 0; i < 3; i++) {
+		struct store_redeliver *ask = fake_take(FAKE_REDELIVER);
+
+		cr_assert_not_null(ask);
+		cr_expect_eq(ask->max_batch_bytes, 4 * ask->max_answer_bytes);
+		ask->life = STORE_LIFE_LIVES;
+		ask->later = true;
+		fake_ok(ask);
+		cr_expect_eq(again.answered, 0);
+	}
+	fake_redeliver(2, (const int64_t[]){1, 2});
+	cr_expect_eq(again.count, 2);
+	fake_end(core);
+}
+
 Test(dispatch, an_earlier_copy_is_answered_when_another_comes)
 {
 	struct fake_fetch parked, again, third;
