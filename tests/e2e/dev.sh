@@ -168,6 +168,61 @@ story_wrong_use_is_told() {
 	expect [ ! -e "$DIR/data/postgres" ]
 }
 
+# Runs a command that sees a disk of its own of so many MiB at $DIR/disk.
+with_disk() { # MIB COMMAND…
+	mkdir -p "$DIR/disk"
+	if [ "$(id -u)" = 0 ]; then
+		# shellcheck disable=SC2016
+		exec unshare -m bash -c 'mount -t tmpfs -o size="$1"m,mode=755 none "$2"; exec "${@:3}"' - "$1" "$DIR/disk" "${@:2}"
+	fi
+	# shellcheck disable=SC2016
+	exec unshare -Urm bash -c 'mount -t tmpfs -o size="$1"m none "$2"; exec unshare -U --map-user="$3" --map-group="$4" "${@:5}"' \
+		- "$1" "$DIR/disk" "$(id -u)" "$(id -g)" "${@:2}"
+}
+
+story_a_full_disk_is_named() {
+	local data=$DIR/disk/data listen full disk dev told up
+	default_handlers
+	listen=tcp://127.0.0.1:$(free_port)
+	# There is too little for a new cluster.
+	start small with_disk 8 "$REEVE_BIN/reeve" dev --data "$data" --listen "$listen" --handlers "$HANDLERS"
+	ended small 60
+	expect_eq 3 "$STATUS"
+	expect_match 'initdb exited with code 1 .*No space left on device.*; its disk is full, with [0-9]+ KiB left' "$(cat "$DIR/log/small.log")"
+	expect_no_match 'Reeve is up' "$(cat "$DIR/log/small.log")"
+
+	# The disk fills up later. It outlives `reeve dev`, as a disk does: a sleeping process holds it.
+	start holder with_disk 120 sleep 600
+	wait_until 20 "[ -n \"\$(grep \"$DIR/disk\" /proc/$(pid holder)/mounts)\" ]"
+	dev=(nsenter -t "$(pid holder)" -U --preserve-credentials -m "$REEVE_BIN/reeve" dev --data "$data" --listen "$listen" --handlers "$HANDLERS")
+	[ "$(id -u)" != 0 ] || dev=(nsenter -t "$(pid holder)" -m "${dev[@]:6}")
+	export REEVE_MANAGER=$listen
+	start dev "${dev[@]}"
+	wait_until 60 '[ "$(times_up)" = 1 ] || ! alive dev'
+	id=$(reeve submit echo before --wait)
+	expect_eq before "$id"
+	disk=/proc/$(pid holder)/root$DIR/disk
+	cat /dev/zero >"$disk/fill" 2>/dev/null || true
+	full='the database.s disk is full: .*No space left on device'
+	expect_fail 3 reeve submit echo - --call-timeout 5s < <(head -c 700000 /dev/urandom | base64 -w 0)
+	expect_match "$full" "$OUTPUT"
+	expect_match "$full" "$(grep '^.* error reeve-manager: ' "$DIR/log/dev.log" | head -n 1)"
+	stop dev INT
+	# It is started again before there is room, and afterwards.
+	told=$(grep -c 'disk is full' "$DIR/log/dev.log")
+	start dev "${dev[@]}"
+	wait_until 60 '[ "$(grep -c "disk is full" "$DIR/log/dev.log")" -gt "$told" ]'
+	rm "$disk/fill"
+	if alive dev; then stop dev INT; fi
+	up=$(times_up)
+	start dev "${dev[@]}"
+	wait_until 60 '[ "$(times_up)" -gt "$up" ]'
+	expect_eq after "$(reeve submit echo after --wait)"
+	stop dev INT
+	expect_eq 0 "$STATUS"
+	stop holder
+}
+
 # A restart that would fail again is not announced.
 story_a_worker_that_cannot_come_back_ends_it() {
 	start_dev
