@@ -72,7 +72,7 @@ static const struct option_spec specs[] = {
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
         true},
     {"log-tasks", OPTION_FLAG, AT(log_tasks), NULL, 0, 0, NULL, NULL,
-        "log each step of every task, as for verbose queues", 0, true},
+        "log each step of every task; of one queue's: reeve queue set NAME --verbose yes", 0, true},
     {"print-schema", OPTION_FLAG, AT(print_schema), NULL, 0, 0, NULL, NULL,
         "print the SQL that creates the database objects, for psql and a later start with --no-migrate, and exit", 0, false},
     {"schema-from", OPTION_INTEGER, AT(schema_from), "0", 0, 1000000, NULL, "N",

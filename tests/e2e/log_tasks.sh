@@ -28,4 +28,20 @@ story_each_event_of_a_task_has_one_line() {
 	once "queue \"default\": task $d \(sh\): completed, attempt 1: later\$"
 }
 
+# The option is for all tasks; it takes no queue or type. A queue can be verbose before it has had a task.
+story_it_takes_no_names() {
+	expect_match 'log each step of every task; of one queue.s: reeve queue set NAME --verbose yes' "$("$REEVE_BIN/reeve-manager" --help | tr -s ' \n' ' ')"
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --log-tasks nosuch/sh
+	expect_match 'unexpected argument "nosuch/sh"' "$OUTPUT"
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --log-tasks=nosuch/sh
+	expect_match '^reeve-manager: --log-tasks: "nosuch/sh" is neither yes nor no' "$OUTPUT"
+	start_manager quiet
+	reeve submit sh true --queue other --delay 1h >/dev/null
+	reeve queue set nosuch --verbose yes >/dev/null
+	a=$(reeve submit sh true --queue nosuch --delay 1h)
+	reeve cancel "$a" >/dev/null
+	wait_until 10 'grep -q "queue \"nosuch\": task $a (sh): cancelled, as it waited" "$DIR/log/quiet.log"'
+	expect_no_match 'queue "other"' "$(cat "$DIR/log/quiet.log")"
+}
+
 run_stories
