@@ -522,6 +522,25 @@ story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 	wait_until 20 '[ "$(sql "select count(*) from workers where name = '\''locked'\'' and not lost")" = 1 ]'
 }
 
+# One manager counts the other as gone, since it sees no heartbeats of it, and does not notify it.
+# measures time
+story_a_manager_whose_row_is_locked_finds_the_others_tasks_by_itself() {
+	local id
+	start_postgres
+	start_manager two
+	start_manager one
+	start_worker worker --queue mine
+	reeve submit nothing --queue mine --wait --manager "${URL[two]}"
+	hold row 60 'select from managers where id = (select max(id) from managers) for update'
+	wait_until 10 'grep -q "is silent; its share of the tasks is taken over" "$DIR/log/two.log"'
+	for _ in 1 2 3 4; do
+		id=$(reeve submit nothing --queue mine --manager "${URL[two]}")
+		wait_status 10 "$id" completed
+		expect_at_most 1500 "$(sql "select (1000 * extract(epoch from token - created))::int from task_history where task_id = $id")" 'its start'
+	done
+	let_go row
+}
+
 # measures time
 story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	start_postgres
