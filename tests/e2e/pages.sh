@@ -122,6 +122,47 @@ story_reads_are_declared_without_side_effects() {
 	[ "$rows" -ge 40 ] && [ "$declared" -ge 8 ] || fail "$rows methods, $declared of them declared as reads"
 }
 
+constant() { # NAME FILE: the value of an enum's constant
+	grep -oE "\b$1 = [0-9]+" "$TOP/$2" | grep -oE '[0-9]+$'
+}
+
+# The table of docs/reliability.md with the times of leases: what the code makes of each lease and heartbeat. Times are
+# rounded, the first one up, the last one down.
+story_the_times_of_leases_are_the_codes() {
+	local rows lease heartbeat defaults
+	cat >"$DIR/times.c" <<-'END'
+		#include "worker/lease.h"
+		#include <stdio.h>
+		#include <stdlib.h>
+		static const char *tenths(long long n)
+		{
+			static char texts[4][32];
+			static int next;
+			char *text = texts[next++ % 4];
+			snprintf(text, sizeof texts[0], n % 10 ? "%lld.%lld s" : "%lld s", n / 10, n % 10);
+			return text;
+		}
+		int main(int argc, char **argv)
+		{
+			long long length = atoll(argv[1]), heartbeat = atoll(argv[2]), check = atoll(argv[argc - 1]);
+			struct lease lease = {0};
+			lease_set(&lease, length, length);
+			check = heartbeat / 4 < check ? heartbeat / 4 : check;
+			printf("%s | %s, %s | %s |\n", tenths((length + 2 * check + 99) / 100), tenths((lease.stop_ms + 50) / 100),
+			    tenths((lease.kill_ms + 50) / 100), tenths((lease.stop_ms - heartbeat) / 100));
+		}
+	END
+	cc -I"$TOP" -o "$DIR/times" "$DIR/times.c"
+	rows=$(sed -n '/^| lease, heartbeat |/,/^$/p' "$TOP/docs/reliability.md" | sed 1,2d)
+	expect [ "$(wc -l <<<"$rows")" = 3 ]
+	while read -r _ lease _ heartbeat _; do
+		expect_match "^\| $lease s, $heartbeat s( \(default\))? \| $("$DIR/times" "${lease}000" "${heartbeat}000" \
+			"$(constant WATCH_MAX_MS manager/core/leases.c)" | sed 's/[.|]/\\&/g')\$" "$(grep "^| $lease s," <<<"$rows")"
+	done <<<"$rows"
+	defaults=$(sed -n 's/.*{"\(lease\|heartbeat\)", [^"]*"\([0-9]*\)s".*/\2/p' "$TOP/manager/options.c" | xargs)
+	expect_match "^\| ${defaults/ / s, } s \(default\) " "$rows"
+}
+
 # Both measure commands of `reeve`. No manager is there, so that one with valid arguments ends with exit code 3.
 story_the_commands_whose_times_are_measured_exist() {
 	local command commands

@@ -519,6 +519,22 @@ story_commands_tell_that_the_database_is_away() {
 	stop mine
 }
 
+# measures time
+story_a_call_that_has_not_begun_waits_two_seconds_for_the_database() {
+	own_postgres
+	start_manager mine
+	stop_postgres immediate
+	begin=$(ms)
+	OUTPUT=$("$REEVE_BIN/raw-call" "${URL[mine]}" /reeve.v1.AdminService/Stats </dev/null)
+	took=$(($(ms) - begin))
+	expect_match '^14 no database: ' "$OUTPUT"
+	note "$took ms"
+	expect [ $took -ge 2000 ]
+	expect [ $took -lt 2500 ]
+	start_postgres
+	stop mine
+}
+
 story_a_command_waits_for_the_database_as_long_as_it_is_told() {
 	own_postgres
 	start_manager mine
