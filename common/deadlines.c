@@ -77,6 +77,22 @@ struct deadline *deadlines_first(const struct deadlines *heap)
 	return heap->count ? heap->members[0] : NULL;
 }
 
+/* Counts in the subtree at a place: no child is earlier than its parent. */
+static size_t count_from(const struct deadlines *heap, size_t place, int64_t until_ms, size_t most)
+{
+	size_t count;
+
+	if (place > heap->count || !most || get(heap, place)->at_ms > until_ms)
+		return 0;
+	count = 1 + count_from(heap, 2 * place, until_ms, most - 1);
+	return count < most ? count + count_from(heap, 2 * place + 1, until_ms, most - count) : count;
+}
+
+size_t deadlines_count(const struct deadlines *heap, int64_t until_ms, size_t most)
+{
+	return count_from(heap, 1, until_ms, most);
+}
+
 void deadlines_free(struct deadlines *heap)
 {
 	free(heap->members);

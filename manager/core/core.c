@@ -67,10 +67,10 @@ static bool fetch_wants(void *arg, int route)
 	return dispatch_wants(core->dispatch, route);
 }
 
-static bool fetch_takes(void *arg, int route)
+static bool fetch_takes(void *arg, int route, int candidates, int all)
 {
 	const struct core *core = arg;
-	return dispatch_takes(core->dispatch, route);
+	return dispatch_takes(core->dispatch, route, candidates, all);
 }
 
 /* --- modules ------------------------------------------------------------------------------------------------------ */

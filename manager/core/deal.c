@@ -18,6 +18,8 @@
 enum {
 	GROUP_MAX = 128,        /* maximum number of streams in a group */
 	READ_MAX = 1000000,     /* maximum number of candidates to request */
+	LET_MAX = 1000,         /* maximum number of Fetches to count that a queue's waiting period lets have tasks */
+	TAKE_PROFILES = 100,    /* maximum number of profiles in which room is searched for a new task */
 };
 
 /* A profile that accepts the stream being dealt, and its next Fetch. */
@@ -211,18 +213,21 @@ struct need {
 	int64_t room, excluded;
 };
 
-/* Returns true if the queue lets any Fetch of the profile have tasks now. If not, schedules a dispatch for the first. */
-static bool queue_lets_some(const struct dispatch *d, const struct store_queue *queue, const struct profile *p)
+/* Returns about how many tasks the queue lets a profile's Fetches have now. If none, schedules a dispatch for the first
+ * of them. */
+static int64_t room_let(const struct dispatch *d, const struct store_queue *queue, const struct profile *p)
 {
 	struct deadline *first = deadlines_first(&p->idle);
-	if (!p->room || !queue->waiting_ms || p->room > p->idle_room)
-		return p->room > 0;
-	if (queue_lets(queue, (struct fetch *)((char *)first - offsetof(struct fetch, idle))))
-		return true;
-	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
+	if (!p->idle_room || !queue->waiting_ms)
+		return p->room;
+	size_t let = deadlines_count(&p->idle, base_now(d->base) - queue->waiting_ms, LET_MAX);
+	if (let)
+		return p->room - p->idle_room + p->idle_room * (int64_t)let / (int64_t)p->idle.count;
+	queue_lets(queue, (struct fetch *)((char *)first - offsetof(struct fetch, idle)));
+	for (struct fetch *f = p->idle_unparked ? d->unparked : NULL; f; f = f->unparked_next)
 		if (f->profile == p)
 			queue_lets(queue, f); /* its answer says when to come again */
-	return false;
+	return p->room - p->idle_room;
 }
 
 /* Adds the profile to the group, once. */
@@ -246,26 +251,34 @@ static int64_t room_to_come(const struct dispatch *d, const struct profile *p)
 	return !p->fetches && base_now(d->base) < p->left_until_ms ? p->left : 0;
 }
 
-bool deal_wants(struct deal *deal, int route, bool or_next)
+bool deal_wants(struct deal *deal, int route)
 {
 	const struct store_queue *queue = queues_of_route(deal->dispatch->queues, route);
 	struct demand_walk walk;
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
-		if (queue_lets_some(deal->dispatch, queue, p) || (or_next && (p->coming || room_to_come(deal->dispatch, p))))
+		if (room_let(deal->dispatch, queue, p))
 			return true;
 	return false;
 }
 
-bool deal_takes(struct deal *deal, int route, int candidates)
+bool deal_takes(struct deal *deal, int route, int candidates, int all)
 {
-	struct dispatch *d = deal->dispatch;
-	int64_t room = d->room + d->coming;
+	const struct dispatch *d = deal->dispatch;
+	const struct store_queue *queue = queues_of_route(d->queues, route);
+	int64_t room = 0, to_come = 0;
+	int profiles = 0;
 	struct demand_walk walk;
-	for (struct profile *p = demand_first(&walk, d->demand, route); p; p = demand_next(&walk))
-		room += room_to_come(d, p);
-	return candidates <= room && deal_wants(deal, route, true);
+	if (queue->state != STORE_QUEUE_RUNNING)
+		return false;
+	for (struct profile *p = demand_first(&walk, d->demand, route); p && profiles++ < TAKE_PROFILES; p = demand_next(&walk)) {
+		to_come += room_to_come(d, p);
+		room += room_let(d, queue, p) + p->coming + room_to_come(d, p);
+		if (candidates <= room && all <= d->room + d->coming + to_come)
+			return true;
+	}
+	return false;
 }
 
 static struct need stream_need(struct deal *deal, const struct stream *s)
@@ -277,9 +290,10 @@ static struct need stream_need(struct deal *deal, const struct stream *s)
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return need;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, stream_route(s)); p; p = demand_next(&walk)) {
-		if (!queue_lets_some(d, queue, p))
+		int64_t room = room_let(d, queue, p);
+		if (!room)
 			continue;
-		need.room += p->room;
+		need.room += room;
 		need.excluded += p->excluded;
 		group_meet(deal, p);
 	}

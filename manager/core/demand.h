@@ -29,6 +29,7 @@ struct profile {
 	int64_t excluded;      /* tasks that they exclude, in total */
 	struct deadlines idle; /* heap: those whose worker has begun no task yet, and that have room; by its start */
 	int64_t idle_room;     /* the part of `room` that is theirs */
+	int idle_unparked;     /* the number of those that do not park */
 	struct fetch *at;      /* while candidates are dealt: the first that may have room */
 	unsigned round;        /* the last group in deal.c that contained it */
 

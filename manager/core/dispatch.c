@@ -67,6 +67,7 @@ static void fetch_wait(struct fetch *f)
 	p->excluded += f->request.exclude_count;
 	if (f->request.idle_ms) {
 		p->idle_room += f->request.slots;
+		p->idle_unparked += !f->parks;
 		deadlines_set(&p->idle, &f->idle, f->arrived_ms - f->request.idle_ms);
 	}
 	d->waiting++;
@@ -96,6 +97,7 @@ static void fetch_move(struct fetch *f, enum fetch_state state)
 		p->room -= f->request.slots - f->granted;
 		p->excluded -= f->request.exclude_count;
 		p->idle_room -= f->request.idle_ms ? f->request.slots - f->granted : 0;
+		p->idle_unparked -= f->request.idle_ms && !f->parks;
 		deadlines_remove(&p->idle, &f->idle);
 		d->waiting--;
 		d->room -= f->request.slots - f->granted;
@@ -154,7 +156,7 @@ static void answer_won(struct fetch *f, const struct store_claimed *won, int won
 			mine[n++] = &won[i];
 	struct fetch_answer answer = n ? (struct fetch_answer){0} : fetch_nothing(f, false);
 	if (n && f->request.goes_on) {
-		f->profile->left = f->request.slots - n;
+		f->profile->left = n < f->request.slots ? f->request.slots - n : 0;
 		f->profile->left_until_ms = base_now(f->dispatch->base) + RETURN_MS;
 	}
 	answer.won = mine;
@@ -357,7 +359,7 @@ struct left {
 static void read_left(void *arg, int route)
 {
 	struct left *left = arg;
-	left->some |= deal_wants(left->dispatch->deal, route, false) && window_read_passed(left->dispatch->window, route);
+	left->some |= deal_wants(left->dispatch->deal, route) && window_read_passed(left->dispatch->window, route);
 }
 
 /* Answers the Fetches that do not park and found no candidate, unless tasks that were left to other managers are now
@@ -390,12 +392,12 @@ void dispatch_run(struct dispatch *d)
 
 bool dispatch_wants(struct dispatch *d, int route)
 {
-	return deal_wants(d->deal, route, false);
+	return deal_wants(d->deal, route);
 }
 
-bool dispatch_takes(struct dispatch *d, int route)
+bool dispatch_takes(struct dispatch *d, int route, int candidates, int all)
 {
-	return deal_takes(d->deal, route, window_size(d->window));
+	return deal_takes(d->deal, route, candidates, all);
 }
 
 bool dispatch_waiting(const struct dispatch *d)

@@ -69,9 +69,10 @@ bool dispatch_waiting(const struct dispatch *dispatch);
 /* Returns true if a waiting Fetch can get tasks of this route now. */
 bool dispatch_wants(struct dispatch *dispatch, int route);
 
-/* Returns true if a task of the route is about to be claimed here: Fetches that accept it wait, or come again after the
- * claim in flight or their last answer, and have room for all candidates. */
-bool dispatch_takes(struct dispatch *dispatch, int route);
+/* Returns true if tasks of the route are about to be claimed here: Fetches that accept it wait, or come again after the
+ * claim in flight or their last answer, and have room for so many candidates of the route; and Fetches have room for
+ * `all` candidates. */
+bool dispatch_takes(struct dispatch *dispatch, int route, int candidates, int all);
 
 /* Answers a parked Fetch of this incarnation with commands. If they are for the worker, and not for an attempt, answers
  * all its parked Fetches, so that none of them gets tasks that the worker may not want any more. */

@@ -87,11 +87,12 @@ void deal_destroy(struct deal *deal);
  * accept them. */
 int deal_candidates(struct deal *deal, bool *unsure);
 
-/* Returns true if a waiting Fetch can get tasks of this route now, or, with `or_next`, one that comes after the claim
- * in flight or after the answer of the last one. */
-bool deal_wants(struct deal *deal, int route, bool or_next);
+/* Returns true if a waiting Fetch can get tasks of this route now. */
+bool deal_wants(struct deal *deal, int route);
 
-/* Returns true if these Fetches have room for so many candidates, and may get tasks of this route. */
-bool deal_takes(struct deal *deal, int route, int candidates);
+/* Returns true if so many candidates of this route fit into its Fetches, and `all` candidates into all Fetches: those
+ * that wait, and those that come after the claim in flight or after the answer of the last one. Looks at no more than
+ * 100 of the profiles that accept the route. */
+bool deal_takes(struct deal *deal, int route, int candidates, int all);
 
 #endif

@@ -152,7 +152,7 @@ static enum decision decide(const struct notifier *w, const struct notice *notic
 		return DROP;
 	if (now_ms >= notice->until_ms || has == WINDOW_OTHERS)
 		return NOTIFY;
-	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, notice->key.route) ? WAIT : NOTIFY;
+	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, notice->key.route, 1, window_size(w->window)) ? WAIT : NOTIFY;
 }
 
 /* Adds what is due and fits to the payload. Returns the payload's length. */

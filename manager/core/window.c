@@ -158,7 +158,8 @@ static void note(struct stream *s, struct known *k, const struct store_candidate
 		return;
 	}
 	/* The manager of its shard is notified, too. It is taken here without other candidates, or if a Fetch waits for it. */
-	if (window_is_others(w, c->id) && s->count && !w->fetches.take(w->fetches.arg, s->key.route)) {
+	if (window_is_others(w, c->id) && s->count &&
+	    !w->fetches.take(w->fetches.arg, s->key.route, s->count + 1, w->size + 1)) {
 		stream_pass_over(s, c);
 		stream_schedule(s);
 	} else {

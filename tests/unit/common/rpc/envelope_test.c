@@ -220,7 +220,8 @@ Test(deadlines, the_first_is_always_the_earliest)
 
 	for (int step = 0; step < 20000; step++) {
 		struct deadline *member = &members[rand_r(&seed) % MEMBERS];
-		int64_t earliest = INT64_MAX;
+		int64_t earliest = INT64_MAX, until_ms = rand_r(&seed) % 1000;
+		size_t early = 0;
 
 		if (rand_r(&seed) % 3) {
 			count += !member->place;
@@ -233,7 +234,10 @@ Test(deadlines, the_first_is_always_the_earliest)
 		for (int i = 0; i < MEMBERS; i++) {
 			if (members[i].place && members[i].at_ms < earliest)
 				earliest = members[i].at_ms;
+			early += members[i].place && members[i].at_ms <= until_ms;
 		}
+		cr_assert_eq(deadlines_count(&heap, until_ms, MEMBERS), early);
+		cr_assert_eq(deadlines_count(&heap, until_ms, 10), early < 10 ? early : 10);
 		if (count)
 			cr_assert_eq(deadlines_first(&heap)->at_ms, earliest);
 		else

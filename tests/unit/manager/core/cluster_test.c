@@ -141,6 +141,25 @@ Test(cluster, so_it_is_between_two_fetches_of_a_worker)
 Test(cluster, without_room_a_new_task_is_left_to_the_other)
 {
 	cr_expect_not(takes_the_newest(1, false));
+	cr_expect_not(takes_the_newest(2, false), "the room is for the one that waits already");
+}
+
+/* Room of Fetches for other queues does not count. */
+Test(cluster, of_a_call_of_many_tasks_as_many_are_taken_as_fit)
+{
+	struct fake_fetch others;
+
+	fake_route("r", "t");
+	begin(3);
+	fake_fetch(core, &others, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1000, .queue_count = 1,
+	    .queues = (const char *[]){"r"}, .wait_ms = 15000});
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	for (int64_t id = 101; id <= 140; id++)
+		window_note(core->window, route, 0, id, fake_db_us(), fake_db_us() - 1000, 10);
+	cr_expect_geq(window_size(core->window), 20, "all of its own shard");
+	cr_expect_leq(window_size(core->window), 20 + 3);
+	fake_end(core);
 }
 
 /* The other shard is read when none of its own tasks is left: a manager without work takes what there is. */
