@@ -107,7 +107,7 @@ static void claim_start(struct role *role)
 
 void store_claim(struct store *store, struct store_claim *op)
 {
-	static const struct op_kind kind = {.name = "claim", .start = claim_start, .careful = true, .reports_unknown = true};
+	static const struct op_kind kind = {.name = "claim", .start = claim_start, .careful_again_ms = 1000, .reports_unknown = true};
 	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
 }
 

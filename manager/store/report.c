@@ -10,8 +10,8 @@
  * harm; the second and third are repeated once if both left a completed attempt.
  *
  * For some time after a batch met a lock that another transaction holds for long, batches are careful: the first
- * three statements are one transaction, which first locks the rows that they will change, as far as these are free. The
- * attempts whose rows are not free must be reported again.
+ * three statements are one transaction, which first locks the rows that they will change, as far as these are free. It
+ * tries those that are not free twice more; then their attempts must be reported again.
  */
 #include "manager/store/internal.h"
 #include "manager/store/steps.h"
@@ -23,6 +23,11 @@
 /* A statement with its commit costs as much as 30 results. Fewer, larger answers also save the manager and the workers
  * time. */
 enum { REPORTS_GATHER_MS = 1, REPORTS_GATHER = 100 };
+
+enum {
+	LEFT_OUT_SLEEP_MS = 5,
+	CAREFUL_AGAIN_MS = 10000, /* so waits for locks (FAST_LOCK_MS) take less than a hundredth of the time */
+};
 
 static const char *const outcome_names[STORE_OUTCOMES] = {
     [STORE_COMPLETED] = "completed",
@@ -50,6 +55,7 @@ struct entry {
 	struct entry *copy;
 	bool applied;
 	bool gone;             /* it has lost its lock: the task has another token, or has ended */
+	bool left_out;         /* a row that its end changes is locked */
 };
 
 struct batch {
@@ -57,6 +63,7 @@ struct batch {
 	bool careful;          /* see above */
 	bool again;            /* complete_all.sql is repeated */
 	struct entry **sorted; /* the distinct attempts, by id and token; after the entries in the same block */
+	int some_count;
 	struct entry **some;   /* those that a statement is for */
 	const struct store_result **results; /* … and their results */
 	struct entry entries[];
@@ -94,10 +101,9 @@ static bool is_open(const struct entry *e)
 	return !e->applied;
 }
 
-static bool is_any(const struct entry *e)
+static bool is_left_out(const struct entry *e)
 {
-	(void)e;
-	return true;
+	return e->left_out;
 }
 
 /* Chooses the attempts for a statement. Returns their number. */
@@ -109,6 +115,7 @@ static int choose(struct batch *batch, bool (*wanted)(const struct entry *))
 			batch->results[n] = batch->sorted[i]->result;
 			batch->some[n++] = batch->sorted[i];
 		}
+	batch->some_count = n;
 	return n;
 }
 
@@ -164,12 +171,24 @@ static const struct params_column attempt_columns[] = {
 
 enum { ID_AND_TOKEN = 2 };
 
-static bool add_all(struct role *role)
+static bool add_to_lock(struct role *role, bool (*wanted)(const struct entry *), int sleep_ms)
 {
 	struct batch *batch = role->state;
-	int n = choose(batch, is_any);
+	int n = choose(batch, wanted);
 	params_columns(&role->params, batch->results, n, attempt_columns, ID_AND_TOKEN);
-	return batch->careful;
+	params_int4(&role->params, sleep_ms);
+	return batch->careful && n;
+}
+
+static bool add_all(struct role *role)
+{
+	return add_to_lock(role, is_open, 0);
+}
+
+/* Another manager may just be ending attempts of the same batch: it locks the row for some milliseconds. */
+static bool add_left_out(struct role *role)
+{
+	return add_to_lock(role, is_left_out, LEFT_OUT_SLEEP_MS);
 }
 
 /* Marks attempts that have lost their lock, and those to be reported again because a row that ending them changes is
@@ -177,16 +196,18 @@ static bool add_all(struct role *role)
 static enum step_result take_locked(struct role *role, const PGresult *rows)
 {
 	struct batch *batch = role->state;
-	for (int i = 0; i < batch->count; i++)
-		batch->sorted[i]->gone = true;
+	for (int i = 0; i < batch->some_count; i++) {
+		batch->some[i]->gone = true;
+		batch->some[i]->applied = batch->some[i]->left_out = false;
+	}
 	for (int row = 0; row < PQntuples(rows); row++) {
-		struct entry *e = batch->sorted[row_int8(rows, row, 0) - 1];
+		struct entry *e = batch->some[row_int8(rows, row, 0) - 1];
 		e->gone = false;
 		if (row_bool(rows, row, 1))
 			continue;
 		e->result->ack = STORE_LATER;
 		e->result->ended = e->result->batched = false;
-		e->applied = true;
+		e->applied = e->left_out = true;
 	}
 	return STEP_NEXT;
 }
@@ -346,6 +367,8 @@ static bool is_careful(struct role *role)
 static const struct step steps[] = {
     {is_careful, SQL_BEGIN, NULL},
     {add_all, SQL_ATTEMPTS_LOCK, take_locked},
+    {add_left_out, SQL_ATTEMPTS_LOCK, take_locked},
+    {add_left_out, SQL_ATTEMPTS_LOCK, take_locked},
     {add_plain, SQL_COMPLETE, take_plain},
     {add_completed, SQL_COMPLETE_ALL, take_completed},
     {add_ending, SQL_END_ATTEMPTS, take_ended},
@@ -403,7 +426,7 @@ void store_report(struct store *store, struct store_report *op)
 {
 	static const struct op_kind kind = {.name = "report",
 	    .start = report_start,
-	    .careful = true,
+	    .careful_again_ms = CAREFUL_AGAIN_MS,
 	    .gather_ms = REPORTS_GATHER_MS,
 	    .gather_weight = REPORTS_GATHER};
 	size_t bytes = 0;

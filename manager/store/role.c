@@ -17,9 +17,7 @@ enum { TRIES_MAX = 20, DOWN_LIMIT_MS = 2000 };
 enum { LOCKED_PART = 32 };
 
 enum {
-	CAREFUL_MS = 1000,       /* how long a role is careful after it met a lock */
-	CAREFUL_LONG_MS = 10000, /* … and if it meets one again soon after that: waits for locks (FAST_LOCK_MS) then take
-	                          * less than a hundredth of its time */
+	CAREFUL_MS = 1000, /* how long a role is careful after it met a lock */
 	PAUSE_MS = 250,    /* before it retries an operation that waits for a lock */
 };
 
@@ -281,7 +279,7 @@ static void be_careful(struct role *role)
 {
 	int64_t now_ms = clock_monotonic_ms(), over_ms = now_ms - role->careful_until_ms;
 	bool again = role->careful_until_ms && over_ms >= 0 && over_ms < CAREFUL_MS;
-	int64_t until_ms = now_ms + (again ? CAREFUL_LONG_MS : CAREFUL_MS);
+	int64_t until_ms = now_ms + (again ? role->batch[0]->kind->careful_again_ms : CAREFUL_MS);
 	if (until_ms > role->careful_until_ms)
 		role->careful_until_ms = until_ms;
 }
@@ -322,7 +320,7 @@ static bool patience_ends(const struct store_op *op)
 static void refusal_settle(struct role *role, const struct refusal *refusal)
 {
 	int n = role->count;
-	if (refusal->locked && role->batch[0]->kind->careful && !role_careful(role)) {
+	if (refusal->locked && role->batch[0]->kind->careful_again_ms && !role_careful(role)) {
 		be_careful(role);
 		batch_requeue(role, 0, false);
 		pump(role);
@@ -342,7 +340,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		pump(role);
 	} else if (refusal->locked && role->lock_wait && !patience_ends(role->batch[0])) {
 		batch_hand_on(role);
-	} else if (refusal->locked && role->batch[0]->kind->careful && role->batch[0]->tries++ < TRIES_MAX) {
+	} else if (refusal->locked && role->batch[0]->kind->careful_again_ms && role->batch[0]->tries++ < TRIES_MAX) {
 		be_careful(role); /* it was locked after the check */
 		batch_requeue(role, 0, false);
 		pump(role);

@@ -32,8 +32,9 @@ struct op_kind {
 	/* Operations with an unknown outcome are not repeated but end with error code UNKNOWN: the caller decides what
 	 * to do. */
 	bool reports_unknown;
-	/* Its batches can leave out rows that other transactions have locked (role_careful). */
-	bool careful;
+	/* Its batches can leave out rows that other transactions have locked (role_careful): for a second after the first
+	 * lock, and for so long if the role meets one again within a second after that. 0: they cannot. */
+	int careful_again_ms;
 	/* Takes over an operation that, alone in its batch, could not get a lock in time; the role has released it.
 	 * NULL: the operation goes to the role's `lock_wait`, or fails if there is none. */
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
@@ -114,9 +115,8 @@ void role_refused(struct role *role, const struct conn_result *result);
  * lock and continues to wait in this role: without the pause an idle role would retry it constantly. */
 void role_pause(struct role *role);
 
-/* True for a second after a batch could not get a lock in time, and for ten seconds if that happens again within a
- * second after the first one. Kinds with `careful` then send statements that wait for no lock: they leave out locked
- * rows, which are tried again. Such statements cost more, and win less where two managers lock the same rows all the
+/* True for some time after a batch could not get a lock in time. Kinds with `careful_again_ms` then send statements
+ * that wait for no lock: they leave out locked rows, which are tried again. Such statements cost more, and win less where two managers lock the same rows all the
  * time; so the role returns to the normal ones. */
 bool role_careful(const struct role *role);
 

@@ -1,9 +1,12 @@
 -- Before attempts are ended, in the same transaction: returns those that still have their task's lock, and whether
 -- every row that their end changes (the task, its batch, its journal row, its key) could be locked without a wait. The
--- others must be tried again later, so that they delay no attempt. $1 ids, $2 tokens. Returns places in $1.
-with held as materialized (
+-- others must be tried again later, so that they delay no attempt. $1 ids, $2 tokens, $3 how many ms to sleep before.
+-- Returns places in $1.
+with slept as materialized (
+  select case when $3::integer > 0 then pg_sleep($3::integer / 1000.0) end),
+ held as materialized (
   select u.n, t.*
-  from unnest($1::bigint[], $2::timestamptz[]) with ordinality u(id, token, n)
+  from slept cross join unnest($1::bigint[], $2::timestamptz[]) with ordinality u(id, token, n)
   cross join lateral (
     select id, batch_id, assignment_id, queue, key from tasks t
     where t.id = u.id and t.last_updated = u.token and t.status = 'executing' offset 0) t),
