@@ -18,7 +18,7 @@ enum { LOCKED_PART = 32 };
 
 enum {
 	CAREFUL_MS = 1000, /* how long a role is careful after it met a lock */
-	PAUSE_MS = 250,    /* before it retries an operation that waits for a lock */
+	PAUSE_MS = 250,    /* how long it pauses before it retries an operation that waits for a lock */
 };
 
 #define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
