@@ -66,7 +66,8 @@ story_one_connection_cannot_take_all_calls() {
 	expect_eq 0 "$(counter calls_refused)"
 }
 
-# Many connections have used up their shares: heartbeats, reports and operators' calls still get through.
+# Many connections have used up their shares: operators' calls, and all that leases depend on, still get through: a
+# worker registers, sends heartbeats, reports, has an attempt extended and leaves.
 # measures time
 story_leases_are_kept_when_all_calls_are_taken() {
 	start_postgres
@@ -81,6 +82,13 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	expect_fail 3 reeve submit nothing
 	expect_match '1000 calls are open' "$OUTPUT"
 	expect_match 'max-calls' "$OUTPUT"
+	launch_worker another
+	wait_until 10 '[ "$(worker_incarnation another)" -gt 0 ]'
+	expect_match '^1h' "$(reeve extend "$task" "$(field "$task" token)" 1h)"
+	kill_worker another # by itself it would wait for the answer to its Fetch
+	printf "\\x08\\x$(printf %02x "$(worker_incarnation another)")" |
+		"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.WorkerService/Leave >/dev/null
+	expect_eq 'registered left' "$(sql "select string_agg(event, ' ' order by id) from worker_events where worker_id = $(worker_incarnation another)")"
 	pause 4 # more than a lease
 	: >"$DIR/enough"
 	wait_until 20 '[ "$(sql "select count(*) from task_history where task_id = $task and attempt = 1 and status = '"'completed'"'")" = 1 ]'
