@@ -30,8 +30,8 @@ story_a_manager_without_memory_says_so_and_ends() {
 # The manager's own code allocates memory only through functions that check the result.
 story_a_manager_asks_for_memory_where_it_is_checked() {
 	local build=$REEVE_BIN/..
-	nm -A "$build"/manager/libreeve_{manager_core,store,callbacks,archive}.a "$build"/common/libreeve_common.a \
-		"$build"/manager/embedded/libreeve_embedded.a "$build"/manager/CMakeFiles/reeve-manager.dir/{,service/}*.o |
+	nm -A "$build"/manager/libreeve_{manager_core,store,services,callbacks,archive}.a "$build"/common/libreeve_common.a \
+		"$build"/manager/embedded/libreeve_embedded.a "$build"/manager/CMakeFiles/reeve-manager.dir/*.o |
 		grep -v ':mem.c.o:' >"$DIR/symbols"
 	expect [ "$(grep -c ' U mem_calloc$' "$DIR/symbols")" -ge 40 ]
 	expect_eq '' "$(grep -E ' U (malloc|calloc|realloc|reallocarray|strdup|strndup|asprintf|vasprintf)$' "$DIR/symbols")"
