@@ -53,7 +53,7 @@ measure() { # each listing with its pages, a line each
 	echo "audit $(pages audit_page "null,now() - interval '10 days',null,500")"
 	echo "audit-newest $(pages audit_newest "null,null,1000")"
 	echo "audit-newest-until $(pages audit_newest "null,now() - interval '1 hour',1000")"
-	echo "queues $(most_pages queue_counts "null,null,4000000")"
+	echo "queues $(most_pages queue_counts "null,null")"
 	echo "queue-status $(pages queue_status "'queue3'")"
 	echo "stats $(pages stats 60000)"
 	echo "errors $(pages errors "'text',null,null,now() - interval '10 days',null,100,4000000")"

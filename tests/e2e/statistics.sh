@@ -280,7 +280,7 @@ story_many_attempts_that_end_at_once_are_read_in_parts() {
 			now() - interval '10 s', now(), now() - interval '5 s' + interval '8 us' * n from generate_series(1, 250000) n"
 	sql "create table pages (n int, counted bigint);
 		do \$\$ declare page text; counted bigint; n int := 0; begin loop
-			select sum(p.count), max(p.next_page) into counted, page from executions_page('burst', null, true, now() - interval '1 minute', page, 4000000) p;
+			select sum(p.count), max(p.next_page) into counted, page from executions_page('burst', null, true, now() - interval '1 minute', page) p;
 			n := n + 1;
 			insert into pages values (n, counted);
 			exit when page is null;
