@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/raw.bash"
 
 begin() {
 	start_postgres
@@ -110,7 +111,7 @@ story_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 
 # Makes a raw call for a simulated worker, which fetches and whose next heartbeat shows that nothing arrived.
 call() { # METHOD HEX…
-	printf "$(printf '\\x%s' "${@:2}")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "/reeve.v1.WorkerService/$1"
+	raw_hex "WorkerService/$1" "${@:2}"
 }
 
 story_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
@@ -135,15 +136,6 @@ story_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
 	expect_eq 2 "$(field "$id" attempt)"
 	expect_eq 'claimed requeued claimed requeued claimed requeued claimed' "$(events "$id" | grep -oE 'claimed|requeued' | xargs)"
 	conclude a
-}
-
-varint() { # NUMBER: its bytes in hex
-	local n=$1
-	while [ "$n" -gt 127 ]; do
-		printf '%02x ' $((n & 127 | 128))
-		n=$((n >> 7))
-	done
-	printf '%02x ' "$n"
 }
 
 # Prints the workers whose journals were searched, one line per statement, from PostgreSQL's log.
@@ -174,8 +166,7 @@ story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 	for n in {7..11}; do
 		read -r id token < <(sql "select id, (extract(epoch from last_updated) * 1000000)::bigint from tasks
 			where worker_id = $((16#$(cut -d ' ' -f 2 <<<"${calls[n]}")))" | tr '|' ' ')
-		held="08 $(varint "$id")10 $(varint "$token")"
-		calls[n]+=" 1a $(varint "$(wc -w <<<"$held")")$held"
+		calls[n]+=" $(message_field 3 "$(int_field 1 "$id")$(int_field 2 "$token")")"
 	done
 	tell away delay up 100
 	tell away delay down 100

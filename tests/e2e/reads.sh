@@ -3,6 +3,7 @@
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/raw.bash"
 
 # Locks the table of workers' events: only reads of the audit of all tasks wait for that.
 hold_the_story() {
@@ -454,22 +455,8 @@ times() { # FILE: the events in it, each with its time
 	jq -r '"\(.at) \(.task_id) \(.event)"' "$1" | sort
 }
 
-raw_audit() { # FIELDS: calls Audit with these bytes
-	# shellcheck disable=SC2059
-	printf "$1" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Audit
-}
-
 hex() { # TEXT
 	printf %s "$1" | od -An -v -tx1 | tr -d ' \n'
-}
-
-varint() { # NUMBER, as bytes for printf
-	local n=$1
-	while [ "$n" -ge 128 ]; do
-		printf '\\x%02x' $((n & 127 | 128))
-		n=$((n >> 7))
-	done
-	printf '\\x%02x' "$n"
 }
 
 # The events before a time, of all tasks: those that a read up to now has before that time; claims of attempts that
@@ -505,7 +492,7 @@ story_the_audit_may_end_before_a_time() {
 	expect_eq "$(tail -n 20 "$DIR/events")" "$(reeve audit --until +1h --limit 20 --json 2>/dev/null)"
 	until=$(sql "select to_char((now() - interval '20 days' + interval '1 min') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
 	expect_eq 'queue_set queue_resumed queue_paused' "$(reeve audit --until "$until" --json | jq -r .event | xargs)"
-	hour=$(raw_audit "\x18$(varint "$(date -d "$until" +%s%6N)")")
+	hour=$(raw_hex TaskService/Audit "$(int_field 3 "$(date -d "$until" +%s%6N)")")
 	expect_match "$(hex queue_resumed).*$(hex queue_paused)" "$hour"
 	expect_no_match "$(hex queue_set)" "$hour"
 	# One task.
@@ -516,7 +503,7 @@ story_the_audit_may_end_before_a_time() {
 	expect_eq '' "$(reeve audit 40 --until '1h ago' --json)"
 	expect_fail 2 reeve audit --since '1h ago' --until '2h ago'
 	expect_match 'until is not after --since' "$OUTPUT"
-	expect_eq '3 until_us is not after since_us' "$(raw_audit '\x10\x02\x18\x02')"
+	expect_eq '3 until_us is not after since_us' "$(raw_hex TaskService/Audit "$(int_field 2 2)$(int_field 3 2)")"
 }
 
 # A task has more events than an answer, and many of them at one moment.

@@ -2,6 +2,7 @@
 # Invalid input is refused: with an error that names it, with the right exit code, and without side effects.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/raw.bash"
 
 start_postgres
 start_manager
@@ -258,23 +259,8 @@ story_the_manager_does_not_trust_its_callers() {
 
 # ---- false claims of workers ----
 
-# These functions build messages in hexadecimal, field by field.
-varint() {
-	local n=$1
-	for (( ; n > 127; n >>= 7)); do printf %02x $((n & 127 | 128)); done
-	printf %02x "$n"
-}
-
-int_field() { # NUMBER VALUE
-	printf %s "$(varint $(($1 << 3)))$(varint "$2")"
-}
-
-message_field() { # NUMBER HEX
-	printf %s "$(varint $(($1 << 3 | 2)))$(varint $((${#2} / 2)))$2"
-}
-
 worker_call() { # METHOD HEX: what was answered, and the exit code of raw-call
-	printf "$(sed 's/../\\x&/g' <<<"$2")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "/reeve.v1.WorkerService/$1"
+	raw_hex "WorkerService/$1" "$2"
 }
 
 # Prints what `rows` counts and everything else that such a call could change, except what also changes without it.
