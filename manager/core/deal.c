@@ -217,13 +217,12 @@ struct need {
  * of them. */
 static int64_t room_let(const struct dispatch *d, const struct store_queue *queue, const struct profile *p)
 {
-	struct deadline *first = deadlines_first(&p->idle);
 	if (!p->idle_room || !queue->waiting_ms)
 		return p->room;
 	size_t let = deadlines_count(&p->idle, base_now(d->base) - queue->waiting_ms, LET_MAX);
 	if (let)
 		return p->room - p->idle_room + p->idle_room * (int64_t)let / (int64_t)p->idle.count;
-	queue_lets(queue, (struct fetch *)((char *)first - offsetof(struct fetch, idle)));
+	queue_lets(queue, (struct fetch *)((char *)deadlines_first(&p->idle) - offsetof(struct fetch, idle)));
 	for (struct fetch *f = p->idle_unparked ? d->unparked : NULL; f; f = f->unparked_next)
 		if (f->profile == p)
 			queue_lets(queue, f); /* its answer says when to come again */
@@ -273,8 +272,9 @@ bool deal_takes(struct deal *deal, int route, int candidates, int all)
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
 	for (struct profile *p = demand_first(&walk, d->demand, route); p && profiles++ < TAKE_PROFILES; p = demand_next(&walk)) {
-		to_come += room_to_come(d, p);
-		room += room_let(d, queue, p) + p->coming + room_to_come(d, p);
+		int64_t next = room_to_come(d, p);
+		to_come += next;
+		room += room_let(d, queue, p) + p->coming + next;
 		if (candidates <= room && all <= d->room + d->coming + to_come)
 			return true;
 	}

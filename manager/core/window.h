@@ -32,7 +32,7 @@ struct candidate {
 struct window_fetches {
 	bool (*waiting)(void *arg);         /* whether a Fetch waits for work */
 	bool (*want)(void *arg, int route); /* whether one waits that may get tasks of this route now */
-	bool (*take)(void *arg, int route, int candidates, int all); /* whether so many of this route fit, and all */
+	bool (*take)(void *arg, int route, int candidates, int all); /* see dispatch_takes */
 	void *arg;
 };
 

@@ -1,6 +1,7 @@
 -- Returns a page for audit_page from which on there are at least `most` events before `until`, and not many more; fewer if
--- fewer happened since `since`. Its pages end at `ends` (audit_ends). Submits, and rows with an index by time, are read from the newest on. The
--- history, which has only block ranges, is counted backwards in spans of time, as far as necessary.
+-- fewer happened since `since`. Its pages end at `ends` (audit_ends). Submits, and rows with an index by time, are read
+-- from the newest on. The history, which has only block ranges, is counted backwards in spans of time, as far as
+-- necessary.
 create or replace function audit_newest(since timestamptz, until timestamptz, most int) returns text
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column

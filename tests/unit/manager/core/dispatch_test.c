@@ -1072,7 +1072,7 @@ Test(dispatch, a_worker_waits_before_its_first_task)
 	fake_fetch(core, &fresh, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .idle_ms = 2000});
 	fake_stream(route, 0);
 	fake_pass(core, 2900);
-	cr_expect_eq(fake_count(FAKE_PAGE), 0, "nobody may have any of it");
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "the queue gives its tasks to no worker yet");
 	fake_fetch(core, &unparked,
 	    (struct fetch_request){.incarnation = 3, .fetch_id = 1, .wait_ms = -1, .idle_ms = 1000});
 	cr_expect_eq(unparked.answered, 1);
@@ -1099,7 +1099,7 @@ Test(dispatch, the_worker_that_has_waited_longest_is_let_first)
 	fake_fetch(core, &old, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1, .idle_ms = 3000});
 	fake_stream(route, 0);
 	fake_pass(core, 1900);
-	cr_expect_eq(fake_count(FAKE_PAGE), 0, "nobody may have any of it");
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "the queue gives its tasks to no worker yet");
 	fake_pass(core, 200);
 	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);
 	fake_claim(fake_claim_taken(), 0);
