@@ -4,6 +4,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "manager/core/notifier.h"
+#include "manager/core/waits.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
@@ -22,18 +23,16 @@ struct peer {
 
 struct cluster {
 	struct base *base;
-	struct notifier *notifier;
-	struct window *window;
+	struct cluster_neighbours to;
 	struct peer *all;
 	int alive, place; /* number of live managers, and this one's place among them, from 0 */
 };
 
-struct cluster *cluster_create(struct base *base, struct notifier *notifier, struct window *window)
+struct cluster *cluster_create(struct base *base, const struct cluster_neighbours *to)
 {
 	struct cluster *p = mem_calloc(1, sizeof *p);
 	p->base = base;
-	p->notifier = notifier;
-	p->window = window;
+	p->to = *to;
 	p->alive = 1;
 	return p;
 }
@@ -123,6 +122,7 @@ void cluster_on_heartbeat(struct cluster *p, const struct store_peer *rows, int 
 		return;
 	p->alive = alive;
 	p->place = place;
-	notifier_others(p->notifier, alive > 1);
-	window_shard(p->window, alive, place);
+	notifier_others(p->to.notifier, alive > 1);
+	waits_others(p->to.waits, alive > 1);
+	window_shard(p->to.window, alive, place);
 }

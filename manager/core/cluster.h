@@ -12,13 +12,20 @@
 #include "manager/core/base.h"
 
 struct notifier;
+struct waits;
 struct window;
 
-struct cluster *cluster_create(struct base *base, struct notifier *notifier, struct window *window);
+struct cluster_neighbours {
+	struct notifier *notifier;
+	struct waits *waits;
+	struct window *window;
+};
+
+struct cluster *cluster_create(struct base *base, const struct cluster_neighbours *to);
 void cluster_destroy(struct cluster *cluster);
 
-/* Call it with the answer of this manager's heartbeat: the rows of the managers that have not stopped. Informs `window`
- * and `notifier` of changes. */
+/* Call it with the answer of this manager's heartbeat: the rows of the managers that have not stopped. Informs the
+ * neighbours of changes. */
 void cluster_on_heartbeat(struct cluster *cluster, const struct store_peer *rows, int count);
 
 /* Returns the number of live managers, including this one; at least 1. */

@@ -131,7 +131,7 @@ static void create_jobs(struct core *core)
 	struct base *base = &core->base;
 	core->control = control_create(base, core->dispatch, core->sessions);
 	core->leases = leases_create(base, &(struct leases_neighbours){core->sessions, core->reports, core->control});
-	core->cluster = cluster_create(base, core->notifier, core->window);
+	core->cluster = cluster_create(base, &(struct cluster_neighbours){core->notifier, core->waits, core->window});
 	core->batches = batches_create(base, core->events);
 	core->inbox = inbox_create(base, core->events);
 	core->schedules = schedules_create(base);

@@ -12,7 +12,13 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { POLL_IDS = 10000 };
+enum {
+	POLL_IDS = 10000,     /* the maximum in a query */
+	POLL_FIRST_MS = 10,   /* when an id is first looked for, if there are other managers */
+	POLL_MAX_MS = 500,    /* the longest time between two queries for an id */
+	POLL_PAUSE_MS = 10,   /* between two queries, */
+	POLL_PAUSE_TIMES = 4, /* … or this multiple of the time that the last one took, if that is longer, up to POLL_MAX_MS */
+};
 
 struct waiter;
 
@@ -25,8 +31,9 @@ struct link {
 };
 
 struct target {
-	int64_t id;
+	int64_t id, since_ms;
 	struct link *links;
+	struct deadline poll; /* the next query for it */
 	UT_hash_handle hh;
 };
 
@@ -48,8 +55,10 @@ struct waits {
 	struct base *base;
 	struct target *targets;
 	struct waiter *waiters;
-	struct deadlines deadlines;
-	int polled_to;
+	struct deadlines deadlines, polls;
+	bool others;
+	int64_t polled_ms;    /* when the last query was sent */
+	int64_t poll_from_ms; /* no query is sent earlier */
 	struct store_ended query;
 	int64_t *poll_ids;
 };
@@ -63,6 +72,7 @@ static void unlink_target(struct waits *waits, struct link *link)
 	link->target = NULL;
 	if (!t->links) {
 		HASH_DEL(waits->targets, t);
+		deadlines_remove(&waits->polls, &t->poll);
 		free(t);
 	}
 }
@@ -178,6 +188,41 @@ static void on_first_poll(struct store_op *op, const struct reeve_error *error)
 	jobs_at(w->waits->base->jobs, JOB_WAITS, w->until_ms);
 }
 
+static int64_t within(int64_t least, int64_t value, int64_t most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
+/* Queries for an id are at 10 ms, 20 ms, 40 ms and so on after its wait began, so that the end of a short task is found
+ * soon, and long waits cost little. */
+static void poll_later(struct waits *waits, struct target *t)
+{
+	int64_t now_ms = base_now(waits->base);
+	int64_t least_ms = waits->others ? POLL_FIRST_MS : POLL_MAX_MS;
+	deadlines_set(&waits->polls, &t->poll, now_ms + within(least_ms, now_ms - t->since_ms, POLL_MAX_MS));
+}
+
+static void ask_poll(struct waits *waits)
+{
+	const struct deadline *first = deadlines_first(&waits->polls);
+	if (first)
+		jobs_at(waits->base->jobs, JOB_WAITS_OTHERS, first->at_ms > waits->poll_from_ms ? first->at_ms : waits->poll_from_ms);
+}
+
+static struct target *target_get(struct waits *waits, int64_t id)
+{
+	struct target *t;
+	HASH_FIND(hh, waits->targets, &id, sizeof id, t);
+	if (t)
+		return t;
+	t = mem_calloc(1, sizeof *t);
+	t->id = id;
+	t->since_ms = base_now(waits->base);
+	HASH_ADD(hh, waits->targets, id, sizeof t->id, t);
+	poll_later(waits, t);
+	return t;
+}
+
 void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, uint64_t origin, wait_done *done,
     void *arg, struct waiter **waiter)
 {
@@ -197,13 +242,7 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	w->open = w->count;
 	w->links = mem_calloc((size_t)w->count + 1, sizeof *w->links);
 	for (int i = 0; i < w->count; i++) {
-		struct target *t;
-		HASH_FIND(hh, waits->targets, &w->ids[i], sizeof w->ids[i], t);
-		if (!t) {
-			t = mem_calloc(1, sizeof *t);
-			t->id = w->ids[i];
-			HASH_ADD(hh, waits->targets, id, sizeof t->id, t);
-		}
+		struct target *t = target_get(waits, w->ids[i]);
 		w->links[i].waiter = w;
 		w->links[i].target = t;
 		DL_APPEND(t->links, &w->links[i]);
@@ -217,6 +256,7 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	    .ids = w->ids,
 	};
 	store_ended(waits->base->store, &w->query);
+	ask_poll(waits);
 }
 
 static void on_poll(struct store_op *op, const struct reeve_error *error)
@@ -226,30 +266,38 @@ static void on_poll(struct store_op *op, const struct reeve_error *error)
 		waits_ended(waits, waits->query.ended[i]);
 	free(waits->poll_ids);
 	waits->poll_ids = NULL;
+	int64_t now_ms = base_now(waits->base);
+	waits->poll_from_ms = now_ms + within(POLL_PAUSE_MS, POLL_PAUSE_TIMES * (now_ms - waits->polled_ms), POLL_MAX_MS);
 	jobs_done(waits->base->jobs, JOB_WAITS_OTHERS, error, false);
+	ask_poll(waits);
 }
 
 /* Finds tasks that other managers have ended. */
 static bool poll_others(void *arg)
 {
 	struct waits *waits = arg;
-	int n = 0, passed = 0, total = (int)HASH_COUNT(waits->targets);
-	struct target *t, *tmp;
-	int skip = waits->polled_to < total ? waits->polled_to : 0; /* one query may not hold all ids: they take turns */
-	if (!total)
-		return false;
-	waits->poll_ids = mem_malloc(sizeof *waits->poll_ids * POLL_IDS);
-	HASH_ITER (hh, waits->targets, t, tmp) {
-		if (n == POLL_IDS)
-			break;
-		if (passed++ < skip)
-			continue;
+	int n = 0;
+	struct deadline *first;
+	waits->polled_ms = base_now(waits->base);
+	while (n < POLL_IDS && (first = deadlines_first(&waits->polls)) && first->at_ms <= waits->polled_ms) {
+		struct target *t = (struct target *)((char *)first - offsetof(struct target, poll));
+		if (!waits->poll_ids)
+			waits->poll_ids = mem_malloc(sizeof *waits->poll_ids * POLL_IDS);
 		waits->poll_ids[n++] = t->id;
+		poll_later(waits, t);
 	}
-	waits->polled_to = skip + n;
+	if (!n) {
+		ask_poll(waits);
+		return false;
+	}
 	waits->query = (struct store_ended){.op.done = on_poll, .count = n, .ids = waits->poll_ids};
 	store_ended(waits->base->store, &waits->query);
 	return true;
+}
+
+void waits_others(struct waits *waits, bool others)
+{
+	waits->others = others;
 }
 
 /* Ends waits whose time has passed. */
@@ -282,6 +330,7 @@ void waits_destroy(struct waits *waits)
 	DL_FOREACH_SAFE (waits->waiters, w, tmp)
 		waiter_end(w, &error);
 	deadlines_free(&waits->deadlines);
+	deadlines_free(&waits->polls);
 	free(waits->poll_ids);
 	free(waits);
 }

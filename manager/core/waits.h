@@ -15,7 +15,7 @@ void waits_destroy(struct waits *waits);
 struct waiter;
 
 /* The memory of a wait for one id. */
-enum { WAIT_BYTES = 160 };
+enum { WAIT_BYTES = 200 };
 
 /* Waits for tasks for up to wait_ms (0: only checks). The ids are copied; duplicates count once. `origin`: see
  * store_op. *waiter is for waits_cancel; it is set before `done` can be called, and invalid after that. `waiter` may be
@@ -25,6 +25,9 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 
 /* Ends a wait with CANCELLED because its caller has gone: at once, or when the first query is answered. */
 void waits_cancel(struct waiter *waiter);
+
+/* Whether there are other managers. Only then are ends that they report looked for more often than twice a second. */
+void waits_others(struct waits *waits, bool others);
 
 /* Handles the end of a task. Cheap if no call waits for it. */
 void waits_ended(struct waits *waits, int64_t id);

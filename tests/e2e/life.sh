@@ -163,6 +163,24 @@ story_wait_is_told_at_once() {
 	expect [ $(($(ms) - finished)) -lt 5000 ]
 }
 
+# The end is committed at another manager. A caller learns it after at most twice the time that the task took.
+# measures time
+story_wait_is_told_soon_if_another_managers_worker_runs_the_task() {
+	local half
+	start_manager other
+	handlers <<-'END'
+		[handler short]
+		exec = /bin/sleep 0.05
+	END
+	start_worker away --queue away
+	REEVE_MANAGER=${URL[manager]} start calls "$REEVE_BIN/steady-calls" 1 short away
+	wait_until 30 '[ "$(grep -c wait "$DIR/log/calls.log")" -ge 40 ]'
+	stop calls
+	half=$(awk '$3 == "wait" { print $2 }' "$DIR/log/calls.log" | sort -n | sed -n 20p)
+	note "half of the calls took up to $half ms"
+	expect [ "$half" -le 150 ]
+}
+
 story_a_bulk_file_becomes_tasks_in_its_order() {
 	for i in $(seq 1 300); do
 		printf '{"type":"echo","details":{"n":%d},"queue":"bulk","priority":%d}\n' "$i" $((i % 3))

@@ -212,7 +212,7 @@ Test(waits, many_are_looked_for_in_turns)
 		poll_answered(0, NULL);
 	}
 	for (int round = 0; round < 4; round++) {
-		fake_pass(core, 600);
+		fake_pass(core, 1000);
 		struct store_ended *look = fake_take(FAKE_ENDED);
 		cr_assert_not_null(look);
 		cr_expect_leq(look->count, MANY);
@@ -224,6 +224,54 @@ Test(waits, many_are_looked_for_in_turns)
 	}
 	for (int i = 0; i < 3 * MANY; i++)
 		cr_assert(seen[i], "task %d was never looked for", i + 1);
+	fake_end(core);
+}
+
+/* The end of a task at another manager is found after at most twice the time that it took, and half a second more. */
+Test(waits, what_has_just_begun_is_looked_for_more_often)
+{
+	static const int64_t at_ms[] = {10, 20, 40, 80, 160, 320, 640, 1140, 1640};
+	struct told told;
+
+	core = fake_core();
+	waits_others(core->waits, true);
+	wait_for(&told, IDS(1), 10000);
+	poll_answered(0, NULL);
+	for (int i = 0, now_ms = 0; i < 9; i++) {
+		fake_pass(core, at_ms[i] - now_ms - 1);
+		cr_expect_eq(fake_count(FAKE_ENDED), 0, "there is a query before %d ms", (int)at_ms[i]);
+		fake_pass(core, 1);
+		cr_assert_eq(fake_count(FAKE_ENDED), 1, "there is no query at %d ms", (int)at_ms[i]);
+		now_ms = (int)at_ms[i];
+		poll_answered(i == 8, (int64_t[]){1});
+	}
+	cr_expect_eq(told.calls, 1);
+	fake_pass(core, 1000);
+	cr_expect_eq(fake_count(FAKE_ENDED), 0, "nothing is looked for any more");
+	fake_end(core);
+}
+
+/* Queries take at most a fifth of the time. */
+Test(waits, after_a_slow_query_the_next_one_waits)
+{
+	struct told told[2];
+
+	core = fake_core();
+	waits_others(core->waits, true);
+	wait_for(&told[0], IDS(1), 10000);
+	poll_answered(0, NULL);
+	fake_pass(core, 10);
+	cr_assert_eq(fake_count(FAKE_ENDED), 1);
+	fake_pass(core, 100);
+	poll_answered(0, NULL);
+	wait_for(&told[1], IDS(2), 10000);
+	poll_answered(0, NULL);
+	fake_pass(core, 399);
+	cr_expect_eq(fake_count(FAKE_ENDED), 0);
+	fake_pass(core, 1);
+	cr_expect_eq(fake_count(FAKE_ENDED), 1);
+	poll_answered(2, (int64_t[]){1, 2});
+	cr_expect_eq(told[0].calls + told[1].calls, 2);
 	fake_end(core);
 }
 
