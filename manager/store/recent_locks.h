@@ -1,4 +1,4 @@
-/* What was recently found locked by another transaction, as hashes. If there is more than these few, the oldest are
+/* What was recently found locked by another transaction, as hashes or ids. If there is more than these few, the oldest are
  * forgotten and have to be detected again. */
 #ifndef REEVE_MANAGER_STORE_RECENT_LOCKS_H
 #define REEVE_MANAGER_STORE_RECENT_LOCKS_H
@@ -20,5 +20,11 @@ bool recent_locks_have(const struct recent_locks *recent, uint64_t hash, int64_t
 
 /* Assumes that it stays locked until then. */
 void recent_locks_add(struct recent_locks *recent, uint64_t hash, int64_t until_ms);
+
+/* Assumes that it is free. */
+void recent_locks_forget(struct recent_locks *recent, uint64_t hash);
+
+/* Fills `ids` with all that is assumed to be locked, for those added as ids. Returns their number. */
+int recent_locks_list(const struct recent_locks *recent, int64_t now_ms, int64_t ids[RECENT_LOCKS]);
 
 #endif

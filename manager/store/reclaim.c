@@ -90,7 +90,7 @@ static bool add_found(struct role *role)
 	if (!any_found(role))
 		return false;
 	add_attempts(&role->params, role->state, true);
-	params_int4(&role->params, 0); /* does not sleep */
+	params_null(&role->params); /* it waits for no batch */
 	return true;
 }
 

@@ -10,11 +10,14 @@
  * harm; the second and third are repeated once if both left a completed attempt.
  *
  * For some time after a batch met a lock that another transaction holds for long, batches are careful: the first
- * three statements are one transaction, which first locks the rows that they will change, as far as these are free. It
- * tries those that are not free twice more; then their attempts must be reported again.
+ * three statements are one transaction, which first locks the rows that they will change, as far as these are free. The
+ * attempts whose rows are not free must be reported again. Several managers lock the row of a batch all the time, each
+ * for some milliseconds: it is waited for, unless such a wait has just been in vain.
  */
 #include "manager/store/internal.h"
 #include "manager/store/steps.h"
+
+#include "common/clock.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,10 +27,9 @@
  * time. */
 enum { REPORTS_GATHER_MS = 1, REPORTS_GATHER = 100 };
 
-enum {
-	LEFT_OUT_SLEEP_MS = 5,
-	CAREFUL_AGAIN_MS = 10000, /* so waits for locks (FAST_LOCK_MS) take less than a hundredth of the time */
-};
+/* How long reports are careful if they meet a lock again, and how long they do not wait for a batch that was locked: so
+ * waits for a lock (FAST_LOCK_MS) take less than a hundredth of the time. */
+enum { CAREFUL_AGAIN_MS = 10000 };
 
 static const char *const outcome_names[STORE_OUTCOMES] = {
     [STORE_COMPLETED] = "completed",
@@ -55,7 +57,6 @@ struct entry {
 	struct entry *copy;
 	bool applied;
 	bool gone;             /* it has lost its lock: the task has another token, or has ended */
-	bool left_out;         /* a row that its end changes is locked */
 };
 
 struct batch {
@@ -63,7 +64,6 @@ struct batch {
 	bool careful;          /* see above */
 	bool again;            /* complete_all.sql is repeated */
 	struct entry **sorted; /* the distinct attempts, by id and token; after the entries in the same block */
-	int some_count;
 	struct entry **some;   /* those that a statement is for */
 	const struct store_result **results; /* … and their results */
 	struct entry entries[];
@@ -101,11 +101,6 @@ static bool is_open(const struct entry *e)
 	return !e->applied;
 }
 
-static bool is_left_out(const struct entry *e)
-{
-	return e->left_out;
-}
-
 /* Chooses the attempts for a statement. Returns their number. */
 static int choose(struct batch *batch, bool (*wanted)(const struct entry *))
 {
@@ -115,7 +110,6 @@ static int choose(struct batch *batch, bool (*wanted)(const struct entry *))
 			batch->results[n] = batch->sorted[i]->result;
 			batch->some[n++] = batch->sorted[i];
 		}
-	batch->some_count = n;
 	return n;
 }
 
@@ -171,24 +165,23 @@ static const struct params_column attempt_columns[] = {
 
 enum { ID_AND_TOKEN = 2 };
 
-static bool add_to_lock(struct role *role, bool (*wanted)(const struct entry *), int sleep_ms)
+static bool add_to_lock(struct role *role)
 {
 	struct batch *batch = role->state;
-	int n = choose(batch, wanted);
+	int64_t locked[RECENT_LOCKS];
+	int n = choose(batch, is_open);
 	params_columns(&role->params, batch->results, n, attempt_columns, ID_AND_TOKEN);
-	params_int4(&role->params, sleep_ms);
+	params_int8s(&role->params, locked, recent_locks_list(&role->store->batch_locks, clock_monotonic_ms(), locked));
 	return batch->careful && n;
 }
 
-static bool add_all(struct role *role)
+/* Remembers for which batch a statement waited in vain, and forgets one that is free again. */
+static void note_batch(struct recent_locks *locks, int64_t batch, bool waited, bool locked)
 {
-	return add_to_lock(role, is_open, 0);
-}
-
-/* Another manager may just be ending attempts of the same batch: it locks the row for some milliseconds. */
-static bool add_left_out(struct role *role)
-{
-	return add_to_lock(role, is_left_out, LEFT_OUT_SLEEP_MS);
+	if (waited)
+		recent_locks_add(locks, (uint64_t)batch, clock_monotonic_ms() + CAREFUL_AGAIN_MS);
+	else if (!locked)
+		recent_locks_forget(locks, (uint64_t)batch);
 }
 
 /* Marks attempts that have lost their lock, and those to be reported again because a row that ending them changes is
@@ -196,18 +189,18 @@ static bool add_left_out(struct role *role)
 static enum step_result take_locked(struct role *role, const PGresult *rows)
 {
 	struct batch *batch = role->state;
-	for (int i = 0; i < batch->some_count; i++) {
-		batch->some[i]->gone = true;
-		batch->some[i]->applied = batch->some[i]->left_out = false;
-	}
+	for (int i = 0; i < batch->count; i++)
+		batch->sorted[i]->gone = is_open(batch->sorted[i]);
 	for (int row = 0; row < PQntuples(rows); row++) {
 		struct entry *e = batch->some[row_int8(rows, row, 0) - 1];
 		e->gone = false;
+		if (!row_null(rows, row, 2))
+			note_batch(&role->store->batch_locks, row_int8(rows, row, 2), row_bool(rows, row, 3), row_bool(rows, row, 4));
 		if (row_bool(rows, row, 1))
 			continue;
 		e->result->ack = STORE_LATER;
 		e->result->ended = e->result->batched = false;
-		e->applied = e->left_out = true;
+		e->applied = true;
 	}
 	return STEP_NEXT;
 }
@@ -366,9 +359,7 @@ static bool is_careful(struct role *role)
 
 static const struct step steps[] = {
     {is_careful, SQL_BEGIN, NULL},
-    {add_all, SQL_ATTEMPTS_LOCK, take_locked},
-    {add_left_out, SQL_ATTEMPTS_LOCK, take_locked},
-    {add_left_out, SQL_ATTEMPTS_LOCK, take_locked},
+    {add_to_lock, SQL_ATTEMPTS_LOCK, take_locked},
     {add_plain, SQL_COMPLETE, take_plain},
     {add_completed, SQL_COMPLETE_ALL, take_completed},
     {add_ending, SQL_END_ATTEMPTS, take_ended},

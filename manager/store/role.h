@@ -116,8 +116,8 @@ void role_refused(struct role *role, const struct conn_result *result);
 void role_pause(struct role *role);
 
 /* True for some time after a batch could not get a lock in time. Kinds with `careful_again_ms` then send statements
- * that wait for no lock: they leave out locked rows, which are tried again. Such statements cost more, and win less where two managers lock the same rows all the
- * time; so the role returns to the normal ones. */
+ * that leave out locked rows, which are tried again. Such statements cost more, so the role returns to the normal
+ * ones. */
 bool role_careful(const struct role *role);
 
 /* Ends waiting operations whose deadline has passed. */

@@ -1,12 +1,11 @@
 -- Before attempts are ended, in the same transaction: returns those that still have their task's lock, and whether
--- every row that their end changes (the task, its batch, its journal row, its key) could be locked without a wait. The
--- others must be tried again later, so that they delay no attempt. $1 ids, $2 tokens, $3 how many ms to sleep before.
--- Returns places in $1.
-with slept as materialized (
-  select case when $3::integer > 0 then pg_sleep($3::integer / 1000.0) end),
- held as materialized (
+-- every row that their end changes (the task, its batch, its journal row, its key) could be locked. The others must be
+-- tried again later, so that they delay no attempt. Only rows of batches are waited for: see batches_try_lock.
+--   $1 ids, $2 tokens, $3 batches that are not waited for (null: none is)
+-- Returns places in $1, and what batches_try_lock says of the attempt's batch.
+with held as materialized (
   select u.n, t.*
-  from slept cross join unnest($1::bigint[], $2::timestamptz[]) with ordinality u(id, token, n)
+  from unnest($1::bigint[], $2::timestamptz[]) with ordinality u(id, token, n)
   cross join lateral (
     select id, batch_id, assignment_id, queue, key from tasks t
     where t.id = u.id and t.last_updated = u.token and t.status = 'executing' offset 0) t),
@@ -15,8 +14,7 @@ with slept as materialized (
     select from tasks t where t.id = h.id and t.assignment_id = h.assignment_id and t.status = 'executing'
     offset 0 for update skip locked) t),
  batches_locked as materialized (
-  select b.id from (select distinct batch_id from held where batch_id is not null order by 1) h
-  cross join lateral (select id from batches b where b.id = h.batch_id offset 0 for no key update skip locked) b),
+  select * from batches_try_lock(array(select batch_id from held where batch_id is not null), $3::bigint[])),
  journal_locked as materialized (
   select a.id from (select distinct assignment_id from held order by 1) h
   cross join lateral (select id from assignments a where a.id = h.assignment_id offset 0 for no key update skip locked) a),
@@ -25,12 +23,11 @@ with slept as materialized (
     select from keys k where k.queue = h.queue and k.key = h.key and k.task_id = h.id
     offset 0 for no key update skip locked) k
   where h.key is not null)
-select h.n, h.n = any(array(select n from tasks_locked))
-  and (h.batch_id is null or h.batch_id = any(array(select id from batches_locked))
-    or (select true from batches b where b.id = h.batch_id) is null)
+select h.n, h.n = any(array(select n from tasks_locked)) and not coalesce(b.locked, false)
   and (h.assignment_id = any(array(select id from journal_locked))
     or (select true from assignments a where a.id = h.assignment_id) is null)
   and (h.key is null or h.n = any(array(select n from keys_locked))
-    or (select true from keys k where k.queue = h.queue and k.key = h.key and k.task_id = h.id) is null) as free
-from held h
+    or (select true from keys k where k.queue = h.queue and k.key = h.key and k.task_id = h.id) is null) as free,
+  h.batch_id, coalesce(b.waited, false) as waited, coalesce(b.locked, false) as locked
+from held h left join batches_locked b using (batch_id)
 order by h.n

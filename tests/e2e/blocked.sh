@@ -278,6 +278,42 @@ story_a_locked_task_holds_up_no_other_result() {
 	expect_eq 0 "$(sql "select count(*) from task_events where event = 'late_result'")"
 }
 
+# A task of the first manager is locked, so that its reports are careful. Both managers end tasks of another batch all
+# the time, whose row each finds locked by the other.
+# alone
+story_a_locked_task_holds_up_no_batch_that_two_managers_share() {
+	local b before from until
+	start_postgres
+	start_manager two "${SHORT[@]}"
+	start_worker far --queue batched --concurrency 4
+	start_manager one "${SHORT[@]}"
+	b=$(reeve batch open b --queue batched)
+	start_worker near --queue batched --concurrency 4
+	start_worker holding --queue default
+	id=$(reeve submit sh "$HOLD")
+	wait_began "$id"
+	start_calls beside batched "$b"
+	REEVE_MANAGER=${URL[two]} start_calls other batched "$b"
+	wait_until 10 '[ -s "$DIR/log/beside.log" ] && [ -s "$DIR/log/other.log" ]'
+	from=$(ms)
+	sleep 4
+	until=$(ms)
+	sleep 1
+	before=$(p99 beside "$from" "$until")
+	hold holder 60 "select from tasks where id = $id for update"
+	release
+	from=$(ms)
+	sleep 10
+	until=$(ms)
+	expect_eq executing "$(field "$id" status)"
+	let_go holder
+	wait_status 10 "$id" completed
+	stop_calls beside other
+	expect_as_before beside "$before" "$from" "$until"
+	expect_at_most 1000 "$(longest beside)" 'the longest that a task of the batch took'
+	expect_eq "$(cat "$DIR"/log/{beside,other}.log | grep -c wait)" "$(sql "select succeeded from batches where id = $b")"
+}
+
 # The row of a task's batch is locked. Tasks of another queue, and of another batch of the queue, are not delayed.
 # alone
 story_a_locked_batch_holds_up_no_other_result() {
