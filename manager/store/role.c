@@ -72,17 +72,27 @@ static void unlink_waiting(struct role *role, struct store_op *op)
 	count_waiting(role, op, -1);
 }
 
+static bool is_over(const struct store_op *op, int64_t now_ms)
+{
+	return op->deadline_ms && op->deadline_ms <= now_ms;
+}
+
 /* Chooses the next batch from the operations that wait for `home`: those of the first one's kind, in order, as many
- * as fit. */
+ * as fit. It leaves those whose deadline has passed to role_expire: their callers may have been told that they were not
+ * done. */
 static void batch_choose(struct role *role, struct role *home)
 {
-	const struct op_kind *kind = home->waiting->kind;
+	const struct op_kind *kind = NULL;
 	struct store_op *op, *tmp;
+	int64_t now_ms = clock_monotonic_ms();
 	int weight = 0, limit = ROLE_BATCH_OPS;
 	size_t bytes = 0;
 	DL_FOREACH_SAFE (home->waiting, op, tmp) {
 		if (role->count >= limit || role->count >= ROLE_BATCH_OPS)
 			break;
+		if (is_over(op, now_ms))
+			continue;
+		kind = kind ? kind : op->kind;
 		if (op->kind != kind || (kind->joins && role->count && !kind->joins(role, op)))
 			continue;
 		if (role->count && (weight + op->weight > role->weight_limit || bytes + op->bytes > STORE_BATCH_BYTES))

@@ -1,6 +1,8 @@
 /* How a role gathers operations into batches, over a fake connection. */
 #include "manager/store/internal.h"
 
+#include "common/clock.h"
+
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
@@ -247,6 +249,25 @@ Test(role, one_that_nobody_wants_any_more_ends_with_its_batch)
 	answer(CONN_OK, "");
 	cr_expect(eq(int, ended, 3));
 	cr_expect(eq(int, (int)role->waiting_count, 0));
+	end();
+}
+
+/* An operation that waited for a lock until its deadline, and whose caller has been told so, must not be done. */
+Test(role, nothing_begins_after_its_deadline)
+{
+	begin();
+	give(1);
+	give(1);
+	give(1);
+	ops[1].deadline_ms = clock_monotonic_ms();
+	answer(CONN_OK, "");
+	event_base_loop(store.base, EVLOOP_ONCE);
+	cr_expect(eq(int, in_flight(), 1), "the one without a deadline");
+	cr_expect(eq(int, (int)role->waiting_count, 1));
+	role_expire(role, clock_monotonic_ms());
+	cr_expect(eq(int, ended, 2));
+	answer(CONN_OK, "");
+	cr_expect(eq(int, ended, 3));
 	end();
 }
 
