@@ -94,6 +94,20 @@ story_limits_may_be_lowered() {
 	expect_match 'exit:1: .*xxx' "$OUTPUT" # errors are cut, not refused
 }
 
+# With its list, the report would not fit into the messages of any manager, and the callback task would wait for ever.
+story_the_report_to_a_callback_task_fits_into_lowered_limits() {
+	local batch
+	start_postgres
+	start_manager --max-details 2KiB --max-result 2KiB --max-message 68KiB
+	start_worker worker --concurrency 4
+	batch=$(reeve batch open many --callback-type sha256)
+	for _ in $(seq 500); do echo '{}'; done | reeve submit --bulk - nothing --batch "$batch" >/dev/null
+	reeve batch close "$batch" >/dev/null
+	reeve batch wait "$batch" --timeout 20s
+	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where type = 'sha256' and status = 'completed' and details like '%batch_end%'\")\" = 1 ]"
+	expect_match '"truncated" ?: ?true' "$(sql "select details from task_history where type = 'sha256' and details like '%batch_end%'")"
+}
+
 shown_of() { # ID: what `show` has of its details and result
 	reeve show "$1" --json | jq -r '"\(.status) \(.details | @json) \(.result | @json) \(.omitted | tojson)"'
 }
