@@ -15,7 +15,7 @@ struct crew_shared {
 	_Atomic int64_t started[STAMPS];  /* now_ns() at the start of each handler of type "stamp", by the task's number */
 };
 
-enum { CREW_MAX = 16 };
+enum { CREW_MAX = 256 };
 
 struct crew {
 	struct crew_shared *shared;

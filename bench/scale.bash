@@ -149,10 +149,43 @@ scale_listings() { # ROUND BIN
 	done
 }
 
+ticks() { # PID: the CPU time that it has used, in hundredths of a second
+	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
+}
+
+# The manager's CPU time for a task: 4 worker processes with 64 slots each, and 256 with one.
+scale_slots() { # ROUND BIN
+	local slots before tasks=$((TASKS < 20000 ? TASKS : 20000))
+	for slots in 64 1; do
+		say "round $1: scale, $((256 / slots)) workers with $slots slots"
+		createdb scale
+		scale_manager "$2" scale 0
+		before=$(ticks "${SCALE_MANAGERS[0]}")
+		"$BUILD/bin/bench-drive" drain "$(conninfo scale)" "${SCALE_URLS[0]}" "$BUILD/bin/bench-worker" "$tasks" $((256 / slots)) $slots 0 \
+			>/dev/null 2>>"$DIR/scale.log" || not_well
+		echo "slots_cpu_$slots $(((($(ticks "${SCALE_MANAGERS[0]}") - before) * 10000) / tasks)) us"
+		scale_stop
+		dropdb --force scale
+	done
+}
+
+scale_pair() { # ROUND BIN
+	local managers orders=("1 2" "2 1") n
+	for managers in ${orders[$1 % 2]}; do
+		say "round $1: scale, $managers managers, tasks of one type"
+		createdb scale
+		for ((n = 0; n < managers; n++)); do scale_manager "$2" scale 0; done
+		"$BUILD/bin/bench-drive" e2e "$(conninfo scale)" "$(joined "${SCALE_URLS[@]}")" "$BUILD/bin/bench-worker" "$TASKS" 4 "$CONCURRENCY" \
+			"$PREFETCH" 2>>"$DIR/scale.log" | sed "s/^/pair_${managers}_/" || not_well
+		scale_stop
+		dropdb --force scale
+	done
+}
+
 measure_scale() { # ROUND BIN
 	local part
 	SCALE_BIN=$2
-	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings}; do
+	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings slots pair}; do
 		"scale_$part" "$1" "$2"
 	done
 }
@@ -160,7 +193,7 @@ measure_scale() { # ROUND BIN
 # Prints the prefixes of the measured figures, for bench/judge.
 scale_prefixes() {
 	local part
-	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings}; do
+	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings slots pair}; do
 		echo "${part/listings/listed}"
 	done
 }
@@ -175,5 +208,9 @@ scale_ratios() { # NAME A B, a line each: A of a round ÷ B of the same round
 	for name in first p99 later_p99; do
 		echo "cold_2_vs_1_$name cold_2_$name cold_1_$name"
 	done
+	for name in e2e e2e_single64; do
+		echo "pair_2_vs_1_$name pair_2_$name pair_1_$name"
+	done
+	echo "slots_cpu_1_vs_64 slots_cpu_1 slots_cpu_64"
 	sed -n 's/^\(listed_.*\)_few .*/\1_many_vs_few \1_many \1_few/p; s/^\(idle_.*\)_few .*/\1_many_vs_few \1_many \1_few/p' "$DIR/medians"
 }
