@@ -211,7 +211,7 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 	if (manager->max_message && call->size > manager->max_message) {
 		/* Sending it would close the connection, and fail all calls on it. */
 		call->state = CALL_PAUSED;
-		call_end(call, STATUS(INVALID_ARGUMENT), "the call is %zu bytes long; the manager takes at most %u",
+		call_end(call, STATUS(INVALID_ARGUMENT), "the call is %zu bytes long; the manager takes at most %u (--max-message)",
 		    call->size, manager->max_message);
 		return false;
 	}

@@ -193,7 +193,7 @@ Test(rpc_client, a_call_that_is_too_long_is_not_sent)
 	details[30000] = 0;
 	cr_assert_null(rpc_client_call(client, TASKS, "Submit", &request.base, NULL, &error));
 	cr_assert_eq(error.code, STATUS(INVALID_ARGUMENT));
-	cr_assert(strstr(error.message, "at most 20000"), "%s", error.message);
+	cr_assert(strstr(error.message, "the manager takes at most 20000 (--max-message)"), "%s", error.message);
 	details[10000] = 0;
 	protobuf_c_message_free_unpacked(rpc_client_call(client, TASKS, "Submit", &request.base, NULL, &error), NULL);
 	cr_assert_eq(manager->submits, 1);
