@@ -72,8 +72,12 @@ Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
 		    client, &reeve__v1__task_service__descriptor, "Wait", &request.base, NULL, fake_done, &results[i]);
 	}
 	all_arrived(manager, results, CALLS);
-	for (int i = 0; i < CALLS; i++)
+	cr_assert_lt(manager->n_parked, CALLS);
+	for (int i = 0; i < CALLS; i++) {
 		cr_assert(!results[i].done || results[i].code == STATUS(RESOURCE_EXHAUSTED));
+		cr_assert(!results[i].done || strstr(results[i].message, "as much as the manager takes (64 times --max-message)"),
+		    "%s", results[i].message);
+	}
 	cr_assert_leq(manager->n_parked * IDS * 8, 2 * 64 * 100000);
 	/* Once they are answered, there is room again. */
 	for (int i = 0; i < manager->n_parked; i++)
@@ -83,6 +87,50 @@ Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
 	fake_manager_free(manager);
 	free(results);
 	free(ids);
+}
+
+/* Waits have taken all memory. One connection's operator calls get half of what is reserved for them, which is a
+ * sixteenth of the limit. */
+Test(rpc_server, operators_calls_hold_a_part_of_the_memory_that_is_kept_for_them)
+{
+	enum { IDS = 200, WAITS = 100, CALLS = 50 };
+	struct rpc_server_options options = {.max_message_bytes = 2000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result *results = calloc(WAITS + CALLS, sizeof *results);
+	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
+	Reeve__V1__StatsRequest stats = REEVE__V1__STATS_REQUEST__INIT;
+	int64_t ids[IDS] = {0};
+	int waits, refused = 0;
+
+	wait.n_ids = IDS;
+	wait.ids = ids;
+	for (int i = 0; i < WAITS; i++) {
+		fake_result_init(&results[i]);
+		rpc_client_start(client, &reeve__v1__task_service__descriptor, "Wait", &wait.base, NULL, fake_done, &results[i]);
+	}
+	all_arrived(manager, results, WAITS);
+	waits = fake_manager_read(manager, &manager->n_parked);
+	cr_assert_lt(waits, WAITS);
+	for (int i = WAITS; i < WAITS + CALLS; i++) {
+		fake_result_init(&results[i]);
+		rpc_client_start(
+		    client, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done, &results[i]);
+	}
+	for (int64_t until_ms = clock_monotonic_ms() + 10000; clock_monotonic_ms() < until_ms; pause_ms(10)) {
+		refused = 0;
+		for (int i = WAITS; i < WAITS + CALLS; i++)
+			refused += fake_result_done(&results[i]);
+		if (refused + fake_manager_read(manager, &manager->n_parked) - waits == CALLS)
+			break;
+	}
+	cr_assert(refused > 0 && refused < CALLS, "%d of %d were refused", refused, CALLS);
+	for (int i = WAITS; i < WAITS + CALLS; i++)
+		cr_assert(!results[i].done || strstr(results[i].message, "what is left (64 times --max-message) is kept for others"),
+		    "%s", results[i].message);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+	free(results);
 }
 
 /* Clients on this machine have one connection in addition to those for all. */
