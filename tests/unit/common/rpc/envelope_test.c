@@ -1,7 +1,5 @@
-/* Compares the envelopes with protobuf-c's own packing and unpacking; also tests message memory and the heap of
- * deadlines. */
+/* Compares the envelopes with protobuf-c's own packing and unpacking; also tests message memory. */
 #include "common/rpc/arena.h"
-#include "common/deadlines.h"
 #include "common/rpc/envelope.h"
 #include "common/rpc/wire.h"
 
@@ -207,41 +205,4 @@ Test(arena, holds_a_message_of_many_parts)
 	free(bytes);
 	free(specs);
 	free(tasks);
-}
-
-/* Compares with the simplest way to find the earliest: a scan of all members. */
-Test(deadlines, the_first_is_always_the_earliest)
-{
-	enum { MEMBERS = 200 };
-	struct deadline members[MEMBERS] = {0};
-	struct deadlines heap = {0};
-	unsigned seed = 7;
-	size_t count = 0;
-
-	for (int step = 0; step < 20000; step++) {
-		struct deadline *member = &members[rand_r(&seed) % MEMBERS];
-		int64_t earliest = INT64_MAX, until_ms = rand_r(&seed) % 1000;
-		size_t early = 0;
-
-		if (rand_r(&seed) % 3) {
-			count += !member->place;
-			deadlines_set(&heap, member, rand_r(&seed) % 1000);
-		} else {
-			count -= member->place != 0;
-			deadlines_remove(&heap, member);
-		}
-		cr_assert_eq(heap.count, count);
-		for (int i = 0; i < MEMBERS; i++) {
-			if (members[i].place && members[i].at_ms < earliest)
-				earliest = members[i].at_ms;
-			early += members[i].place && members[i].at_ms <= until_ms;
-		}
-		cr_assert_eq(deadlines_count(&heap, until_ms, MEMBERS), early);
-		cr_assert_eq(deadlines_count(&heap, until_ms, 10), early < 10 ? early : 10);
-		if (count)
-			cr_assert_eq(deadlines_first(&heap)->at_ms, earliest);
-		else
-			cr_assert_null(deadlines_first(&heap));
-	}
-	deadlines_free(&heap);
 }

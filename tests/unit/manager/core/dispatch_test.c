@@ -1,6 +1,7 @@
 /* The dispatcher: which Fetch gets which candidates, claims with an unknown outcome, and repeated Fetches. */
 #include "manager/core/dispatch.h"
 
+#include "manager/core/dispatch_internal.h"
 #include "manager/core/sessions.h"
 #include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
@@ -1110,5 +1111,65 @@ Test(dispatch, the_worker_that_has_waited_longest_is_let_first)
 	fake_pass(core, 300);
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(young.count, 1);
+	fake_end(core);
+}
+
+/* Returns how many Fetches were checked for the end of their waiting period since the last call, each once. */
+static int checked(void)
+{
+	int count = 0;
+
+	for (struct fetch *f = core->dispatch->fetches; f; f = f->next) {
+		count += f->let_from_ms != 0;
+		f->let_from_ms = 0;
+	}
+	return count;
+}
+
+/* A thousand Fetches of twenty profiles, of which the workers started 3 ms apart. While all are in the waiting period, a
+ * new task checks one Fetch of each profile, however many there are. Then each gets a task when its own period ends. */
+Test(dispatch, many_workers_of_many_profiles_wait_before_their_first_task)
+{
+	enum { FETCHES = 1000, PROFILES = 20, APART_MS = 3 };
+	static struct fake_fetch fetches[FETCHES];
+	int place[FETCHES]; /* in the order in which their periods end */
+	char other[16];
+	const char *const types[] = {"t", other};
+	int64_t begun_ms;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
+	begun_ms = fake.now_ms;
+	for (int i = 0; i < FETCHES; i++) {
+		place[i] = i * 617 % FETCHES;
+		snprintf(other, sizeof other, "other%d", i % PROFILES);
+		fake_fetch(core, &fetches[i],
+		    (struct fetch_request){.incarnation = 1000 + i,
+		        .fetch_id = 1,
+		        .slots = 1,
+		        .type_count = 2,
+		        .types = types,
+		        .idle_ms = 4000 - place[i] * APART_MS});
+	}
+	for (int id = 1; id <= FETCHES; id++) {
+		int64_t before = demand_compared(core->dispatch->demand);
+
+		checked();
+		note(id, route, 0, 10);
+		dispatch_run(core->dispatch);
+		cr_assert_leq(checked(), PROFILES);
+		cr_assert_leq(demand_compared(core->dispatch->demand) - before, 4 * PROFILES);
+	}
+	cr_assert_eq(fake_count(FAKE_CLAIM), 0);
+	for (int at = 0; at < FETCHES; at++) {
+		fake_pass(core, begun_ms + 1000 + at * APART_MS - fake.now_ms);
+		while (fake_count(FAKE_PAGE))
+			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+		while (fake_count(FAKE_CLAIM))
+			fake_claim(fake_claim_taken(), 0);
+		for (int i = 0; i < FETCHES; i++)
+			cr_assert(place[i] <= at ? fetches[i].count == 1 && fetches[i].ids[0] == place[i] + 1 : !fetches[i].answered,
+			    "%d at %d", place[i], at);
+	}
 	fake_end(core);
 }
