@@ -253,8 +253,8 @@ static void answer_manager_heartbeat(struct store_manager_heartbeat *op)
 	op->peers = peers;
 	op->peer_count = 1 + fake.other_managers;
 	for (int i = 0; i < op->peer_count; i++) {
-		int64_t stands_at = i ? fake.others_seq : fake.own_seq;
-		peers[i] = (struct store_peer){FAKE_MANAGER + i, stands_at ? stands_at : fake.now_ms};
+		int64_t stands_at = i == fake.own_place ? fake.own_seq : fake.others_seq;
+		peers[i] = (struct store_peer){FAKE_MANAGER - fake.own_place + i, stands_at ? stands_at : fake.now_ms};
 	}
 	fake_ok(op);
 }

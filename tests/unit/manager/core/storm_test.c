@@ -4,6 +4,8 @@
  * when all has become quiet, every due task is claimed within seconds, without the full rescan that runs once a minute.
  * And no version of a task is claimed twice.
  *
+ * There are up to three other managers, and they come and go, so that the core has one of up to four shards of the ids.
+ *
  * A statement reads its data and the time when it begins; its changes become visible when it commits; its answer
  * arrives later.
  *
@@ -43,6 +45,7 @@ struct under_way {
 	int64_t began_us;
 	struct store_candidate *rows; /* a page's rows, as they were when it began */
 	int count;
+	struct store_candidate other;
 	int64_t next_due_us;
 	struct store_stream *streams;
 	struct store_made *made;
@@ -114,6 +117,17 @@ static int by_due(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
+/* Adds a due row after the cursor, or notes it as the first of another shard. */
+static void page_add(struct under_way *u, const struct store_candidate *c)
+{
+	const struct store_page *page = u->op;
+
+	if (page->slices == 1 || c->id % page->slices == page->shard)
+		u->rows[u->count++] = *c;
+	else if (!u->other.id || by_due(c, &u->other) < 0)
+		u->other = *c;
+}
+
 static void page_begin(struct under_way *u)
 {
 	struct store_page *page = u->op;
@@ -128,7 +142,7 @@ static void page_begin(struct under_way *u)
 		if (r->run_at > due)
 			u->next_due_us = r->run_at < u->next_due_us ? r->run_at : u->next_due_us;
 		else if (r->run_at > page->after_run_at_us || (r->run_at == page->after_run_at_us && id > page->after_id))
-			u->rows[u->count++] = (struct store_candidate){id, r->version, r->run_at, 10};
+			page_add(u, &(struct store_candidate){id, r->version, r->run_at, 10});
 	}
 	qsort(u->rows, (size_t)u->count, sizeof *u->rows, by_due);
 	u->count = u->count < page->limit ? u->count : page->limit;
@@ -338,6 +352,7 @@ static void answer_op(int index)
 		struct store_page *page = u.op;
 		page->candidates = u.rows;
 		page->count = u.count;
+		page->other = u.other;
 		page->next_due_us = u.next_due_us;
 		break;
 	}
@@ -576,6 +591,13 @@ static void work(int w)
 	}
 }
 
+/* The next heartbeat reports other managers. */
+static void draw_managers(void)
+{
+	fake.other_managers = (int)chance(4);
+	fake.own_place = (int)chance((uint32_t)fake.other_managers + 1);
+}
+
 /* --- A storm ------------------------------------------------------------------------------------------------------ */
 
 static void step(void)
@@ -596,6 +618,8 @@ static void step(void)
 	case 5: case 6: work(1 + (int)chance(WORKERS)); break;
 	case 7:
 		fake.now_ms += chance(20);
+		if (!quiet && chance(40) == 0)
+			draw_managers();
 		break;
 	default: move_some_op(); break;
 	}
@@ -631,7 +655,8 @@ static void storm(uint64_t number)
 	memset(rows, 0, sizeof rows);
 	memset(hands, 0, sizeof hands);
 	core = fake_core_with(&(struct core_options){.window_limit = 60, .claim_limit = 10});
-	fake.other_managers = 1;
+	draw_managers();
+	fake_pass(core, 1100); /* a heartbeat reports them */
 	/* An old backlog. */
 	for (int i = 0; i < 400; i++) {
 		int64_t at = fake_db_us() - 600000000 + i / 3;
