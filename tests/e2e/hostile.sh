@@ -307,6 +307,69 @@ story_reads_over_many_connections_keep_no_operator_waiting() {
 	expect [ "$(told flood ' 0 ')" -gt 900 ]
 }
 
+# Prints SQL that sends notifications of about every kind, in batches of 100, until it is ended. Those about the route name
+# invented priorities, each of which may be a stream of its own: some three new ones, and some a hundred each time.
+flood_of_notifications() { # ROUTE INCARNATION
+	cat <<-END
+		do \$\$
+		declare
+			hundred text := (select string_agg(format('$1 %s 0', p), ';') from generate_series(1, 100) p);
+		begin
+			for batch in 0 .. 1000000000 loop
+				perform pg_notify('reeve_notify', case n % 10
+					when 0 then format('999 $1 %s 0;$1 %s 0;$1 %s 0', n, n + 1, n + 2)
+					when 1 then format('0 $1 0 %s %s', n, n + 1)
+					when 2 then format('%s %s', n, hundred)
+					when 3 then format('999 %s 0 0', n)
+					when 4 then format('999 $1 0 %s', (array[-9223372036854775807, -1, 0, 9223372036854775806])[1 + n / 10 % 4])
+					when 5 then format('command 999 $2 %s', n)
+					when 6 then format('%s %s', n, repeat('x', n % 7000))
+					when 7 then md5(n::text)
+					else (array['queues', 'schedules', 'inbox', '', '999 0 0 0'])[1 + n / 10 % 5] end)
+					from generate_series(100 * batch, 100 * batch + 99) n;
+				commit;
+				if batch % 50 = 49 then raise notice '% sent', 100 * (batch + 1); end if;
+				perform pg_sleep(0.02);
+			end loop;
+		end \$\$
+	END
+}
+
+# A role that may only connect sends thousands of invented notifications a second, for longer than two leases.
+# alone
+story_a_flood_of_notifications_delays_no_task() {
+	local begin end took longest=0 incarnation route seconds sent
+	start_postgres
+	start_manager manager --lease 3s --heartbeat 1s
+	start_worker
+	reeve submit nothing --wait
+	incarnation=$(worker_incarnation worker)
+	route=$(sql "select id from routes where type = 'nothing'")
+	sql 'revoke all on database reeve from public; create role stranger login; grant connect on database reeve to stranger'
+	flood_of_notifications "$route" "$incarnation" >"$DIR/flood.sql"
+	start flood "$REEVE_TEST_PG_BIN/psql" -Xq -h "$PGDIR" -U stranger -d reeve -f "$DIR/flood.sql"
+	wait_until 10 "grep -q sent $DIR/log/flood.log"
+	begin=$(ms)
+	end=$((begin + 8000))
+	while [ "$(ms)" -lt "$end" ]; do
+		took=$(ms)
+		reeve submit nothing --wait --timeout 20s
+		took=$(($(ms) - took))
+		longest=$((took > longest ? took : longest))
+	done
+	seconds=$((($(ms) - begin) / 1000))
+	expect alive flood
+	sent=$(awk '$NF == "sent" { n = $(NF - 1) } END { print n + 0 }' "$DIR/log/flood.log")
+	stop flood
+	note "$sent notifications within $seconds s; the longest task took $longest ms"
+	expect [ "$sent" -ge $((1000 * seconds)) ]
+	expect [ "$longest" -lt 1000 ]
+	expect [ "$(counter window_streams)" -le 11000 ] # of which notifications have added 10,000
+	expect_eq "$incarnation" "$(worker_incarnation worker)" 'the worker was lost'
+	expect_eq 0 "$(sql 'select count(*) from workers where lost')"
+	expect_eq '' "$(awk '$2 == "warn" || $2 == "error"' "$DIR/log/manager.log")"
+}
+
 # One connection sends twenty submits of 10,000 tasks: a single task of another connection does not wait for them.
 # measures time
 story_a_small_submit_is_not_behind_a_flood() {
