@@ -65,11 +65,16 @@ story_types_that_nobody_takes_cost_nothing() {
 
 # Fetches of incarnations that never existed are refused, and workers continue. Some heartbeats are sent at the same
 # time.
+#
+# The limit is only a quarter of the rate, because a new invented Fetch follows each answer, and all programs here share
+# the processor with others: in sixteen pairs of measurements on two cores the rate with them was 0.32 to 0.96 of that
+# without. `units/dispatch` tests that they take part in no claim. 30,000 tasks would take half a second, too short a time
+# to compare: once in ten the rate was below a quarter.
 story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
-	scale before --workers 4 --tasks 30000 --slots 100
-	scale with --workers 4 --tasks 30000 --slots 100 --invented 64
+	scale before --workers 4 --tasks 100000 --slots 100
+	scale with --workers 4 --tasks 100000 --slots 100 --invented 64
 	expect_eq 0.000 "$(figure with lost)"
 	expect_that "$(figure with refused) > 100"
 	expect_that "$(figure with drain_rate) > $(figure before drain_rate) / 4"
