@@ -38,15 +38,6 @@ static bool list_complete(struct reading *r, struct reeve_error *error)
 	    check_known_names(r->services, "", request->queue, "", error);
 }
 
-/* Cuts the tasks to the requested number, and to what fits in an answer. */
-static bool report_complete(struct reading *r, struct reeve_error *error)
-{
-	Reeve__V1__BatchReportResponse *out = (Reeve__V1__BatchReportResponse *)r->response;
-	(void)error;
-	out->more = reading_cut(r, out->tasks, &out->n_tasks, ((const Reeve__V1__BatchReportRequest *)r->request)->limit);
-	return true;
-}
-
 const struct rpc_entry batch_methods[] = {
 	{"Open", write_method, RPC_ORDINARY, METHOD(SQL_BATCH_OPEN, .check = check_open)},
 	{"Close", write_method, RPC_ORDINARY,
@@ -60,7 +51,7 @@ const struct rpc_entry batch_methods[] = {
 	    METHOD(SQL_BATCH_REPORT, .rules = {{"id", RULE_NUMBER, .min = 1, .max = INT64_MAX},
 	        {"after_id", RULE_NUMBER, .max = INT64_MAX},
 	        {"limit", RULE_NUMBER, .max = REPORT_MAX, .otherwise = REPORT_PAGE, .cap = REPORT_PAGE}},
-	        .found = "batch", .missing = "there is no batch {id}", .complete = report_complete)},
+	        .found = "batch", .missing = "there is no batch {id}")},
 	{"Callbacks", read_method, RPC_OPERATOR,
 	    METHOD(SQL_CALLBACKS_LIST, .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX},
 	        {"state", RULE_NUMBER, .max = REEVE__V1__CALLBACK_STATE__CALLBACK_STATE_GIVEN_UP},

@@ -126,11 +126,59 @@ static bool not_found(const char *text, const ProtobufCMessage *request, struct 
 	return error_set(error, STATUS(NOT_FOUND), "%s", message);
 }
 
+/* Keeps up to `limit` messages that fit in an answer, or one if even that does not fit. Returns whether it freed any. */
+static bool items_cut(ProtobufCMessage **items, size_t *count, size_t limit, size_t max_bytes)
+{
+	size_t all = *count, bytes = 0, kept = 0;
+	for (size_t i = 0; i < all; i++) {
+		size_t size = kept == i ? protobuf_c_message_get_packed_size(items[i]) + 8 : 0;
+		if (kept == i && i < limit && (i == 0 || bytes + size <= max_bytes)) {
+			bytes += size;
+			kept++;
+		} else {
+			protobuf_c_message_free_unpacked(items[i], NULL);
+		}
+	}
+	*count = kept;
+	return kept < all;
+}
+
+/* Cuts the response's first list to what fits in an answer. The last item's first field is where the next page begins:
+ * a response has `more`, or a number for that (next_before_id). If it has `more`, the statement may have returned more
+ * items than the request's `limit`. Responses with another position stay: their statements limit the bytes. */
+static void page_cut(const struct reading *r)
+{
+	const ProtobufCMessageDescriptor *d = r->response->descriptor;
+	const ProtobufCFieldDescriptor *items = NULL, *more = NULL, *next = NULL, *limit;
+	for (unsigned i = 0; i < d->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &d->fields[i];
+		if (!items && field->label == PROTOBUF_C_LABEL_REPEATED && field->type == PROTOBUF_C_TYPE_MESSAGE)
+			items = field;
+		else if (!strcmp(field->name, "more"))
+			more = field;
+		else if (!strncmp(field->name, "next_", 5) && field->type == PROTOBUF_C_TYPE_INT64)
+			next = field;
+	}
+	if (!items || (!more && !next))
+		return;
+	ProtobufCMessage **list = *(ProtobufCMessage ***)at(r->response, items);
+	size_t *count = (size_t *)((char *)r->response + items->quantifier_offset);
+	limit = protobuf_c_message_descriptor_get_field_by_name(r->request->descriptor, "limit");
+	if (!items_cut(list, count, more && limit ? (size_t)number_of(r->request, limit) : SIZE_MAX, (size_t)r->op.max_bytes))
+		return;
+	if (more)
+		*(protobuf_c_boolean *)at(r->response, more) = true;
+	else
+		number_set(r->response, next, number_of(list[*count - 1], &list[0]->descriptor->fields[0]));
+}
+
 void method_done(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *r = (struct reading *)op;
 	const struct method *m = rpc_call_declared(r->call);
 	struct reeve_error problem;
+	if (!error)
+		page_cut(r);
 	if (!error && ((m->found && !is_set(r->response, m->found) && !not_found(m->missing, r->request, &problem)) ||
 	                  (m->complete && !m->complete(r, &problem))))
 		error = &problem;

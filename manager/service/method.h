@@ -55,7 +55,7 @@ struct method {
 	reading_done_fn *done;
 };
 
-/* A `done` that handles `missing` and `complete`. */
+/* A `done` that cuts a page to what fits in an answer, and handles `missing` and `complete`. */
 reading_done_fn method_done;
 
 /* A declaration within the table of methods. */

@@ -35,20 +35,10 @@ static bool check_put(const ProtobufCMessage *message, struct reeve_error *error
 	return true;
 }
 
-/* Cuts the metrics to the requested number, and to what fits in an answer. */
-static bool list_complete(struct reading *r, struct reeve_error *error)
-{
-	Reeve__V1__ListMetricsResponse *out = (Reeve__V1__ListMetricsResponse *)r->response;
-	(void)error;
-	out->more = reading_cut(r, out->metrics, &out->n_metrics, ((Reeve__V1__ListMetricsRequest *)r->request)->limit);
-	return true;
-}
-
 const struct rpc_entry metric_methods[] = {
 	{"Put", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_PUT, .check = check_put)},
 	{"List", read_method, RPC_OPERATOR,
 	    METHOD(SQL_METRICS_LIST, .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE},
-	        {"after_name", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}},
-	        .complete = list_complete)},
+	        {"after_name", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
 	{0},
 };

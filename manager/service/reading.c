@@ -72,24 +72,6 @@ void reading_send(struct reading *r)
 	store_read(r->services->core->base.store, &r->op);
 }
 
-bool reading_cut(const struct reading *r, void *items, size_t *count, uint32_t limit)
-{
-	size_t all = *count, most = (size_t)r->services->core->base.options.max_answer_bytes, bytes = 0, n = 0;
-	ProtobufCMessage *item;
-
-	for (size_t i = 0; i < all; i++) {
-		memcpy(&item, (char *)items + i * sizeof item, sizeof item);
-		if (n == i && n < limit && bytes < most) {
-			bytes += protobuf_c_message_get_packed_size(item) + 8;
-			n++;
-		} else {
-			protobuf_c_message_free_unpacked(item, NULL);
-		}
-	}
-	*count = n;
-	return n < all;
-}
-
 void reading_free(struct reading *r)
 {
 	protobuf_c_message_free_unpacked(r->response, NULL);

@@ -39,10 +39,6 @@ void reading_change(struct reading *reading, char *change);
 /* Sends it to the store. If the caller's connection closes, a read is cancelled. */
 void reading_send(struct reading *reading);
 
-/* Cuts a list of the response, `items` with *count messages, to up to `limit` messages that fit in an answer, but to
- * one if even that does not fit. Frees the others. Returns whether there were any. */
-bool reading_cut(const struct reading *reading, void *items, size_t *count, uint32_t limit);
-
 /* Answers the call with the response or the error, and frees the response and the struct. */
 void reading_end(struct reading *reading, const struct reeve_error *error);
 

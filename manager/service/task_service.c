@@ -16,13 +16,14 @@
 
 #define HOUR_US INT64_C(3600000000)
 
-/* AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is shorter than the
- * longest message. */
+/* AUDIT_PAGE: rows of an answer, each with up to nine events; AUDIT_ROW_BYTES: these take less, even with the longest
+ * texts. */
 enum {
 	LIST_DEFAULT = 100,
 	LIST_MAX = 10000,
 	AUDIT_DEFAULT = 1000,
 	AUDIT_PAGE = 500,
+	AUDIT_ROW_BYTES = 16 << 10,
 	AUDIT_MAX = 100000,
 	WAIT_MAX_MS = 60000,
 };
@@ -212,6 +213,12 @@ static int64_t hour_before(int64_t until_us, int64_t now_us)
 	return since_us > 0 ? since_us : 1;
 }
 
+static uint32_t audit_page_max(const struct services *s)
+{
+	uint32_t fitting = (uint32_t)(s->max_message_bytes / AUDIT_ROW_BYTES - 1);
+	return fitting < AUDIT_PAGE ? fitting : AUDIT_PAGE;
+}
+
 static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__AuditRequest *request = (const Reeve__V1__AuditRequest *)message;
@@ -233,7 +240,10 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	Reeve__V1__AuditRequest *page = (Reeve__V1__AuditRequest *)r->request;
 	page->limit = request->limit ? request->limit : AUDIT_DEFAULT;
 	/* With `newest`, one more row shows whether there are more. */
-	page->limit = request->newest ? page->limit + 1 : page->limit < AUDIT_PAGE ? page->limit : AUDIT_PAGE;
+	if (request->newest)
+		page->limit++;
+	else if (page->limit > audit_page_max(s))
+		page->limit = audit_page_max(s);
 	if (!request->task_id && !request->since_us && !request->newest)
 		page->since_us = hour_before(request->until_us, core_clock_us(s->core));
 	r->op.quick = request->task_id != 0;

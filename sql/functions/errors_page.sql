@@ -1,8 +1,8 @@
 -- Returns errors since a time, the latest first: failed attempts, with the tasks that wait for a retry after them, and
 -- dead tasks, in groups by message and code. A group may come several times. A page takes about 50 ms, and has about
--- `most` attempts and as many dead tasks, with about `most_bytes` of errors, but at least one. `latest` has the time
--- and the task of a group's last error. The last row has no error; its next_page is where the next page begins (null:
--- there is no more).
+-- `most` attempts and as many dead tasks, with about `most_bytes` of errors and codes, but at least one. `latest` has
+-- the time and the task of a group's last error. The last row has no error; its next_page is where the next page begins
+-- (null: there is no more).
 --   page: since when, and the time before which it continues (in us); the first page uses `since_at`
 create or replace function errors_page(of_queue text, of_type text, since_at timestamptz, page text, most int, most_bytes bigint)
 returns table (error text, code text, attempts bigint, waiting bigint, dead bigint, first timestamptz, last timestamptz,
@@ -30,10 +30,11 @@ begin
     from (
       select at, size, row_number() over w as place, sum(size) over w as bytes
       from (
-        (select 1 as kind, a.last_updated as at, coalesce(octet_length(a.error), 0) as size from task_attempts a
+        (select 1 as kind, a.last_updated as at, 100 + octet_length(concat(a.error, a.error_code)) as size
+         from task_attempts a
          where a.last_updated >= since and a.last_updated < behind order by a.last_updated desc limit chunk)
         union all
-        (select 2, h.last_updated, coalesce(octet_length(h.last_error), 0) from task_history h
+        (select 2, h.last_updated, 100 + octet_length(concat(h.last_error, h.error_code)) from task_history h
          where h.status = 'dead' and h.last_updated >= since and h.last_updated < behind and h.keep_until >= kept_from
          order by h.last_updated desc limit chunk)) x
       window w as (partition by kind order by at desc rows unbounded preceding)) x;

@@ -1,10 +1,10 @@
 -- Returns how many live tasks each queue and type has, and since when the first due one is due. A page has the numbers
--- of up to 10,000 routes, so that few pages add up the counts, and each oldest_due that is found within 50 ms. The
--- others come on further pages, in rows that have nothing else. If there is another page, the last row has no queue,
--- and its next_page is where that page begins.
+-- of up to 10,000 routes, so that few pages add up the counts, or of those that fit into `most_bytes`, and each
+-- oldest_due that is found within 50 ms. The others come on further pages, in rows that have nothing else. If there is
+-- another page, the last row has no queue, and its next_page is where that page begins.
 --   page: the route whose first due task is searched next, the priority in it from which on (empty: the highest), and
 --   the route up to which (exclusive) the numbers have come
-create or replace function queue_counts(of_queue text, page text)
+create or replace function queue_counts(of_queue text, page text, most_bytes bigint)
 returns table (queue text, type text, queued bigint, delayed bigint, executing bigint, failed bigint, oldest_due timestamptz,
   next_page text)
 language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
@@ -19,6 +19,7 @@ declare
   most constant int := 10000;
   no_more constant int := 2147483647;
   looks boolean := true;
+  room bigint := most_bytes;
   n int := 0;
   last_id int;
   upto int;
@@ -58,6 +59,7 @@ begin
       end loop;
     end if;
     if counts or oldest_due is not null then
+      room := room - 100 - octet_length(queue) - octet_length(type); -- 100: the numbers
       return next;
     end if;
     if looks then
@@ -65,9 +67,10 @@ begin
       looks := level is null and clock_timestamp() < over_at;
       exit when not looks and not counts;
     end if;
+    exit when room <= 0;
   end loop;
-  upto := case when not counts then counted when n = most then last_id + 1 else no_more end;
-  if looks then
+  upto := case when not counts then counted when n = most or room <= 0 then last_id + 1 else no_more end;
+  if looks and (counts or room > 0) then
     next_route := upto;
   end if;
   if next_route < no_more then

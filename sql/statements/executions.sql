@@ -3,10 +3,10 @@
 -- `executions`, as far as they have been counted there; the rest is counted from the attempts and, for the last attempt
 -- of an ended task, from the history, where no such task is deleted before the day on which it ended. Each call returns
 -- a part of them (executions_page); the last row has no count, and its next_page is where the next page begins.
--- takes ExecutionsRequest: by, queue?, type?, since_us, page?
+-- takes ExecutionsRequest: by, queue?, type?, since_us, page?, @max_bytes
 -- gives ExecutionsResponse.counts: count, hour_us, queue, type, succeeded, total_ms, average_ms, fastest_ms, slowest_ms, last_us, total_us,
 --   .next_page
-with found as materialized (select * from executions_page($2, $3, $1::text = 'type', $4, $5))
+with found as materialized (select * from executions_page($2, $3, $1::text = 'type', $4, $5, $6::bigint))
 (select sum(count)::bigint as count, hour, queue, type, sum(succeeded)::bigint as succeeded, (sum(total_us) / 1000)::bigint as total,
   (sum(total_us) / sum(count) / 1000)::bigint as average, (min(fastest_us) / 1000.0)::bigint as fastest,
   (max(slowest_us) / 1000.0)::bigint as slowest, max(last) as last, sum(total_us)::bigint as total_us,

@@ -104,6 +104,84 @@ story_pipelines_and_schedules_are_listed() {
 	expect_eq "$(sql 'select id from schedule_runs order by id desc limit 900')" "$(reeve schedule runs s00001 --limit 900 --json | jq .id)"
 }
 
+# Rows of every listing, with names and texts as long as can be.
+long_rows() {
+	sql "create function public.name(text, int) returns text language sql as \$\$ select rpad(\$1 || \$2, 250, 'x') \$\$;
+		insert into routes (queue, type) select name('q', n % 3), name('t', n) from generate_series(1, 400) n;
+		insert into batches (name, queue, implicit) select name('b', n), name('q', n % 3), false from generate_series(1, 300) n;
+		insert into tasks (route_id, priority, queue, type, key, source, run_at, created, last_updated, batch_id, status, started, last_error, error_code)
+			select id, 0, queue, type, name('k', id), name('s', id), now() + interval '1 h', now(), now(), 1, 'failed',
+				now() - interval '1 s' + interval '1ms' * id, repeat('e', 1000), name('c', id)
+			from routes;
+		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, error, error_code, last_updated, queue, type)
+			select id, started, 1, 'failed', 'failed', true, last_error, error_code, started + interval '2 s', queue, type from tasks;
+		insert into executions select date_trunc('hour', now(), 'UTC') - interval '1 h' * h, queue, type, 1, 1, 1000, 1000, 1000, now()
+			from routes, generate_series(1, 3) h;
+		update executions_rolled set until = now(), settled = now(), next_at = null, next_xid = null;
+		insert into callbacks (batch_id, event, url, state, last_error, ended_at)
+			select 1, 'task_end', 'http://' || name('u', n), 'given_up', repeat('e', 900), now() from generate_series(1, 300) n;
+		insert into workers (name, host, version) select name('w', n), name('h', n), '1' from generate_series(1, 300) n;
+		insert into worker_events (worker_id, event, actor, note) select id, 'registered', name('a', 1), name('n', 2) from workers;
+		insert into queue_events (queue, event, actor, note) select name('q', 1), 'queue_set', name('a', n), repeat('n', 1000)
+			from generate_series(1, 300) n;
+		insert into metrics (category, name, value, source) select name('c', n % 3), name('m', n), n, name('s', n) from generate_series(1, 300) n;
+		insert into pipelines (name, stages, source) select name('p', n), jsonb_build_array(jsonb_build_object('name', name('s', 1),
+			'type', name('t', 1), 'max_attempts', 5, 'timeout_ms', 60000, 'retry_base_ms', 1000, 'retry_max_ms', 60000)), name('s', n)
+			from generate_series(1, 300) n;
+		insert into schedules (name, every_ms, spec, paused) select name('s', n), 60000, jsonb_build_object('type', name('t', n),
+			'queue', name('q', 1), 'details', 'x', 'source', name('s', n)), true from generate_series(1, 300) n;
+		insert into schedule_runs (schedule_id, scheduled_at, outcome, actor, note)
+			select 1, now() - interval '1 minute' * n, 'refused', name('a', n), repeat('n', 900) from generate_series(1, 300) n;
+		select counts_recount()" >/dev/null
+}
+
+# Prints how many rows a listing has.
+listed() { # COMMAND…
+	reeve "$@" --json | jq -s length
+}
+
+story_every_listing_comes_with_the_smallest_messages() {
+	start_postgres
+	start_manager
+	stop manager
+	long_rows
+	start_manager --max-details 1 --max-result 1 --max-message 65537
+	local schedule
+	schedule=$(sql 'select name from schedules where id = 1')
+	expect_eq 400 "$(listed queue list)"
+	expect_eq 400 "$(listed list --limit 1000)"
+	expect_eq 300 "$(listed batch list --limit 1000)"
+	expect_eq 400 "$(reeve batch report 1 --json | jq '.tasks | length')"
+	expect_eq 300 "$(listed callback list --limit 1000)"
+	expect_eq 300 "$(listed worker list --all)"
+	expect_eq 300 "$(reeve metric list --json | jq -s 'map(select(.category != "manager")) | length')"
+	expect_eq 300 "$(listed pipeline list)"
+	expect_eq 300 "$(listed schedule list)"
+	expect_eq 300 "$(listed schedule runs "$schedule" --limit 1000)"
+	expect_eq 400 "$(listed errors --by code --limit 1000)"
+	expect_eq 600 "$(reeve audit --since '1h ago' --limit 10000 --json | jq -s 'map(select(.event == "registered" or .event == "queue_set")) | length')"
+	expect_eq '400 4' "$(reeve stats --by type --since '24h ago' --json | jq -rs '"\(length) \(map(.count) | max)"')"
+	expect_eq 1600 "$(reeve stats --by hour --since '24h ago' --json | jq -s 'map(.count) | add')"
+	expect_eq 400 "$(reeve cancel --where status=failed --dry-run --json | jq -s length)"
+	reeve queue status "$(sql "select name('q', 1)")" >/dev/null
+}
+
+# Their names take several messages of the default length.
+story_a_hundred_thousand_types_are_listed() {
+	start_postgres
+	start_manager
+	stop manager
+	sql "insert into routes (queue, type) select 'wide', rpad('t' || n, 250, 'x') from generate_series(1, 100000) n;
+		insert into executions select date_trunc('hour', now(), 'UTC') - interval '1 h', queue, type, 1, 1, 1000, 1000, 1000, now() from routes;
+		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated, queue, type)
+			select id, now(), 1, 'completed', 'completed', true, now() + interval '1us' * id, queue, type from routes where id <= 20000;
+		update executions_rolled set until = now(), settled = now(), next_at = null, next_xid = null;
+		analyze" >/dev/null
+	start_manager
+	expect_eq '100000 120000' "$(reeve stats --by type --json | jq -rs '"\(length) \(map(.count) | add)"')"
+	expect_eq 100000 "$(listed queue list)"
+}
+
 errors_of() { # SQL-WHERE: what reeve errors should say
 	sql "select error, sum(attempts), sum(waiting), sum(dead), count(*) over () from (
 			select a.error, 1 as attempts, (exists (select from tasks t where t.id = a.task_id and t.status = 'failed' and t.started = a.token))::int

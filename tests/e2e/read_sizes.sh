@@ -63,7 +63,7 @@ measure() { # each listing with its pages, a line each
 	echo "audit $(pages audit_page "null,now() - interval '10 days',null,500")"
 	echo "audit-newest $(pages audit_newest "null,null,1000")"
 	echo "audit-newest-until $(pages audit_newest "null,now() - interval '1 hour',1000")"
-	echo "queues $(most_pages queue_counts "null,null")"
+	echo "queues $(most_pages queue_counts "null,null,4000000")"
 	echo "queue-status $(pages queue_status "'queue3'")"
 	echo "stats $(pages stats 60000)"
 	echo "errors $(pages errors "'text',null,null,now() - interval '10 days',null,100,4000000")"
@@ -88,8 +88,8 @@ measure() { # each listing with its pages, a line each
 	echo "schedule-runs $(pages schedule_runs "'schedule-1',9223372036854775807,100")"
 	echo "batch-report $(pages batch_report "2,0,100,4000000,null")"
 	echo "metrics $(pages metrics_list "null,'','',10")"
-	echo "executions-by-hour $(pages executions "'hour',null,null,now() - interval '10 days',null")"
-	echo "executions-by-type $(pages executions "'type',null,null,now() - interval '10 days',null")"
+	echo "executions-by-hour $(pages executions "'hour',null,null,now() - interval '10 days',null,4000000")"
+	echo "executions-by-type $(pages executions "'type',null,null,now() - interval '10 days',null,4000000")"
 	echo "check $(pages check "null,null,true,true,true,3600000,60000,true,true,true")"
 }
 

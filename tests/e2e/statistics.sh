@@ -183,10 +183,14 @@ story_counting_goes_on_after_a_dump_was_restored() {
 	wait_until 60 "sql 'select executions_roll()' && [ \"\$(sql \"select settled > now() - interval '7 minutes' from executions_rolled\")\" = t ]"
 }
 
-story_many_managers_count_at_the_same_time() {
-	known past t0 t1 t2
+past_is_there() { # as it was made, also if an earlier test removed a part of it
 	[ "$(sql 'select count(*) from task_history where task_id < 0')" -gt 1000 ] || { sql 'delete from task_attempts where task_id < 0;
 		delete from task_history where task_id < 0' && made_up_past; }
+}
+
+story_many_managers_count_at_the_same_time() {
+	known past t0 t1 t2
+	past_is_there
 	recount_from "now() - interval '6 hours'"
 	reeve stats --by type --queue past --since '7h ago' --json >"$DIR/raw"
 	recount_from "now() - interval '6 hours'"
@@ -226,7 +230,7 @@ story_what_ended_lately_is_found_by_its_time() {
 	sql 'select history_summarize()' >/dev/null # or the manager just has
 	expect_eq 0 "$(sql 'select history_summarize()')"
 	for name in errors executions; do
-		[ $name = errors ] && by=code more=', null, 10, 4000000' || by=type more=', null'
+		[ $name = errors ] && by=code more=', null, 10, 4000000' || by=type more=', null, 4000000'
 		plan=$(
 			{
 				explain_what_follows
@@ -272,6 +276,65 @@ story_dead_and_long_running_tasks_are_views_and_commands() {
 	expect_eq "discarded||$second" "$(sql "select error_code, recoverable, id from dead_tasks where id = $second")"
 }
 
+# Reads the executions page by page, with several filters and lengths of pages. Fails if the sum is not that of the rows, or
+# if a page begins where another has begun.
+walks() {
+	sql "do \$\$
+		declare
+			way record;
+			page text;
+			begun text[];
+			n numeric;
+			total numeric;
+			wanted numeric;
+		begin
+			for way in
+				select * from (values (null::text), ('past'), ('none')) q(queue), (values (null::text), ('t1'), ('none')) t(type),
+					(values (true), (false)) b(by_type), (values (interval '200 minutes', 4000000), ('200 minutes', 3000), ('6 minutes', 1)) s(ago, most)
+				where queue is not null or type is not null
+			loop
+				select count(*) into wanted from executions_raw(now() - way.ago, 'infinity', current_date - 1, true) e
+					where (way.queue is null or e.queue = way.queue) and (way.type is null or e.type = way.type);
+				page := null;
+				begun := '{}';
+				total := 0;
+				loop
+					select coalesce(sum(p.count), 0), max(p.next_page) into n, page
+						from executions_page(way.queue, way.type, way.by_type, now() - way.ago, page, way.most) p;
+					total := total + n;
+					exit when page is null;
+					if page = any (begun) then
+						raise exception '%: page % again', way, page;
+					end if;
+					begun := begun || page;
+				end loop;
+				if total <> wanted then
+					raise exception '%: % instead of %, on % pages', way, total, wanted, cardinality(begun) + 1;
+				end if;
+			end loop;
+		end \$\$"
+}
+
+asked() { # OPTION…
+	timeout 30 "$REEVE_BIN/reeve" stats --since '5h ago' --json "$@"
+}
+
+# Whatever is asked for, each page begins behind the one before, also if a stretch has only attempts of others or none.
+story_pages_advance_whatever_is_asked_for() {
+	sql "select route_of('past', 't1')" >/dev/null
+	past_is_there
+	recount_from "now() - interval '6 hours'"
+	walks
+	known past t1 none
+	known none t1 none
+	wait_until 150 "rolled_beyond \"now() - interval '20 minutes'\""
+	walks
+	expect_eq '' "$(asked --by type --queue past --type none)" 'nothing of that type'
+	expect_eq '' "$(asked --by type --queue none --type t1)" 'nothing in that queue'
+	expect_eq '' "$(asked --by hour --queue none --type none)" 'no such attempts'
+	expect_eq t1 "$(asked --by type --type t1 | jq -r .type)" 'one of three types'
+}
+
 # A quarter of a million attempts that end within two seconds are still read in pages of about 50 ms.
 story_many_attempts_that_end_at_once_are_read_in_parts() {
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
@@ -280,7 +343,7 @@ story_many_attempts_that_end_at_once_are_read_in_parts() {
 			now() - interval '10 s', now(), now() - interval '5 s' + interval '8 us' * n from generate_series(1, 250000) n"
 	sql "create table pages (n int, counted bigint);
 		do \$\$ declare page text; counted bigint; n int := 0; begin loop
-			select sum(p.count), max(p.next_page) into counted, page from executions_page('burst', null, true, now() - interval '1 minute', page) p;
+			select sum(p.count), max(p.next_page) into counted, page from executions_page('burst', null, true, now() - interval '1 minute', page, 4000000) p;
 			n := n + 1;
 			insert into pages values (n, counted);
 			exit when page is null;
