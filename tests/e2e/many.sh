@@ -66,19 +66,26 @@ story_types_that_nobody_takes_cost_nothing() {
 # Fetches of incarnations that never existed are refused, and workers continue. Some heartbeats are sent at the same
 # time.
 #
-# The limit is only a quarter of the rate, because a new invented Fetch follows each answer, and all programs here share
-# the processor with others: in sixteen pairs of measurements on two cores the rate with them was 0.32 to 0.96 of that
-# without. `units/dispatch` tests that they take part in no claim. 30,000 tasks would take half a second, too short a time
-# to compare: once in ten the rate was below a quarter.
+# The limit is a third of the rate, because a new invented Fetch follows each answer, and all programs here share the
+# processor: on two idle cores the rate with them was 0.70 to 0.94 of that without, and 0.21 to 0.25 if they took part in
+# claims. Beside other work single measurements went down to 0.32, the better of two to 0.45. 30,000 tasks would take half
+# a second, too short a time to compare.
 story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
+	local n
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
-	scale before --workers 4 --tasks 100000 --slots 100
-	scale with --workers 4 --tasks 100000 --slots 100 --invented 64
-	expect_eq 0.000 "$(figure with lost)"
-	expect_that "$(figure with refused) > 100"
-	expect_that "$(figure with drain_rate) > $(figure before drain_rate) / 4"
-	expect_that "$(figure with heartbeat_max) < 3000"
+	for n in 1 2; do
+		scale "before$n" --workers 4 --tasks 100000 --slots 100
+		scale "with$n" --workers 4 --tasks 100000 --slots 100 --invented 64
+		expect_eq 0.000 "$(figure "with$n" lost)"
+		expect_that "$(figure "with$n" refused) > 100"
+		expect_that "$(figure "with$n" heartbeat_max) < 3000"
+	done
+	expect_that "$(better_rate with) > $(better_rate before) / 3"
+}
+
+better_rate() { # OUTPUT: of its two measurements
+	cat "$DIR/$1"[12] | awk '$1 == "drain_rate" && $2 > rate { rate = $2 } END { print rate }'
 }
 
 # Workers that were cut off for longer than their lease resend their Fetches to another manager.
