@@ -16,7 +16,7 @@ enum {
 	POLL_IDS = 10000,     /* the maximum in a query */
 	POLL_FIRST_MS = 10,   /* when an id is first looked for, if there are other managers */
 	POLL_MAX_MS = 500,    /* the longest time between two queries for an id */
-	POLL_PAUSE_MS = 10,   /* between two queries, */
+	POLL_PAUSE_MS = 10,   /* between two queries if there are other managers, */
 	POLL_PAUSE_TIMES = 4, /* … or this multiple of the time that the last one took, if that is longer, up to POLL_MAX_MS */
 };
 
@@ -205,7 +205,7 @@ static void poll_later(struct waits *waits, struct target *t)
 static void ask_poll(struct waits *waits)
 {
 	const struct deadline *first = deadlines_first(&waits->polls);
-	if (first)
+	if (first && !waits->poll_ids) /* on_poll asks after a query */
 		jobs_at(waits->base->jobs, JOB_WAITS_OTHERS, first->at_ms > waits->poll_from_ms ? first->at_ms : waits->poll_from_ms);
 }
 
@@ -267,7 +267,8 @@ static void on_poll(struct store_op *op, const struct reeve_error *error)
 	free(waits->poll_ids);
 	waits->poll_ids = NULL;
 	int64_t now_ms = base_now(waits->base);
-	waits->poll_from_ms = now_ms + within(POLL_PAUSE_MS, POLL_PAUSE_TIMES * (now_ms - waits->polled_ms), POLL_MAX_MS);
+	int64_t least_ms = waits->others ? POLL_PAUSE_MS : POLL_MAX_MS;
+	waits->poll_from_ms = now_ms + within(least_ms, POLL_PAUSE_TIMES * (now_ms - waits->polled_ms), POLL_MAX_MS);
 	jobs_done(waits->base->jobs, JOB_WAITS_OTHERS, error, false);
 	ask_poll(waits);
 }

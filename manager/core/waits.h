@@ -26,7 +26,8 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 /* Ends a wait with CANCELLED because its caller has gone: at once, or when the first query is answered. */
 void waits_cancel(struct waiter *waiter);
 
-/* Whether there are other managers. Only then are ends that they report looked for more often than twice a second. */
+/* Whether there are other managers. If not, there is a query at most twice a second all the same, for ends that other
+ * sessions commit. */
 void waits_others(struct waits *waits, bool others);
 
 /* Handles the end of a task. Cheap if no call waits for it. */

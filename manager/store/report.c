@@ -28,7 +28,7 @@
 enum { REPORTS_GATHER_MS = 1, REPORTS_GATHER = 100 };
 
 /* How long reports are careful if they meet a lock again, and how long they do not wait for a batch that was locked: so
- * waits for a lock (FAST_LOCK_MS) take less than a hundredth of the time. */
+ * waits for one row (FAST_LOCK_MS) take less than a hundredth of the time. */
 enum { CAREFUL_AGAIN_MS = 10000 };
 
 static const char *const outcome_names[STORE_OUTCOMES] = {

@@ -78,8 +78,8 @@ static bool is_over(const struct store_op *op, int64_t now_ms)
 }
 
 /* Chooses the next batch from the operations that wait for `home`: those of the first one's kind, in order, as many
- * as fit. It leaves those whose deadline has passed to role_expire: their callers may have been told that they were not
- * done. */
+ * as fit. Those whose deadline has passed are left to role_expire: a caller gives up at its deadline, and what it then
+ * takes for not done must not begin. */
 static void batch_choose(struct role *role, struct role *home)
 {
 	const struct op_kind *kind = NULL;

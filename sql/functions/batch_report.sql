@@ -1,6 +1,6 @@
 -- Returns the report of a batch, as `reeve --json` writes it: {"event", "batch": {…}}, and for its end "tasks": the
--- first 10,000, up to 1 MiB of them, or as many bytes as every manager accepts as details, because the report may be those
--- of a callback task. If there are more, "truncated" is true. Null: the batch does not exist any more.
+-- first 10,000, up to 1 MiB of them, and not more than every manager takes as details: a callback task has the report as
+-- its details. If there are more, "truncated" is true. Null: the batch does not exist any more.
 create or replace function batch_report(of_batch bigint, of_event text) returns text language sql stable as $$
   with lines as materialized (
     select t.id, row_number() over (order by t.id) as n, json_build_object('id', t.id, 'type', t.type, 'status', t.status,
@@ -18,7 +18,7 @@ create or replace function batch_report(of_batch bigint, of_event text) returns 
    fitting as (
     select id, line from (
       select id, n, line, sum(octet_length(line::text) + 2) over (order by id) as bytes from lines) l
-    where n <= 10000 and bytes <= least(1048576, max_details()))
+    where n <= 10000 and bytes <= least(1048576, max_details() - 3000)) -- 3000: the batch
   select json_strip_nulls(json_build_object('event', of_event,
     'batch', json_build_object('id', b.id, 'name', b.name, 'queue', b.queue, 'implicit', b.implicit, 'state', b.state,
       'phase', b.phase, 'submitted', b.submitted, 'pending', b.pending, 'succeeded', b.succeeded, 'failed', b.failed,

@@ -9,20 +9,18 @@ declare
   holder xid;
 begin
   for batch_id in select distinct i from unnest(ids) i order by 1 loop
+    perform from batches b where b.id = batches_try_lock.batch_id for no key update skip locked;
+    locked := not found and exists (select from batches b where b.id = batches_try_lock.batch_id);
     waited := false;
-    if patient and batch_id <> all(known) then
+    if locked and patient and batch_id <> all(known) then
       holder := (select xmax from batches b where b.id = batches_try_lock.batch_id);
       begin
         perform from batches b where b.id = batches_try_lock.batch_id for no key update;
         locked := false;
       exception when lock_not_available then
-        waited := holder = (select xmax from batches b where b.id = batches_try_lock.batch_id);
-        locked := true;
+        waited := coalesce(holder = (select xmax from batches b where b.id = batches_try_lock.batch_id), false);
         patient := false;
       end;
-    else
-      perform from batches b where b.id = batches_try_lock.batch_id for no key update skip locked;
-      locked := not found and exists (select from batches b where b.id = batches_try_lock.batch_id);
     end if;
     return next;
   end loop;

@@ -1,7 +1,8 @@
 -- Before attempts are ended, in the same transaction: returns those that still have their task's lock, and whether
 -- every row that their end changes (the task, its batch, its journal row, its key) could be locked. The others must be
 -- tried again later, so that they delay no attempt. Only rows of batches are waited for: see batches_try_lock.
---   $1 ids, $2 tokens, $3 batches that are not waited for (null: none is)
+-- The join runs batches_try_lock before the tasks are locked: while it waits, it holds only rows of batches.
+--   $1 ids, $2 tokens, $3 batches whose rows it does not wait for; null: it waits for none
 -- Returns places in $1, and what batches_try_lock says of the attempt's batch.
 with held as materialized (
   select u.n, t.*

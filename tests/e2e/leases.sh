@@ -196,6 +196,22 @@ story_what_is_locked_is_left_for_later() {
 	wait_until 10 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed failed failed' ]"
 }
 
+# One transaction keeps the row of a batch: a report waits for it once, and not if that is known. It gets the other.
+story_a_batch_that_is_kept_is_waited_for_once() {
+	local pid
+	set_up
+	sql "insert into batches (name, queue, implicit) select n, 'q', false from generate_series(1, 2) n" >/dev/null
+	PGAPPNAME=holder "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null \
+		-c "begin; select 1 from batches where id = 1 for update; select pg_sleep(30)" &
+	pid=$!
+	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'holder'\")\" = PgSleep ]"
+	expect_eq '1|t|t 2|f|f' "$(sql "set lock_timeout = 40; select * from batches_try_lock('{2,1}', '{}')" | xargs)"
+	expect_eq '1|f|t 2|f|f' "$(sql "set lock_timeout = 40; select * from batches_try_lock('{2,1}', '{1}')" | xargs)"
+	expect_eq '1|f|t 2|f|f' "$(sql "set lock_timeout = 40; select * from batches_try_lock('{2,1}', null)" | xargs)"
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holder'" >/dev/null
+	wait "$pid" || true
+}
+
 # The claim begins while the worker is alive, and its snapshot shows the worker so.
 story_the_sweep_finds_what_is_claimed_after_the_loss() {
 	set_up

@@ -163,7 +163,7 @@ story_wait_is_told_at_once() {
 	expect [ $(($(ms) - finished)) -lt 5000 ]
 }
 
-# The end is committed at another manager. A caller learns it after at most twice the time that the task took.
+# The end is committed at another manager. A caller learns it after at most the task's own time again.
 # measures time
 story_wait_is_told_soon_if_another_managers_worker_runs_the_task() {
 	local half

@@ -98,9 +98,9 @@ story_limits_may_be_lowered() {
 story_the_report_to_a_callback_task_fits_into_lowered_limits() {
 	local batch
 	start_postgres
-	start_manager --max-details 2KiB --max-result 2KiB --max-message 68KiB
+	start_manager --max-details 4KiB --max-result 4KiB --max-message 68KiB
 	start_worker worker --concurrency 4
-	batch=$(reeve batch open many --callback-type sha256)
+	batch=$(reeve batch open "$(text_of 250)" --callback-type sha256)
 	for _ in $(seq 500); do echo '{}'; done | reeve submit --bulk - nothing --batch "$batch" >/dev/null
 	reeve batch close "$batch" >/dev/null
 	reeve batch wait "$batch" --timeout 20s
