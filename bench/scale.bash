@@ -163,7 +163,8 @@ scale_slots() { # ROUND BIN
 		before=$(ticks "${SCALE_MANAGERS[0]}")
 		"$BUILD/bin/bench-drive" drain "$(conninfo scale)" "${SCALE_URLS[0]}" "$BUILD/bin/bench-worker" "$tasks" $((256 / slots)) $slots 0 \
 			>/dev/null 2>>"$DIR/scale.log" || not_well
-		echo "slots_cpu_$slots $(((($(ticks "${SCALE_MANAGERS[0]}") - before) * 10000) / tasks)) us"
+		awk -v name="slots_cpu_$slots" -v ticks=$(($(ticks "${SCALE_MANAGERS[0]}") - before)) -v tasks="$tasks" \
+			'BEGIN { printf "%s %.1f us\n", name, ticks * 10000 / tasks }'
 		scale_stop
 		dropdb --force scale
 	done
