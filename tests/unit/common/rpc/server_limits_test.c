@@ -300,9 +300,9 @@ Test(rpc_server, an_address_gets_its_share_of_a_reserve, .timeout = 20)
 	fake_manager_await(manager, &manager->n_parked, 100);
 	for (int address = 1; address < 3; address++) {
 		for (int i = 0; i < CONNECTIONS; i++)
-			ask(fds[address][i], 2, "/reeve.v1.AdminService/Ping", &ping.base);
+			ask(fds[address][i], 3, "/reeve.v1.AdminService/Ping", &ping.base);
 		for (int i = 0; i < CONNECTIONS; i++)
-			read_frame(fds[address][i]); /* at least one of the two was refused */
+			read_frame(fds[address][i]); /* two may be open, even of one connection: at least one of its three was refused */
 		fake_manager_do(manager, count_open, &open);
 		cr_assert_eq(open, 100 + 2 * address);
 	}
