@@ -2,10 +2,10 @@
 -- into `most_bytes`. The rows of one hour, queue and type may come several times, and must be added up. The last row has
 -- no count; its next_page is where the next page begins (null: there is no more). First come the hour that is being
 -- counted and what is not counted yet (raw), then the hours before (hours), then the rest of the hour that contains the
--- start time (first). If half a page does not hold the hour that is being counted, its attempts count as not counted yet:
--- its rows change between two pages.
+-- start time (first). If the rows of the hour that is being counted take more than half a page, they are not used, because
+-- they change between two pages: its attempts are read as not counted yet.
 --   page: which of these parts, how far the counting had come when the first page was read, where to continue, the span
---   of a step, since when (in us), and how many rows of the hour have come; the first page uses `since_at`
+--   of a step, since when (in us), and how many rows of the hour earlier pages had; the first page uses `since_at`
 create or replace function executions_page(of_queue text, of_type text, by_type boolean, since_at timestamptz, page text,
   most_bytes bigint)
 returns table (hour timestamptz, queue text, type text, count bigint, succeeded bigint, total_us numeric, fastest_us bigint,
@@ -25,7 +25,7 @@ declare
   until_at timestamptz := us_time(place[2]::bigint);
   from_at timestamptz := us_time(place[3]::bigint);
   step interval := least(greatest(interval '1us' * place[4]::bigint, interval '1us'), interval '1 hour');
-  come int := place[6];
+  passed int := place[6];
   most constant int := 10000;
   room bigint := most_bytes;
   full_page boolean;
@@ -33,8 +33,8 @@ declare
   behind timestamptz;
   looked bigint;
   sent int := 0;
-  taken bigint;
-  n record;
+  rows bigint;
+  bytes bigint;
 begin
   if page is not null and part = 'new' then
     raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
@@ -43,29 +43,29 @@ begin
     select r.until into until_at from executions_rolled r;
     from_at := greatest(since, until_at);
   end if;
-  loop -- over the stretches; one that was read is not read again, unless it filled the page
+  loop -- over the stretches; one that does not fit is read again: a shorter part of it, or on the next page
     full_page := false;
     if part = 'new' or part = 'hours' then
       upto := case part when 'new' then date_trunc('hour', until_at, 'UTC') else from_at end;
       if part = 'new' and by_type then
-        select count(*) as rows, coalesce(sum(100 + octet_length(x.queue) + octet_length(x.type)), 0) as bytes into n
+        select count(*), coalesce(sum(100 + octet_length(x.queue) + octet_length(x.type)), 0) into rows, bytes
         from (select * from executions x
           where x.hour = upto and x.hour >= whole and (of_queue is null or x.queue = of_queue)
             and (of_type is null or x.type = of_type)
           limit most + 1) x;
-        if n.rows > most or n.bytes > most_bytes / 2 then
+        if rows > most or bytes > most_bytes / 2 then
           until_at := upto;
           from_at := greatest(since, until_at);
           part := 'raw';
           continue;
         end if;
       end if;
-      for n in
+      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last in
         (select null::timestamptz as hour, x.queue, x.type, x.count, x.succeeded, x.total_us::numeric, x.fastest_us, x.slowest_us, x.last
          from executions x
          where by_type and x.hour = upto and x.hour >= whole and (of_queue is null or x.queue = of_queue)
            and (of_type is null or x.type = of_type)
-         order by x.hour, x.queue, x.type offset come limit most + 1)
+         order by x.hour, x.queue, x.type offset passed limit most + 1)
         union all
         select upto, null, null, sum(x.count)::bigint, sum(x.succeeded)::bigint, sum(x.total_us), min(x.fastest_us),
           max(x.slowest_us), max(x.last)
@@ -76,28 +76,19 @@ begin
       loop
         full_page := sent = most or room <= 0;
         exit when full_page;
-        hour := n.hour;
-        queue := n.queue;
-        type := n.type;
-        count := n.count;
-        succeeded := n.succeeded;
-        total_us := n.total_us;
-        fastest_us := n.fastest_us;
-        slowest_us := n.slowest_us;
-        last := n.last;
         return next;
         sent := sent + 1;
-        come := come + by_type::int;
+        passed := passed + by_type::int;
         room := room - 100 - coalesce(octet_length(queue) + octet_length(type), 0); -- 100: the numbers
       end loop;
       if part = 'new' then
         part := 'raw';
-        come := 0;
+        passed := 0;
         continue; -- a page has at least one stretch
       elsif not full_page then
         from_at := (select max(x.hour) from executions x where x.hour < upto and x.hour >= whole);
         part := case when from_at is null then 'first' else part end;
-        come := 0;
+        passed := 0;
       end if;
     else
       behind := case part when 'raw' then 'infinity' else least(whole, until_at) end;
@@ -110,8 +101,7 @@ begin
         end if;
       end if;
       looked := 0;
-      taken := 0;
-      for n in
+      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last, rows, bytes in
         select g.*,
           coalesce(sum(100 + coalesce(octet_length(g.queue) + octet_length(g.type), 0)) filter (where g.count > 0) over (), 0) as bytes
         from (
@@ -119,26 +109,16 @@ begin
             case when by_type then e.type end as type, count(*) filter (where e.wanted) as count,
             count(*) filter (where e.wanted and e.well) as succeeded, sum(e.us) filter (where e.wanted) as total_us,
             min(e.us) filter (where e.wanted) as fastest_us, max(e.us) filter (where e.wanted) as slowest_us,
-            max(e.ended) filter (where e.wanted) as last, count(*) as looked
+            max(e.ended) filter (where e.wanted) as last, count(*) as rows
           from (
             select r.*, (of_queue is null or r.queue = of_queue) and (of_type is null or r.type = of_type) as wanted
             from executions_raw(from_at, upto, kept_from, with_task) r) e
           group by 1, 2, 3) g
       loop
-        full_page := n.bytes > room and (room < most_bytes or step > interval '1us');
+        full_page := bytes > room and (room < most_bytes or step > interval '1us');
         exit when full_page;
-        taken := n.bytes;
-        looked := looked + n.looked;
-        if n.count > 0 then
-          hour := n.hour;
-          queue := n.queue;
-          type := n.type;
-          count := n.count;
-          succeeded := n.succeeded;
-          total_us := n.total_us;
-          fastest_us := n.fastest_us;
-          slowest_us := n.slowest_us;
-          last := n.last;
+        looked := looked + rows;
+        if count > 0 then
           return next;
         end if;
       end loop;
@@ -146,7 +126,7 @@ begin
         step := greatest(least(step, least(behind, now_at) - from_at) / 8, interval '1us');
         continue;
       elsif not full_page then
-        room := room - taken;
+        room := room - coalesce(bytes, 0); -- null: there was nothing
         from_at := upto;
         if looked < 2500 then
           step := least(step * case when looked < 500 then 16 else 4 end, interval '1 hour');
@@ -166,7 +146,7 @@ begin
     end if;
     if full_page or room <= 0 or clock_timestamp() > over_at then
       next_page := concat_ws('|', part, time_us(until_at), time_us(from_at), (extract(epoch from step) * 1000000)::bigint,
-        time_us(since), come);
+        time_us(since), passed);
       exit;
     end if;
   end loop;
