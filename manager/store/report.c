@@ -169,10 +169,12 @@ static bool add_to_lock(struct role *role)
 {
 	struct batch *batch = role->state;
 	int64_t locked[RECENT_LOCKS];
+	if (!batch->careful)
+		return false;
 	int n = choose(batch, is_open);
 	params_columns(&role->params, batch->results, n, attempt_columns, ID_AND_TOKEN);
 	params_int8s(&role->params, locked, recent_locks_list(&role->store->batch_locks, clock_monotonic_ms(), locked));
-	return batch->careful && n;
+	return n > 0;
 }
 
 /* Remembers for which batch a statement waited in vain, and forgets one that is free again. */

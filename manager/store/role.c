@@ -497,7 +497,7 @@ void role_expire(struct role *role, int64_t now_ms)
 			continue;
 		/* While the database is down, callers are answered early: another manager may reach it. */
 		bool in_vain = !up && !op->again && now_ms - op->given_ms > DOWN_LIMIT_MS;
-		if (op->deadline_ms > now_ms && !in_vain)
+		if (!is_over(op, now_ms) && !in_vain)
 			continue;
 		struct reeve_error error;
 		if (op->again)
