@@ -130,22 +130,20 @@ static bool not_found(const char *text, const ProtobufCMessage *request, struct 
 static bool items_cut(ProtobufCMessage **items, size_t *count, size_t limit, size_t max_bytes)
 {
 	size_t all = *count, bytes = 0, kept = 0;
-	for (size_t i = 0; i < all; i++) {
-		size_t size = kept == i ? protobuf_c_message_get_packed_size(items[i]) + 8 : 0;
-		if (kept == i && i < limit && (i == 0 || bytes + size <= max_bytes)) {
-			bytes += size;
-			kept++;
-		} else {
-			protobuf_c_message_free_unpacked(items[i], NULL);
-		}
+	for (; kept < all && kept < limit; kept++) {
+		bytes += protobuf_c_message_get_packed_size(items[kept]) + 8;
+		if (kept && bytes > max_bytes)
+			break;
 	}
+	for (size_t i = kept; i < all; i++)
+		protobuf_c_message_free_unpacked(items[i], NULL);
 	*count = kept;
 	return kept < all;
 }
 
-/* Cuts the response's first list to what fits in an answer. The last item's first field is where the next page begins:
- * a response has `more`, or a number for that (next_before_id). If it has `more`, the statement may have returned more
- * items than the request's `limit`. Responses with another position stay: their statements limit the bytes. */
+/* Cuts the response's first list to what fits in an answer, if the response has `more`, or a number as the position of
+ * the next page (next_before_id), which then is the first field of the last item. With `more`, the statement may have
+ * returned more items than the request's `limit`. Statements of responses with another position limit the bytes. */
 static void page_cut(const struct reading *r)
 {
 	const ProtobufCMessageDescriptor *d = r->response->descriptor;

@@ -16,8 +16,8 @@
 
 #define HOUR_US INT64_C(3600000000)
 
-/* AUDIT_PAGE: rows of an answer, each with up to nine events; AUDIT_ROW_BYTES: these take less, even with the longest
- * texts. */
+/* AUDIT_PAGE: the maximum of rows of each kind in an answer; AUDIT_ROW_BYTES: the events of one row of each kind are
+ * shorter, even with the longest texts. */
 enum {
 	LIST_DEFAULT = 100,
 	LIST_MAX = 10000,
@@ -215,7 +215,7 @@ static int64_t hour_before(int64_t until_us, int64_t now_us)
 
 static uint32_t audit_page_max(const struct services *s)
 {
-	uint32_t fitting = (uint32_t)(s->max_message_bytes / AUDIT_ROW_BYTES - 1);
+	uint32_t fitting = (uint32_t)(s->max_message_bytes / AUDIT_ROW_BYTES - 1); /* and one for the rest of the message */
 	return fitting < AUDIT_PAGE ? fitting : AUDIT_PAGE;
 }
 

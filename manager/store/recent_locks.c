@@ -1,4 +1,4 @@
-/* A small table of hashes. See recent_locks.h. */
+/* A small table of hashes or ids. See recent_locks.h. */
 #include "manager/store/recent_locks.h"
 
 /* Returns the place of a hash, or −1. */

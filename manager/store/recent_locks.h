@@ -1,5 +1,5 @@
-/* What was recently found locked by another transaction, as hashes or ids. If there is more than these few, the oldest are
- * forgotten and have to be detected again. */
+/* What was recently found locked by another transaction, as hashes or ids. If there are more than RECENT_LOCKS, the
+ * oldest are forgotten and must be detected again. */
 #ifndef REEVE_MANAGER_STORE_RECENT_LOCKS_H
 #define REEVE_MANAGER_STORE_RECENT_LOCKS_H
 
