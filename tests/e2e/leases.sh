@@ -4,6 +4,7 @@
 # quick
 # long
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/ledger.bash"
 
 # Sets up a database as a manager creates it, with a worker (id 1) and a route. Only the test uses it.
 set_up() {
@@ -184,32 +185,24 @@ story_what_is_locked_is_left_for_later() {
 	set_up
 	tasks 3
 	for n in 1 2 3; do claim $n 1 $n >/dev/null; done
-	PGAPPNAME=holder "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null \
-		-c "begin; select 1 from tasks where id = 2 for update; select pg_sleep(8)" &
-	pid=$!
-	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'holder'\")\" = PgSleep ]"
+	hold holder 'select from tasks where id = 2 for update'
 	expect_eq '1|t 2|f 3|t' "$(run attempts_lock "'{1,2,3}'" "'{\"$(token 1)\",\"$(token 2)\",\"$(token 3)\"}'" "'{}'" | cut -d '|' -f 1,2 | xargs)"
 	start_manager # it finds the worker silent, and does the same
 	sql "update workers set lease_ms = 500" >/dev/null
 	wait_until 6 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed executing failed' ]"
-	wait "$pid"
+	let_go holder
 	wait_until 10 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed failed failed' ]"
 }
 
 # One transaction keeps the row of a batch: a report waits for it once, and not if that is known. It gets the other.
 story_a_batch_that_is_kept_is_waited_for_once() {
-	local pid
 	set_up
 	sql "insert into batches (name, queue, implicit) select n, 'q', false from generate_series(1, 2) n" >/dev/null
-	PGAPPNAME=holder "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null \
-		-c "begin; select 1 from batches where id = 1 for update; select pg_sleep(30)" &
-	pid=$!
-	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'holder'\")\" = PgSleep ]"
+	hold holder 'select from batches where id = 1 for update'
 	expect_eq '1|t|t 2|f|f' "$(sql "set lock_timeout = 40; select * from batches_try_lock('{2,1}', '{}')" | xargs)"
 	expect_eq '1|f|t 2|f|f' "$(sql "set lock_timeout = 40; select * from batches_try_lock('{2,1}', '{1}')" | xargs)"
 	expect_eq '1|f|t 2|f|f' "$(sql "set lock_timeout = 40; select * from batches_try_lock('{2,1}', null)" | xargs)"
-	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holder'" >/dev/null
-	wait "$pid" || true
+	let_go holder
 }
 
 # The claim begins while the worker is alive, and its snapshot shows the worker so.
