@@ -66,10 +66,8 @@ story_types_that_nobody_takes_cost_nothing() {
 # Fetches of incarnations that never existed are refused, and workers continue. Some heartbeats are sent at the same
 # time.
 #
-# The limit is a third of the rate, because a new invented Fetch follows each answer, and all programs here share the
-# processor: on two idle cores the rate with them was 0.70 to 0.94 of that without, and 0.21 to 0.25 if they took part in
-# claims. Beside other work single measurements went down to 0.32, the better of two to 0.45. 30,000 tasks would take half
-# a second, too short a time to compare.
+# The limit is a third of the rate: a new invented Fetch follows each answer, and all programs share the processor. On
+# idle cores the rate is two thirds or more, and a quarter if invented Fetches take part in claims.
 story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	local n
 	start_postgres
