@@ -144,15 +144,9 @@ struct store_filter filter_from(const Reeve__V1__TaskFilter *f)
 	};
 }
 
-static bool says_nothing(const struct store_filter *f)
-{
-	return !f->statuses && !*f->queue && !*f->type && !*f->error && !*f->error_contains && !*f->error_code && !*f->key &&
-	    !*f->source && !f->older_ms && !f->newer_ms && !f->batch;
-}
-
 bool filter_narrow(struct store_filter *filter, enum store_edit_kind kind, bool changes_due, struct reeve_error *error)
 {
-	if (says_nothing(filter))
+	if (store_filter_only_batch(filter) && !filter->batch)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must say which tasks");
 	if (kind == STORE_RETRY) {
 		if (!filter->statuses)

@@ -65,11 +65,25 @@ enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE };
 /* Selects the tasks that match all fields that are set. */
 struct store_filter {
 	unsigned statuses;               /* bit n: those of Reeve__V1__TaskStatus n; 0: all */
-	const char *queue, *type, *error, *error_contains, *error_code, *key, *source; /* NULL: any */
+	const char *queue, *type, *error, *error_contains, *error_code, *key, *source; /* NULL or empty: any */
 	int64_t older_ms, newer_ms, running_longer_ms; /* 0: any */
 	int64_t batch;                   /* 0: any */
 	int64_t after_id;                /* only ids above this one */
 };
+
+static inline bool store_filter_is_text(const char *text)
+{
+	return text && *text;
+}
+
+/* Tells whether a filter has no condition but, possibly, a batch and `after_id`. */
+static inline bool store_filter_only_batch(const struct store_filter *f)
+{
+	return !f->statuses && !store_filter_is_text(f->queue) && !store_filter_is_text(f->type) &&
+	    !store_filter_is_text(f->error) && !store_filter_is_text(f->error_contains) &&
+	    !store_filter_is_text(f->error_code) && !store_filter_is_text(f->key) && !store_filter_is_text(f->source) &&
+	    !f->older_ms && !f->newer_ms && !f->running_longer_ms;
+}
 
 /* The maximum of tasks that a change by a filter processes at a time, and of ids that it scans for them. */
 enum { STORE_FILTER_MAX = 1000, STORE_FILTER_STRETCH = 200000 };

@@ -26,15 +26,16 @@ static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const str
 	return wanted;
 }
 
-/* The maximum of rows that an answer scans (of tasks: live ones, and again ended ones), so that it takes less than
- * 100 ms. */
-enum { SCANNED_MAX = 5000 };
+/* The maxima of rows that an answer scans (of tasks: live ones, and again ended ones), so that it takes less than
+ * 100 ms. The tasks of a batch can be scattered: each can be on a page of its own, which comes from the disk. */
+enum { SCANNED_MAX = 5000, SCATTERED_MAX = 1000 };
 
-/* Returns the maximum of rows to scan. If all tasks match, the request's limit is enough. */
-static int64_t list_live_choice(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
+/* Returns the maximum of rows to scan. If all rows match that the index finds, the request's limit is enough. */
+static int64_t list_scanned(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
 {
-	bool all = !filter && !request->status && !*request->queue && !*request->type;
-	return all && request->limit < SCANNED_MAX ? request->limit : SCANNED_MAX;
+	bool all = !request->status && !*request->queue && !*request->type && (!filter || store_filter_only_batch(filter));
+	int64_t most = filter && filter->batch ? SCATTERED_MAX : SCANNED_MAX;
+	return all && request->limit < most ? request->limit : most;
 }
 
 static enum sql_id add_list(struct params *p, const struct store_read *op)
@@ -55,7 +56,7 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	params_int8(p, op->filter ? op->filter->after_id : 0);
 	params_bool(p, wanted & ~live);
 	params_int8(p, op->max_bytes);
-	params_int8(p, list_live_choice(request, op->filter));
+	params_int8(p, list_scanned(request, op->filter));
 	params_int4(p, (wanted & live) == executing ? 2 : (wanted & live) != 0);
 	params_int8(p, op->max_details);
 	return SQL_LIST_TASKS;

@@ -120,6 +120,36 @@ story_ten_times_as_much_costs_the_same() {
 	expect_eq 40 "$(wc -l <"$DIR/large")"
 }
 
+# Prints the most pages that one of the manager's listings of tasks has touched.
+listing_pages() {
+	awk -F '[ =]' '/Query Text: -- Lists tasks that match/ { listing = 1 }
+		listing && /Buffers: shared/ { n = 0; for (i = 1; i < NF; i++) if ($i == "hit" || $i == "read") n += $(i + 1); print n; listing = 0 }' \
+		"$DIR/log/postgres.log" | sort -n | tail -n 1
+}
+
+# Each task of the batch is on a page of its own.
+story_a_page_of_a_batch_reads_few_of_its_tasks() {
+	start_postgres -c shared_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 \
+		-c auto_explain.log_analyze=on -c auto_explain.log_buffers=on
+	start_manager
+	sql "select make_history_partitions((now() at time zone 'UTC')::date, 40);
+		insert into routes (queue, type) values ('q', 't');
+		insert into batches (name, queue, implicit, phase, ended_at) values ('scattered', 'q', false, 'ended', now());
+		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
+			max_attempts, timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, batch_id, created, last_updated)
+			select (now() at time zone 'UTC')::date + 31, n, r.id, 0, 'q', 't', repeat('x', 1500), 'completed', now(), 1,
+				5, 1, 1, 1, true, '', now(), case when n % 6 = 0 then b.id end, now(), now()
+			from generate_series(1, 36000) n, routes r, batches b where r.queue = 'q';
+		analyze task_history"
+	expect_eq 100 "$(reeve list --where batch=1 --limit 100 --json | wc -l)"
+	all=$(listing_pages)
+	[ "$all" -gt 100 ] && [ "$all" -lt 1000 ] || fail "a page of a batch touches $all pages"
+	expect_eq '' "$(reeve list --where 'batch=1 error~none' --limit 100 --json)"
+	pages=$(listing_pages)
+	note "$all pages, $pages pages in vain"
+	[ "$pages" -gt 1000 ] && [ "$pages" -lt 3000 ] || fail "a page of a batch of which no task matches touches $pages pages"
+}
+
 # The counts of all routes are read once, not once for each type of the queue.
 story_a_queue_of_many_types_is_counted_as_fast_as_all_queues() {
 	local query times=()
