@@ -60,6 +60,7 @@ struct option_spec {
 	const char *help;    /* the help, for --help and the docs; NULL: they omit the option */
 	char letter;             /* short form, or 0 */
 	bool in_file;            /* allowed in the configuration file */
+	bool joined;             /* OPTION_TEXT: if repeated, its values are joined with spaces; otherwise the last one counts */
 };
 
 /* An option in one line: OPT_INTEGER('n', "limit", OPTION_AT(struct mine, limit), 1, 100, "N", "maximum number of lines",

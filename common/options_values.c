@@ -11,7 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Memory that is kept until exit, since options point into it: strings from a file, and lists. */
+/* Memory that is kept until exit, since options point into it: strings from a file,
+ * joined texts, and lists. */
 struct kept {
 	struct kept *next;
 	max_align_t memory[];
@@ -360,6 +361,21 @@ void option_note(struct option_message *message, const char *field)
 	message->set[message->n_set++] = field;
 }
 
+static void set_text(const struct setting *s, const char *text)
+{
+	const char *before = NULL;
+	char *joined;
+
+	if (s->spec->joined)
+		memcpy(&before, s->at, sizeof before);
+	if (before) {
+		joined = keep(strlen(before) + strlen(text) + 2);
+		sprintf(joined, "%s %s", before, text);
+		text = joined;
+	}
+	memcpy(s->at, &text, sizeof text);
+}
+
 bool option_set(const struct option_spec *spec, void *target, const char *where, const char *text, bool is_default,
     struct reeve_error *error)
 {
@@ -380,7 +396,7 @@ bool option_set(const struct option_spec *spec, void *target, const char *where,
 			return error_set(error, STATUS(INVALID_ARGUMENT), "%s is empty", where);
 		/* fall through */
 	case OPTION_TEXT:
-		memcpy(setting.at, &text, sizeof text);
+		set_text(&setting, text);
 		return true;
 	case OPTION_CHOICE:
 		return set_choice(&setting, text);

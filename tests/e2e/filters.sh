@@ -38,6 +38,8 @@ story_lists_by_every_condition() {
 	wait_status 20 "$(cat "$DIR/d")" failed
 	all=$(cat "$DIR"/[a-f] | sort -n | xargs)
 	expect_eq "$all" "$(ids 'newer=1h')"
+	expect_eq "$(ids 'code=exit:65 queue=mail')" \
+		"$(reeve list --where code=exit:65 --where queue=mail --json | jq .id | sort -n | xargs)"
 	expect_eq '' "$(ids 'older=1h')"
 	sql "update task_history set created = created - interval '2 hours' where task_id in ($(paste -sd, "$DIR/a"))"
 	expect_eq "$(cat "$DIR/f")" "$(ids "batch=$batch")"
