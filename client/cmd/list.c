@@ -17,6 +17,7 @@ struct printing {
 	struct reeve_client *client;
 	struct table *table; /* NULL: as JSON */
 	int64_t count;
+	bool excess; /* a page had more items than the limit allows */
 };
 
 static const char *name_of(const struct list *list)
@@ -53,7 +54,10 @@ static void print_items(struct printing *printing, const void *answer, int64_t l
 	size_t count;
 	ProtobufCMessage **items = items_of(printing->list, answer, &count);
 
-	for (size_t i = 0; i < count && printing->count < limit; i++, printing->count++) {
+	for (size_t i = 0; i < count; i++, printing->count++) {
+		printing->excess = printing->count >= limit;
+		if (printing->excess)
+			return;
 		if (printing->table) {
 			fields_row(printing->table, printing->list->columns, items[i], reeve_client_now_us(printing->client));
 		} else {
@@ -88,18 +92,6 @@ static void *read_page(const struct printing *printing, void *request, int64_t l
 	return reeve_call(printing->client, list->service, list->method, request, NULL, failure);
 }
 
-/* Returns true if the next page has an item; does not read further pages to find one. */
-static bool has_more(const struct printing *printing, void *request)
-{
-	void *page = read_page(printing, request, 1, NULL);
-	size_t count = 0;
-
-	if (page)
-		items_of(printing->list, page, &count);
-	reeve_free(page);
-	return count > 0;
-}
-
 int list_print(
     const struct list *list, struct reeve_client *client, void *request, int64_t limit, bool json, int64_t *listed)
 {
@@ -107,13 +99,17 @@ int list_print(
 	    .list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
 	struct reeve_failure failure = {0};
 	void *page = NULL; /* the last one read: strings of the request can point into it */
-	bool more = true;
+	bool more = true, looked_on = false;
 	int code = EXIT_OK;
 
-	while (code == EXIT_OK && more && printing.count < limit && !ferror(stdout)) {
+	/* For the hint, one item more than the limit is requested. If the manager's own limit stops before it, it is
+	 * looked for on one page more: the next item that matches can be far away. */
+	while (code == EXIT_OK && more && !printing.excess && !looked_on && !ferror(stdout) &&
+	    (printing.count < limit || list->hint)) {
 		void *before = page;
 
-		page = read_page(&printing, request, limit - printing.count, &failure);
+		looked_on = printing.count >= limit;
+		page = read_page(&printing, request, limit - printing.count + (list->hint != NULL), &failure);
 		reeve_free(before);
 		if (page) {
 			more = reeve_next_page(request, page);
@@ -122,7 +118,7 @@ int list_print(
 			code = command_failed(&failure);
 		}
 	}
-	if (code == EXIT_OK && list->hint && printing.count >= limit && more && has_more(&printing, request)) {
+	if (code == EXIT_OK && list->hint && printing.excess) {
 		end(&printing, false);
 		command_log("there are more %s than the %" PRId64 " shown; %s", name_of(list), printing.count, list->hint);
 	} else {

@@ -142,6 +142,7 @@ story_a_page_of_a_batch_reads_few_of_its_tasks() {
 			from generate_series(1, 36000) n, routes r, batches b where r.queue = 'q';
 		analyze task_history"
 	expect_eq 100 "$(reeve list --where batch=1 --limit 100 --json | wc -l)"
+	expect_eq 1 "$(grep -c 'Query Text: -- Lists tasks that match' "$DIR/log/postgres.log")" 'one call'
 	all=$(listing_pages)
 	[ "$all" -gt 100 ] && [ "$all" -lt 1000 ] || fail "a page of a batch touches $all pages"
 	expect_eq '' "$(reeve list --where 'batch=1 error~none' --limit 100 --json)"
