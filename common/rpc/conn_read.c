@@ -12,7 +12,8 @@ enum {
 	SHORT_MAX = 65536,    /* maximum length of a short frame */
 	/* Short frames may use this part of the budget in addition, so that long ones do not block them. */
 	SHORT_PART = 8,
-	PARTIAL_MIN = 16384, /* of a long frame: it grows as bytes arrive, since its length is only announced */
+	/* Of a long frame. With a budget, its memory grows as bytes arrive, since its length is only announced. */
+	PARTIAL_MIN = 16384,
 };
 
 /* Adds `bytes` to the budget for an incoming frame of `length` bytes. Returns false, and adds nothing, if the budget is
@@ -147,7 +148,7 @@ static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 		if (have < total && total <= conn->size)
 			break;
 		have = have < total ? have : total;
-		room = 2 * have + PARTIAL_MIN < total ? 2 * have + PARTIAL_MIN : total;
+		room = conn->budget && 2 * have + PARTIAL_MIN < total ? 2 * have + PARTIAL_MIN : total;
 		/* Bytes already received need memory despite the budget. */
 		if (have == total || !afford(conn, room, length - FRAME_ID_BYTES)) {
 			room = have;
