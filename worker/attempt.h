@@ -58,6 +58,11 @@ struct attempt_key {
 struct attempt {
 	struct reeve_attempt public; /* first, so that each can be found from the other */
 	struct attempt_key key;
+	UT_hash_handle hh;           /* in the table of attempts in flight, by key */
+	struct attempt *prev, *next; /* in the list of its place */
+	enum attempt_place place;
+	_Atomic int stop; /* enum stop_reason */
+
 	Reeve__V1__Assignment *assignment; /* owned; has the strings of `public` */
 	struct handler *handler;           /* the attempt keeps a reference; NULL: no handler for this type */
 	size_t max_result_bytes;
@@ -74,8 +79,6 @@ struct attempt {
 	bool refusal_logged;           /* a refused extension has been logged */
 	_Atomic bool extending;        /* a manager has been asked for an extension (extensions.h) */
 
-	_Atomic int stop; /* enum stop_reason */
-	enum attempt_place place;
 	int event_fd;     /* while taken, the eventfd of its slot (handler_context); −1: none */
 	uint64_t group;   /* once sealed: never shares a report with another group's results; 0: no group (unacked.h) */
 	bool refused;     /* the manager called its result invalid; `result` is the replacement */
@@ -89,9 +92,6 @@ struct attempt {
 	struct reeve_outcome outcome;
 	Reeve__V1__Result result; /* the reported message; complete once it waits to be reported */
 	size_t result_bytes;      /* its approximate size in a message */
-
-	struct attempt *prev, *next; /* in the list of its place */
-	UT_hash_handle hh;           /* in the table of attempts in flight, by key */
 };
 
 /* Creates an attempt from an assignment and takes ownership of it. The assignment was claimed at `claimed_ms` or later.

@@ -5,6 +5,13 @@
 #include <assert.h>
 #include <utlist.h>
 
+/* uthash frees its table with the last attempt. A larger first table saves most
+ * expansions of the next one. */
+#undef HASH_INITIAL_NUM_BUCKETS
+#undef HASH_INITIAL_NUM_BUCKETS_LOG2
+#define HASH_INITIAL_NUM_BUCKETS 1024U
+#define HASH_INITIAL_NUM_BUCKETS_LOG2 10U
+
 void in_flight_init(struct in_flight *in_flight, struct shared *shared, struct life *life,
     struct heartbeat_timer *timer, struct extensions *extensions)
 {
@@ -48,16 +55,19 @@ void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, s
 	int64_t cost_us = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct attempt *attempt = attempts[i];
+		struct attempt *attempt = attempts[i], *known;
+		unsigned hash;
 
-		if (in_flight_find(in_flight, attempt->key.task_id, attempt->key.token)) {
+		HASH_VALUE(&attempt->key, sizeof attempt->key, hash);
+		HASH_FIND_BYHASHVALUE(hh, in_flight->all, &attempt->key, sizeof attempt->key, hash, known);
+		if (known) {
 			attempt_free(attempt);
 			continue;
 		}
 		attempt->lock = &in_flight->shared->lock;
 		attempt->extensions = in_flight->extensions;
 		in_flight->any_received |= !draining;
-		HASH_ADD(hh, in_flight->all, key, sizeof attempt->key, attempt);
+		HASH_ADD_BYHASHVALUE(hh, in_flight->all, key, sizeof attempt->key, hash, attempt);
 		if (draining) {
 			end_unstarted(in_flight, attempt, STOP_DRAIN);
 			continue;
