@@ -33,7 +33,7 @@ enum { RUNNING_REMARK_MAX_BYTES = 1000 }; /* maximum for the remark of a running
 static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
-    size_t max_result_bytes, int64_t claimed_ms)
+    size_t max_result_bytes, int64_t claimed_ms, int64_t now_ms)
 {
 	struct attempt *attempt = mem_calloc(1, sizeof *attempt);
 	int64_t expires_in = assignment->expires_in_ms;
@@ -66,7 +66,7 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 	    .user_data = handler ? handler->user_data : NULL,
 	};
 	attempt->roomy = true;
-	attempt->roomy = !attempt_stale(attempt, clock_monotonic_ms() + ROOMY_WAIT_MS);
+	attempt->roomy = !attempt_stale(attempt, now_ms + ROOMY_WAIT_MS);
 	return attempt;
 }
 

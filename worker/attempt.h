@@ -94,11 +94,11 @@ struct attempt {
 	size_t result_bytes;      /* its approximate size in a message */
 };
 
-/* Creates an attempt from an assignment and takes ownership of it. The assignment was claimed at `claimed_ms` or later.
- * Never returns NULL. This and attempt_free change the handler's reference count: call them under the worker's lock
- * once the worker runs. */
+/* Creates an attempt from an assignment and takes ownership of it. The assignment was claimed at `claimed_ms` or later,
+ * and arrived at `now_ms`. Never returns NULL. This and attempt_free change the handler's reference count: call them
+ * under the worker's lock once the worker runs. */
 struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
-    size_t max_result_bytes, int64_t claimed_ms);
+    size_t max_result_bytes, int64_t claimed_ms, int64_t now_ms);
 
 /* Frees the attempt. NULL is allowed. */
 void attempt_free(struct attempt *attempt);

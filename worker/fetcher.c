@@ -5,6 +5,7 @@
 #include "common/mem.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	FETCH_SLOTS_MAX = 10000,
@@ -117,12 +118,18 @@ bool fetcher_waits_for(const struct fetcher *fetcher, const struct sent_fetch *s
 static void create_attempts(
     struct fetcher *fetcher, Reeve__V1__FetchResponse *response, int64_t claimed_ms, struct attempt **into)
 {
+	int64_t now_ms = clock_monotonic_ms();
+	struct handler *handler = NULL;
+	const char *type = NULL; /* its type */
+
 	for (size_t i = 0; i < response->n_assignments; i++) {
 		Reeve__V1__Assignment *assignment = response->assignments[i];
 
 		response->assignments[i] = NULL;
-		into[i] = attempt_create(assignment, handler_find(fetcher->handlers->table, assignment->type),
-		    fetcher->shared->lease, fetcher->session->max_result_bytes, claimed_ms);
+		if (!type || strcmp(type, assignment->type) != 0)
+			handler = handler_find(fetcher->handlers->table, type = assignment->type);
+		into[i] = attempt_create(assignment, handler, fetcher->shared->lease,
+		    fetcher->session->max_result_bytes, claimed_ms, now_ms);
 	}
 }
 
