@@ -68,6 +68,9 @@ void window_clock_changed(struct window *window);
  * first; others when it has none left, or when no manager has taken them for a while: perhaps no other can. */
 void window_shard(struct window *window, int slices, int shard);
 
+/* Returns the shard of a task: see shard_of.sql, which computes the same. */
+int window_shard_of(int64_t id, int shards);
+
 /* Handles new routes. */
 void window_routes_changed(struct window *window);
 

@@ -3,9 +3,15 @@
 
 enum { OTHERS_MS = 500 }; /* how long another manager has to take a task of its shard */
 
+int window_shard_of(int64_t id, int shards)
+{
+	uint32_t block = (uint32_t)(id >> 6), mixed = (block ^ block >> 16) * 73244475;
+	return (int)((id + (mixed ^ mixed >> 16)) % shards);
+}
+
 bool window_is_others(const struct window *w, int64_t id)
 {
-	return w->slices > 1 && id % w->slices != w->shard;
+	return w->slices > 1 && window_shard_of(id, w->slices) != w->shard;
 }
 
 void stream_pass_over(struct stream *s, const struct store_candidate *c)

@@ -19,7 +19,7 @@ struct store_page {
 	int64_t after_run_at_us, after_id;
 	int64_t due_us;                  /* the manager's estimate of now */
 	int limit;
-	int slices, shard;               /* the number of shards; which one: the remainder of the id; slices 1: all */
+	int slices, shard;               /* the number of shards; which one (shard_of.sql); slices 1: all */
 	int64_t other_bytes;             /* the maximum length of the details of `other` */
 	/* results */
 	struct store_candidate *candidates;

@@ -18,7 +18,7 @@ cross join lateral (
      and run_at <= greatest(statement_timestamp(), u.estimate)
      and (run_at <= statement_timestamp() + interval '100ms' or run_at <= last_updated or last_updated > statement_timestamp())
      and status in ('queued', 'failed') and cancel_requested_at is null
-     and (u.shards = 1 or id % u.shards = u.shard)
+     and (u.shards = 1 or shard_of(id, u.shards) = u.shard)
    order by priority desc, run_at, id + 0 limit u.most)
   union all
   (select -id, last_updated, run_at, octet_length(details)
@@ -28,7 +28,7 @@ cross join lateral (
      and run_at <= greatest(statement_timestamp(), u.estimate)
      and (run_at <= statement_timestamp() + interval '100ms' or run_at <= last_updated or last_updated > statement_timestamp())
      and status in ('queued', 'failed') and cancel_requested_at is null
-     and id % u.shards <> u.shard and octet_length(details) <= u.other_bytes
+     and shard_of(id, u.shards) <> u.shard and octet_length(details) <= u.other_bytes
    order by priority desc, run_at, id + 0 limit 1)
   union all
   (select 0, last_updated,

@@ -60,6 +60,8 @@ measure() { # each listing with its pages, a line each
 	echo "dry-run-cancel-in-vain $(pages find_tasks "'{queued,executing,failed}','none',$rest,'cancel',10000")"
 	echo "dry-run-retry-in-vain $(pages find_tasks "'{failed,dead,cancelled}','none',$rest,'retry',10000")"
 	echo "dry-run-update $(pages find_tasks "'{queued,failed}','queue3',$rest,'update',10000")"
+	echo "window-page $(pages window_page "'{1}','{0}','{-infinity}','{0}','{-infinity}','{100}','{2}','{0}','{1000000}'")"
+	echo "window-page-other-shard $(pages window_page "'{1}','{0}','{-infinity}','{0}','{-infinity}','{100}','{2}','{1}','{1000000}'")"
 	echo "audit $(pages audit_page "null,now() - interval '10 days',null,500")"
 	echo "audit-newest $(pages audit_newest "null,null,1000")"
 	echo "audit-newest-until $(pages audit_newest "null,now() - interval '1 hour',1000")"
@@ -117,7 +119,7 @@ story_ten_times_as_much_costs_the_same() {
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 60000 ] || fail "$name touches $after pages"
 	done
-	expect_eq 40 "$(wc -l <"$DIR/large")"
+	expect_eq 42 "$(wc -l <"$DIR/large")"
 }
 
 # Prints the most pages that one of the manager's listings of tasks has touched.

@@ -300,4 +300,12 @@ select 1')
 	expect_match 'no member named .nome' "$(compiled "${good/name/nome}")"
 }
 
+# tests/unit/manager/core/cluster_test.c has the same ids for the function in C.
+story_shards_are_those_of_the_manager() {
+	start_postgres
+	start_manager
+	expect_eq '1 1 0 0 5 6' "$(sql "select string_agg(shard_of(id, 7)::text, ' ' order by id)
+		from unnest('{1,118,361,88570,1743392197,34315188682438}'::bigint[]) id")"
+}
+
 run_stories

@@ -367,3 +367,28 @@ Test(cluster, the_slice_of_one_that_is_gone_is_taken_over)
 	cr_expect_eq(fetch.ids[0], 11);
 	fake_end(core);
 }
+
+/* Each type gets each n-th id if as many types are submitted in turn. */
+Test(cluster, types_that_are_submitted_in_turn_have_tasks_in_all_shards)
+{
+	for (int shards = 2; shards <= 4; shards++)
+		for (int64_t step = 1; step <= 1000; step++) {
+			int last[4] = {0};
+
+			for (int i = 1; i < 3000; i++) {
+				last[window_shard_of(i * step, shards)] = i;
+				for (int shard = 0; shard < shards; shard++)
+					cr_assert_lt(i - last[shard], 1500, "%d shards, each %d-th id", shards, (int)step);
+			}
+		}
+}
+
+/* tests/e2e/schema.sh has the same ids for the function in SQL. */
+Test(cluster, shards_are_those_of_the_database)
+{
+	static const int64_t ids[] = {1, 118, 361, 88570, 1743392197, 34315188682438};
+	static const int shards[] = {1, 1, 0, 0, 5, 6};
+
+	for (int i = 0; i < 6; i++)
+		cr_expect_eq(window_shard_of(ids[i], 7), shards[i]);
+}

@@ -122,7 +122,7 @@ static void page_add(struct under_way *u, const struct store_candidate *c)
 {
 	const struct store_page *page = u->op;
 
-	if (page->slices == 1 || c->id % page->slices == page->shard)
+	if (page->slices == 1 || window_shard_of(c->id, page->slices) == page->shard)
 		u->rows[u->count++] = *c;
 	else if (!u->other.id || by_due(c, &u->other) < 0)
 		u->other = *c;
