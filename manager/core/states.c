@@ -132,6 +132,8 @@ static void waiting_print(FILE *out)
 	    "reason |\n"
 	    "| `retry_delay` | Its last attempt failed. | the delay is over (`run_at`), or `reeve retry` |\n"
 	    "| `not_due` | Its time has not come. | it comes (`run_at`), or `reeve update --at now` |\n"
+	    "| `details_too_long` | Its details do not fit into the messages of the manager that answers. | another manager "
+	    "assigns it, or you raise [`--max-message`](operations.md#when-a-manager-refuses-calls) |\n"
 	    "| `no_worker` | No live worker takes its type in its queue. Pull clients do not count. | a worker starts, or "
 	    "a pull client fetches it |\n"
 	    "| `workers_paused` | All workers that take it (`workers`) are paused or draining. | `reeve worker resume` |\n"

@@ -27,6 +27,10 @@ story_every_promise_names_its_tests() {
 	expect_eq "$(grep -cE '^\*\*[A-Z]' <<<"$promises")" "$shown" 'paragraphs that name a test'
 }
 
+story_the_page_of_states_is_what_the_manager_prints() {
+	expect_eq "$("$REEVE_BIN/reeve-manager" --print-states)" "$(cat "$TOP/docs/states.md")"
+}
+
 small_tree() { # in $DIR/tree: modules a and b, of which a includes b, and one of another folder
 	mkdir -p "$DIR"/tree/{common,manager/core,worker,client}
 	touch "$DIR"/tree/common/c.h "$DIR"/tree/manager/core/{a,b}.h
