@@ -8,39 +8,37 @@
 static const char *const names[STATE_COUNT] = {"–", "queued", "executing", "failed", "completed", "dead", "cancelled"};
 
 const struct transition transitions[] = {
-    {STATE_NONE, "submit", STATE_QUEUED, "submitted", "submit",
-        "A submit was committed. The task waits for a worker or for its time."},
-    {STATE_QUEUED, "claim", STATE_EXECUTING, "claimed", "claim", "A worker claimed the task. A new attempt begins."},
-    {STATE_FAILED, "claim", STATE_EXECUTING, "claimed", "claim", "A worker claimed the task. A new attempt begins."},
+    {STATE_NONE, "submit", STATE_QUEUED, "submitted", "submit", "A submit was committed."},
+    {STATE_QUEUED, "claim", STATE_EXECUTING, "claimed", "claim", "A worker claimed the task: an attempt begins."},
+    {STATE_FAILED, "claim", STATE_EXECUTING, "claimed", "claim", "A worker claimed the task: an attempt begins."},
     {STATE_EXECUTING, "complete", STATE_COMPLETED, "completed", "complete",
-        "The handler succeeded. The task has its result. It wins over a cancel that came too late."},
+        "The handler succeeded: the task has its result, even after a request to cancel."},
     {STATE_EXECUTING, "fail", STATE_FAILED, "failed", "end_attempts", "The handler failed. A retry follows."},
     {STATE_EXECUTING, "fail for the last time", STATE_DEAD, "dead", "end_attempts",
         "The handler failed, and no attempt is left."},
-    {STATE_EXECUTING, "fail fatally", STATE_DEAD, "dead", "end_attempts",
-        "The handler reported a fatal error: a retry will not help."},
+    {STATE_EXECUTING, "fail fatally", STATE_DEAD, "dead", "end_attempts", "The handler reported a fatal error."},
     {STATE_EXECUTING, "return", STATE_QUEUED, "returned", "end_attempts",
-        "A draining worker returned the task. The attempt does not count."},
+        "The worker returned the task. The attempt does not count."},
     {STATE_EXECUTING, "end with the lease", STATE_QUEUED, "lease_ended", "end_attempts",
         "The worker's lease ended, so it stopped the handler. The attempt does not count."},
     {STATE_EXECUTING, "end with the lease once more", STATE_FAILED, "lease_ended", "end_attempts",
-        "The same for the third time in a row. The attempt counts, and a retry follows."},
+        "The third time in a row: the attempt counts, and a retry follows."},
     {STATE_EXECUTING, "end with the lease for the last time", STATE_DEAD, "dead", "end_attempts",
-        "The same for the third time in a row, and no attempt is left."},
+        "The third time in a row, and no attempt is left."},
     {STATE_EXECUTING, "requeue", STATE_QUEUED, "requeued", "end_attempts",
-        "The worker's heartbeat shows that the task never arrived there. The attempt does not count."},
+        "By the worker's heartbeat the task never arrived. The attempt does not count."},
     {STATE_EXECUTING, "requeue once more", STATE_FAILED, "requeued", "end_attempts",
-        "The same for the third time in a row. The attempt counts, and a retry follows."},
+        "The third time in a row: the attempt counts, and a retry follows."},
     {STATE_EXECUTING, "requeue for the last time", STATE_DEAD, "dead", "end_attempts",
-        "The same for the third time in a row, and no attempt is left."},
+        "The third time in a row, and no attempt is left."},
     {STATE_EXECUTING, "lose the worker", STATE_FAILED, "lost", "end_attempts",
-        "No heartbeat came for a full lease. The attempt counts, and the task is due at once."},
+        "No heartbeat came for a lease. The attempt counts, and the task is due at once."},
     {STATE_EXECUTING, "lose the worker for the last time", STATE_DEAD, "dead", "end_attempts",
-        "No heartbeat came for a full lease, and no attempt is left."},
+        "No heartbeat came for a lease, and no attempt is left."},
     {STATE_EXECUTING, "expire", STATE_FAILED, "expired", "end_attempts",
-        "The attempt ran past its expiry and was reclaimed. The task is due at once."},
+        "A manager reclaimed the attempt at its expiry. The task is due at once."},
     {STATE_EXECUTING, "expire for the last time", STATE_DEAD, "dead", "end_attempts",
-        "The attempt ran past its expiry, and no attempt is left."},
+        "The same, and no attempt is left."},
     {STATE_EXECUTING, "end after a cancel", STATE_CANCELLED, "cancelled", "end_attempts",
         "After a request to cancel the attempt did not succeed, or completed a stage that is not the last."},
     {STATE_EXECUTING, "end after a discard", STATE_DEAD, "dead", "end_attempts",
@@ -52,12 +50,12 @@ const struct transition transitions[] = {
     {STATE_EXECUTING, "fail after a newer version", STATE_QUEUED, "failed", "end_attempts",
         "The same, however the attempt ended. No attempt is counted."},
     {STATE_EXECUTING, "complete a stage", STATE_QUEUED, "completed", "end_attempts",
-        "Another stage of the task's pipeline follows. The result becomes its input; no attempts are counted yet."},
+        "Another stage of the pipeline follows, with the result as its input and no attempts counted."},
     {STATE_EXECUTING, "complete the last stage", STATE_COMPLETED, "completed", "end_attempts",
-        "No stage of the task's pipeline follows. It wins over a cancel that came too late."},
+        "The pipeline's last stage succeeded, even after a request to cancel."},
     {STATE_EXECUTING, "complete one stage too many", STATE_DEAD, "dead", "end_attempts",
-        "The task entered more stages than its pipeline allows (`too_many_steps`), or its handler named a stage "
-        "that does not exist (`unknown_stage`)."},
+        "The task would enter more stages than its pipeline allows (`too_many_steps`), or its handler named an "
+        "unknown stage (`unknown_stage`)."},
     {STATE_QUEUED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting", "A cancel ended the waiting task."},
     {STATE_FAILED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting", "A cancel ended the waiting task."},
     {STATE_EXECUTING, "cancel", STATE_EXECUTING, "cancel_requested", "cancel_mark",
@@ -114,22 +112,38 @@ static bool same_row(const struct transition *a, const struct transition *b)
 	    strcmp(a->audit, b->audit) == 0 && strcmp(a->help, b->help) == 0;
 }
 
+/* Prints the transitions from executing, or all others. */
+static void rows_print(FILE *out, bool executing)
+{
+	for (const struct transition *t = transitions; t->event; t++) {
+		if ((t->from == STATE_EXECUTING) != executing)
+			continue;
+		if (!executing) {
+			fprintf(out, "| %s", state_name(t->from));
+			for (; same_row(t, t + 1); t++)
+				fprintf(out, ", %s", state_name(t[1].from));
+			fputc(' ', out);
+		}
+		fprintf(out, "| %s | %s | `%s` | %s |\n", t->event, stays(t) ? "unchanged" : state_name(t->to), t->audit, t->help);
+	}
+}
+
 static void waiting_print(FILE *out)
 {
 	fputs(
 	    "\n"
 	    "## Why a task waits\n\n"
 	    "`reeve show`, `list`, `wait`, `submit --wait` and, of a batch's first waiting task, `batch list` and `report` show\n"
-	    "the reason at that moment. If several apply, it is the first in this table.\n\n"
+	    "the current reason, the first of these that applies.\n\n"
 	    "| `waiting.reason` | meaning | the task continues when |\n"
 	    "|---|---|---|\n"
 	    "| `queue_stopped` | Its queue is stopped or stopping. | the stop ends it dead (`queue_stopped`), or the "
 	    "queue is started |\n"
 	    "| `queue_paused` | Its queue is paused. | `reeve queue resume` |\n"
 	    "| `queue_not_started` | Its queue has not been started (`--autostart no`). | `reeve queue start` |\n"
-	    "| `inbox` | It was submitted by SQL, and no manager has ingested it yet. | a moment after the commit |\n"
-	    "| `batch_entry` | The entry task of its batch (`task_id`) has not ended. | that ends; that task has its own "
-	    "reason |\n"
+	    "| `inbox` | No manager has ingested it since its submit by SQL. | a moment after the commit |\n"
+	    "| `batch_entry` | The entry task of its batch (`task_id`) has not ended. | that ends; it has its own reason "
+	    "|\n"
 	    "| `retry_delay` | Its last attempt failed. | the delay is over (`run_at`), or `reeve retry` |\n"
 	    "| `not_due` | Its time has not come. | it comes (`run_at`), or `reeve update --at now` |\n"
 	    "| `details_too_long` | Its details do not fit into the messages of the manager that answers. | another manager "
@@ -137,8 +151,8 @@ static void waiting_print(FILE *out)
 	    "| `no_worker` | No live worker takes its type in its queue. Pull clients do not count. | a worker starts, or "
 	    "a pull client fetches it |\n"
 	    "| `workers_paused` | All workers that take it (`workers`) are paused or draining. | `reeve worker resume` |\n"
-	    "| `workers_busy` | All slots (`slots`) of the workers that take it are busy, not counting paused and "
-	    "draining workers. | a slot is free |\n"
+	    "| `workers_busy` | All slots (`slots`) of workers that take it, except paused and draining ones, are "
+	    "busy. | a slot is free |\n"
 	    "| `turn` | A slot is free (`slots` minus `busy`). | a manager assigns the task: in a moment, unless more "
 	    "urgent tasks come first or the slot is in its resting period |\n",
 	    out);
@@ -148,22 +162,25 @@ void states_print(FILE *out)
 {
 	fputs(
 	    "# States\n\n"
-	    "The statuses of a task, and why a task waits. `reeve-manager --print-states` prints this page; a test compares the\n"
-	    "table with the SQL.\n\n"
+	    "A task's statuses, and why it waits. `reeve-manager --print-states` prints this page; a test compares the table "
+	    "with the\n"
+	    "SQL.\n\n"
 	    "A queued or failed task waits for a worker if it is due, else for its time (`run_at`). Completed, dead and "
 	    "cancelled\n"
-	    "tasks are in the history. Every change sets `last_updated` to a later value, unless the table says that the "
-	    "token stays.\n"
-	    "`last_updated` is the task's version and the token of its running attempt.\n\n"
+	    "tasks are in the history. `last_updated` is the task's version and the token of its running attempt: every "
+	    "change\n"
+	    "increases it, unless the table says that the token stays.\n\n"
 	    "| from | event | to | audit event | meaning |\n"
 	    "|---|---|---|---|---|\n",
 	    out);
-	for (const struct transition *t = transitions; t->event; t++) {
-		fprintf(out, "| %s", state_name(t->from));
-		for (; same_row(t, t + 1); t++)
-			fprintf(out, ", %s", state_name(t[1].from));
-		fprintf(out, " | %s | %s | `%s` | %s |\n", t->event, stays(t) ? "unchanged" : state_name(t->to), t->audit, t->help);
-	}
+	rows_print(out, false);
+	fputs(
+	    "\n"
+	    "From executing:\n\n"
+	    "| event | to | audit event | meaning |\n"
+	    "|---|---|---|---|\n",
+	    out);
+	rows_print(out, true);
 	fputs(
 	    "\n"
 	    "These audit events change no state:\n\n"
