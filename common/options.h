@@ -17,6 +17,7 @@
 enum option_type {
 	OPTION_FLAG,     /* bool */
 	OPTION_TEXT,     /* const char *; NULL if not set and without a default */
+	OPTION_JOINED,   /* the same; the values of a repeated option are joined with spaces */
 	OPTION_NAME,     /* the same, not empty */
 	OPTION_CHOICE,   /* the same, one of the words of `argument`, "text|code" */
 	OPTION_INTEGER,  /* int64_t, between min and max */
@@ -60,7 +61,6 @@ struct option_spec {
 	const char *help;    /* the help, for --help and the docs; NULL: they omit the option */
 	char letter;             /* short form, or 0 */
 	bool in_file;            /* allowed in the configuration file */
-	bool joined;             /* OPTION_TEXT: if repeated, its values are joined with spaces; otherwise the last one counts */
 };
 
 /* An option in one line: OPT_INTEGER('n', "limit", OPTION_AT(struct mine, limit), 1, 100, "N", "maximum number of lines",
@@ -74,6 +74,7 @@ struct option_spec {
 	}
 #define OPT_FLAG(letter, name, place, ...) OPTION(OPTION_FLAG, letter, name, place, NULL, __VA_ARGS__)
 #define OPT_TEXT(letter, name, place, argument, ...) OPTION(OPTION_TEXT, letter, name, place, argument, __VA_ARGS__)
+#define OPT_JOINED(letter, name, place, argument, ...) OPTION(OPTION_JOINED, letter, name, place, argument, __VA_ARGS__)
 #define OPT_NAME(letter, name, place, argument, ...) OPTION(OPTION_NAME, letter, name, place, argument, __VA_ARGS__)
 #define OPT_CHOICE(letter, name, place, argument, ...) OPTION(OPTION_CHOICE, letter, name, place, argument, __VA_ARGS__)
 #define OPT_LIST(letter, name, place, argument, ...) OPTION(OPTION_LIST, letter, name, place, argument, __VA_ARGS__)

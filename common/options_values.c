@@ -130,6 +130,7 @@ const char *option_takes(
 	static const char *const kinds[] = {
 	    [OPTION_FLAG] = "yes or no",
 	    [OPTION_TEXT] = "a text",
+	    [OPTION_JOINED] = "a text",
 	    [OPTION_NAME] = "a name",
 	    [OPTION_INTEGER] = "a whole number",
 	    [OPTION_DURATION] = "a duration like 250ms, 5s, 1m30s or 2h",
@@ -137,7 +138,8 @@ const char *option_takes(
 	    [OPTION_LIST] = "names separated by commas",
 	    [OPTION_TIME] = "a time like 2026-01-14T08:00:00Z, \"2026-01-14 08:00\", now, +5m or \"5m ago\"",
 	};
-	bool texts = spec->type == OPTION_TEXT || spec->type == OPTION_NAME || spec->type == OPTION_LIST;
+	bool texts = spec->type == OPTION_TEXT || spec->type == OPTION_JOINED || spec->type == OPTION_NAME ||
+	    spec->type == OPTION_LIST;
 	char low[64], high[64];
 
 	if (spec->type == OPTION_CHOICE) {
@@ -366,7 +368,7 @@ static void set_text(const struct setting *s, const char *text)
 	const char *before = NULL;
 	char *joined;
 
-	if (s->spec->joined)
+	if (s->spec->type == OPTION_JOINED)
 		memcpy(&before, s->at, sizeof before);
 	if (before) {
 		joined = keep(strlen(before) + strlen(text) + 2);
@@ -396,6 +398,7 @@ bool option_set(const struct option_spec *spec, void *target, const char *where,
 			return error_set(error, STATUS(INVALID_ARGUMENT), "%s is empty", where);
 		/* fall through */
 	case OPTION_TEXT:
+	case OPTION_JOINED:
 		set_text(&setting, text);
 		return true;
 	case OPTION_CHOICE:
