@@ -1,0 +1,45 @@
+/* The methods of WorkerService that have files of their own, and what these share. */
+#ifndef REEVE_MANAGER_SERVICE_WORKER_METHODS_H
+#define REEVE_MANAGER_SERVICE_WORKER_METHODS_H
+
+#include "manager/core/dispatch.h"
+#include "manager/service/services.h"
+
+#include <reeve/v1/worker.pb-c.h>
+
+rpc_method worker_fetch, worker_report, worker_heartbeat;
+
+/* --- names, commands and texts (worker_service.c) --- */
+
+/* Limits the names of a worker, because every answer that lists it has them. */
+bool worker_names_check(
+    const char *const *queues, size_t n_queues, const char *const *types, size_t n_types, struct reeve_error *error);
+
+void worker_command_fill(Reeve__V1__WorkerCommand *out, const struct store_worker_command *command);
+
+/* Returns the text, or NULL if it is empty. Cuts a text that is too long, without splitting a character: its result
+ * must not be lost. */
+const char *worker_text_cut(const char *text, size_t most);
+
+enum { WORKER_REMARK_MAX = 4096 };
+
+/* --- Fetches (worker_fetch.c), which a Report can bring too --- */
+
+bool worker_fetch_check(const Reeve__V1__FetchRequest *request, struct reeve_error *error);
+
+struct fetch_request worker_fetch_request(const struct rpc_call *call, const Reeve__V1__FetchRequest *request);
+
+/* A Fetch answer as a message. */
+struct fetch_message {
+	Reeve__V1__FetchResponse response;
+	Reeve__V1__Assignment *assignments;
+	Reeve__V1__WorkerCommand *commands;
+};
+
+/* Fills the message. Its strings belong to the answer. */
+void fetch_message_fill(struct fetch_message *message, const struct core *core, int64_t incarnation, int64_t fetch_id,
+    const struct fetch_answer *answer);
+
+void fetch_message_free(struct fetch_message *message);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * Report. One with a Fetch starts the commit of the results and the claim together, and is answered when both are done.
+ */
+#include "common/text.h"
+#include "manager/core/report.h"
+#include "manager/service/check.h"
+#include "manager/service/worker_methods.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RESULTS_MAX = 10000, STACK_MAX = 65536 };
+
+struct report_call {
+	struct store_report op;
+	struct rpc_call *call;
+	struct services *services;
+	bool reported, fetched;     /* the answer waits for both */
+	bool refused;
+	struct reeve_error problem;
+	uint8_t *packed_fetch;      /* the Fetch's answer, packed while its strings were valid */
+	size_t packed_length;
+	bool *too_long;             /* one for each result */
+	int64_t incarnation, fetch_id;
+	struct store_result results[];
+};
+
+static void report_answer(struct report_call *c)
+{
+	if (!c->reported || !c->fetched)
+		return;
+	if (c->refused) {
+		rpc_call_fail_error(c->call, &c->problem);
+	} else {
+		Reeve__V1__ReportResponse response = REEVE__V1__REPORT_RESPONSE__INIT;
+		Reeve__V1__ResultAck *acks = mem_calloc((size_t)c->op.count + 1, sizeof *acks);
+		response.acks = mem_calloc((size_t)c->op.count + 1, sizeof *response.acks);
+		response.n_acks = (size_t)c->op.count;
+		for (int i = 0; i < c->op.count; i++) {
+			const struct store_result *r = &c->results[i];
+			Reeve__V1__ResultAck *ack = response.acks[i] = &acks[i];
+			reeve__v1__result_ack__init(ack);
+			ack->task_id = r->id;
+			ack->token = r->token;
+			ack->status = r->ack == STORE_LATE ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST
+			    : r->ack == STORE_LATER    ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER
+			    : c->too_long[i]           ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_REFUSED
+			                               : REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
+			if (r->ack == STORE_LATER)
+				ack->note = (char *)"another transaction has locked the task, or its batch; report it again";
+			else if (r->ack == STORE_LATE)
+				ack->note = (char *)"the lock had been lost; nothing was changed";
+			else if (c->too_long[i])
+				ack->note = (char *)"the result is too long; the attempt was ended as fatal";
+		}
+		if (c->packed_fetch)
+			response.fetch =
+			    reeve__v1__fetch_response__unpack(NULL, c->packed_length, c->packed_fetch);
+		rpc_call_reply(c->call, &response.base);
+		if (response.fetch)
+			reeve__v1__fetch_response__free_unpacked(response.fetch, NULL);
+		free(response.acks);
+		free(acks);
+	}
+	free(c->packed_fetch);
+	free(c->too_long);
+	free(c);
+}
+
+static void on_reported(struct store_op *op, const struct reeve_error *error)
+{
+	struct report_call *c = (struct report_call *)op;
+	c->reported = true;
+	if (error) {
+		c->refused = true;
+		c->problem = *error;
+	}
+	report_answer(c);
+}
+
+static void on_report_fetched(void *arg, const struct fetch_answer *answer, const struct reeve_error *error)
+{
+	struct report_call *c = arg;
+	c->fetched = true;
+	/* A failed Fetch does not change the result statuses: the worker fetches again in a separate call. */
+	if (!error) {
+		struct fetch_message m;
+		fetch_message_fill(&m, c->services->core, c->incarnation, c->fetch_id, answer);
+		c->packed_length = reeve__v1__fetch_response__get_packed_size(&m.response);
+		c->packed_fetch = mem_malloc(c->packed_length + 1);
+		reeve__v1__fetch_response__pack(&m.response, c->packed_fetch);
+		fetch_message_free(&m);
+	}
+	report_answer(c);
+}
+
+static void on_report_gone(void *arg)
+{
+	struct report_call *c = arg;
+	dispatch_gone(c->services->core->dispatch, c->incarnation, c->fetch_id, c);
+}
+
+static const enum store_outcome outcomes[] = {
+    [REEVE__V1__OUTCOME__OUTCOME_COMPLETED] = STORE_COMPLETED,
+    [REEVE__V1__OUTCOME__OUTCOME_FAILED] = STORE_FAILED,
+    [REEVE__V1__OUTCOME__OUTCOME_FATAL] = STORE_FATAL,
+    [REEVE__V1__OUTCOME__OUTCOME_RETURNED] = STORE_RETURNED,
+    [REEVE__V1__OUTCOME__OUTCOME_CANCELLED] = STORE_CANCELLED,
+    [REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED] = STORE_LEASE_ENDED,
+};
+
+static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_error *error)
+{
+	char field[48];
+	if (r->outcome >= REEVE__V1__OUTCOME__OUTCOME_COMPLETED && r->outcome <= REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED &&
+	    r->task_id >= 1 && r->token >= 1 && !name_problem(r->error_code, true) && !*r->stage)
+		return true;
+	snprintf(field, sizeof field, "results[%zu].outcome", i);
+	if (!check_range(field, r->outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED,
+	        REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].task_id", i);
+	if (!check_range(field, r->task_id, 1, INT64_MAX, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].token", i);
+	if (!check_range(field, r->token, 1, INT64_MAX, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].error_code", i);
+	if (!check_name(field, r->error_code, true, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].stage", i);
+	if (!check_name(field, r->stage, true, error))
+		return false;
+	return r->outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s needs the outcome COMPLETED", field);
+}
+
+void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__ReportRequest *request = (const Reeve__V1__ReportRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	bool bad = !check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
+	    !check_range("results", (int64_t)request->n_results, 1, RESULTS_MAX, &error) ||
+	    (request->fetch && !worker_fetch_check(request->fetch, &error));
+	for (size_t i = 0; !bad && i < request->n_results; i++)
+		bad = !check_result(i, request->results[i], &error);
+	if (bad) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct report_call *c = mem_calloc(1, sizeof *c + sizeof *c->results * request->n_results);
+	c->call = call;
+	c->services = s;
+	c->incarnation = request->incarnation;
+	c->too_long = mem_calloc(request->n_results, sizeof *c->too_long);
+	size_t longest = (size_t)s->core->base.options.max_result_bytes;
+	for (size_t i = 0; i < request->n_results; i++) {
+		const Reeve__V1__Result *given = request->results[i];
+		struct store_result *r = &c->results[i];
+		r->id = given->task_id;
+		r->token = given->token;
+		r->outcome = outcomes[given->outcome];
+		c->too_long[i] = strlen(given->result) > longest || strlen(given->error) > longest;
+		if (c->too_long[i]) {
+			r->outcome = STORE_FATAL;
+			r->error = "the handler's result is longer than the manager takes (--max-result)";
+			r->error_code = "too_long";
+		} else if (r->outcome == STORE_COMPLETED) {
+			r->result = given->result;
+			r->stage = *given->stage ? given->stage : NULL;
+		} else {
+			r->error = given->error;
+			r->error_code = given->error_code;
+			r->stack = worker_text_cut(given->stack_trace, STACK_MAX);
+			r->retry_in_ms = given->retry_in_ms < 0 ? 0 : given->retry_in_ms;
+			if (r->retry_in_ms > 365 * DAY_MS)
+				r->retry_in_ms = 365 * DAY_MS;
+		}
+		r->remark = worker_text_cut(given->remark, WORKER_REMARK_MAX);
+	}
+	c->op = (struct store_report){
+	    .op.done = on_reported,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
+	    .incarnation = request->incarnation,
+	    .count = (int)request->n_results,
+	    .results = c->results,
+	};
+	/* A worker that asks for many more tasks than it reports, or for none, does not need the answer to go on. A pull client
+	 * (incarnation 0) may report one task after another. */
+	c->op.op.can_wait =
+	    request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);
+	c->fetched = request->fetch == NULL;
+	if (request->fetch) {
+		struct fetch_request f = worker_fetch_request(call, request->fetch);
+		f.wait_ms = 0; /* it never parks, … */
+		f.goes_on = true; /* … but is a worker's, which then parks another one */
+		c->fetch_id = f.fetch_id;
+		c->incarnation = f.incarnation;
+		rpc_call_on_closed(call, on_report_gone, c);
+		/* The report must begin before the call can be answered. */
+		report_results(s->core->reports, &c->op);
+		dispatch_fetch(s->core->dispatch, &f, on_report_fetched, c);
+	} else {
+		report_results(s->core->reports, &c->op);
+	}
+}
