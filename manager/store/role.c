@@ -4,29 +4,17 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "manager/store/internal.h"
+#include "manager/store/role_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-enum { TRIES_MAX = 20, DOWN_LIMIT_MS = 2000 };
+enum { DOWN_LIMIT_MS = 2000 };
 
-/* The size of the parts into which a batch is split that could not get a lock in time. Halving it would wait for the
- * lock timeout at each step. */
-enum { LOCKED_PART = 32 };
-
-enum {
-	CAREFUL_MS = 1000, /* how long a role is careful after it met a lock */
-	PAUSE_MS = 250,    /* how long it pauses before it retries an operation that waits for a lock */
-};
-
-#define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
-
-/* How long the role `lock_wait` tries an operation without a deadline before it fails. */
-enum { PATIENCE_MS = 10000 };
-
-static void pump(struct role *role);
+/* How long a role pauses before it retries an operation that waits for a lock. */
+enum { PAUSE_MS = 250 };
 
 /* True if `role` takes operations that wait for `home`. */
 static bool takes(const struct role *role, const struct role *home)
@@ -37,13 +25,12 @@ static bool takes(const struct role *role, const struct role *home)
 	return false;
 }
 
-/* Starts batches of a role's waiting operations on the idle roles that take them. */
-static void offer(struct role *home)
+void role_offer(struct role *home)
 {
 	struct role *roles = home->store->roles;
 	for (int i = 0; i < ROLE_COUNT && home->waiting; i++)
 		if (takes(&roles[i], home))
-			pump(&roles[i]);
+			role_pump(&roles[i]);
 }
 
 /* True if some role that takes from `home` is connected. */
@@ -128,7 +115,7 @@ static bool pauses(const struct role *role)
 	       !(role->waiting && role->waiting->batch_limit);
 }
 
-static void pump(struct role *role)
+void role_pump(struct role *role)
 {
 	if (role->count || !conn_idle(role->conn) || pauses(role))
 		return;
@@ -151,7 +138,7 @@ void role_add(struct role *role, struct store_op *op)
 	op->again = op->blocked = false;
 	fair_add(&role->fair, &role->waiting, op);
 	count_waiting(role, op, 1);
-	offer(role);
+	role_offer(role);
 }
 
 void role_take(struct role *role, struct role *first, struct role *second)
@@ -178,9 +165,7 @@ void role_drop(struct role *home, struct store_op *op)
 	op->done(op, &error);
 }
 
-/* Moves the batch out of the role, which is then free for the next one; returns the number of operations. The caller
- * must free *state when the operations are done, because their results are in it. */
-static int batch_take(struct role *role, struct store_op **ops, void **state)
+int role_batch_take(struct role *role, struct store_op **ops, void **state)
 {
 	int n = role->count;
 	memcpy(ops, role->batch, sizeof *ops * (size_t)n);
@@ -208,22 +193,21 @@ void role_done(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
-	int n = batch_take(role, ops, &state);
+	int n = role_batch_take(role, ops, &state);
 	if (n && ops[0]->kind->gather_ms && all_can_wait(ops, n))
 		gather(role, ops[0]->kind);
 	/* Send the next batch first, so that PostgreSQL works while the answers are created. */
-	pump(role);
+	role_pump(role);
 	for (int i = 0; i < n; i++)
 		ops[i]->done(ops[i], NULL);
 	free(state);
 }
 
-/* Returns the batch to the head of the list it came from, in the same order. */
-static void batch_requeue(struct role *role, int batch_limit, bool again)
+void role_batch_requeue(struct role *role, int batch_limit, bool again)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
-	int n = batch_take(role, ops, &state);
+	int n = role_batch_take(role, ops, &state);
 	free(state);
 	for (int i = n - 1; i >= 0; i--) {
 		struct store_op *op = ops[i];
@@ -235,181 +219,28 @@ static void batch_requeue(struct role *role, int batch_limit, bool again)
 	}
 }
 
-static void batch_fail(struct role *role, reeve_status code, const char *message)
+void role_batch_fail(struct role *role, reeve_status code, const char *message)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	struct reeve_error error;
 	void *state;
-	int n = batch_take(role, ops, &state);
+	int n = role_batch_take(role, ops, &state);
 	free(state);
 	error_set(&error, code, "%s", message);
 	for (int i = 0; i < n; i++)
 		ops[i]->done(ops[i], &error);
-	pump(role);
-}
-
-static reeve_status status_of_sqlstate(const char *state)
-{
-	/* RV: raised by Reeve's SQL functions. The last three digits are HTTP status codes, except 440 (exists already). */
-	if (!strcmp(state, "RV400") || !strncmp(state, "22", 2))
-		return STATUS(INVALID_ARGUMENT);
-	if (!strncmp(state, "53", 2) || !strncmp(state, "58", 2))
-		return STATUS(UNAVAILABLE); /* out of disk, of memory, of connections */
-	if (!strcmp(state, "RV404"))
-		return STATUS(NOT_FOUND);
-	if (!strcmp(state, "RV409") || !strcmp(state, "RV429"))
-		return STATUS(FAILED_PRECONDITION); /* 429: too many of something; waiting does not help */
-	if (!strcmp(state, "RV440"))
-		return STATUS(ALREADY_EXISTS);
-	if (!strcmp(state, "RV503"))
-		return STATUS(UNAVAILABLE);
-	if (!strcmp(state, "55P03"))
-		return STATUS(UNAVAILABLE); /* lock_timeout */
-	if (!strcmp(state, "57014"))
-		return STATUS(DEADLINE_EXCEEDED); /* statement_timeout */
-	if (!strcmp(state, "42501"))
-		return STATUS(UNAVAILABLE); /* the database's owner must grant the rights */
-	return STATUS(INTERNAL);
-}
-
-/* Why a batch was refused. Within a transaction it is kept in role->state until the rollback. */
-struct refusal {
-	reeve_status code;
-	bool retry, locked, starved; /* starved: PostgreSQL lacks disk, memory or the like */
-	char message[400];
-};
-
-bool role_careful(const struct role *role)
-{
-	return clock_monotonic_ms() < role->careful_until_ms;
-}
-
-/* Makes the role careful, because its batch could not get a lock in time. */
-static void be_careful(struct role *role)
-{
-	int64_t now_ms = clock_monotonic_ms(), over_ms = now_ms - role->careful_until_ms;
-	bool again = role->careful_until_ms && over_ms >= 0 && over_ms < CAREFUL_MS;
-	int64_t until_ms = now_ms + (again ? role->batch[0]->kind->careful_again_ms : CAREFUL_MS);
-	if (until_ms > role->careful_until_ms)
-		role->careful_until_ms = until_ms;
-}
-
-/* Passes the only operation of the batch, which could not get a lock, to the role `lock_wait`. */
-static void batch_hand_on(struct role *role)
-{
-	struct store_op *ops[ROLE_BATCH_OPS];
-	void *state;
-	batch_take(role, ops, &state);
-	free(state);
-	bool again = ops[0]->again;
-	if (role == role->lock_wait)
-		role_pause(role);
-	role_add(role->lock_wait, ops[0]);
-	ops[0]->again = again;
-	ops[0]->blocked = true;
-	pump(role);
+	role_pump(role);
 }
 
 static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd, (void)what;
-	pump(arg);
+	role_pump(arg);
 }
 
 void role_pause(struct role *role)
 {
 	pause_start(role, PAUSE_MS * 1000 / (1 + (int)role->waiting_count), 0);
-}
-
-static bool patience_ends(const struct store_op *op)
-{
-	int64_t now = clock_monotonic_ms();
-	return op->deadline_ms ? op->deadline_ms <= now : op->given_ms + PATIENCE_MS <= now;
-}
-
-static void refusal_settle(struct role *role, const struct refusal *refusal)
-{
-	int n = role->count;
-	if (refusal->locked && role->batch[0]->kind->careful_again_ms && !role_careful(role)) {
-		be_careful(role);
-		batch_requeue(role, 0, false);
-		pump(role);
-	} else if (refusal->retry && role->batch[0]->tries++ < TRIES_MAX) {
-		batch_requeue(role, 0, false);
-		pump(role);
-	} else if (n > 1) {
-		int part = refusal->locked ? (n > LOCKED_PART ? LOCKED_PART : 1) : (n + 1) / 2;
-		batch_requeue(role, part, false);
-		pump(role);
-	} else if (refusal->locked && role->batch[0]->kind->blocked) {
-		struct store_op *ops[ROLE_BATCH_OPS];
-		void *state;
-		batch_take(role, ops, &state);
-		free(state);
-		ops[0]->kind->blocked(role->store, ops[0], refusal->message);
-		pump(role);
-	} else if (refusal->locked && role->lock_wait && !patience_ends(role->batch[0])) {
-		batch_hand_on(role);
-	} else if (refusal->locked && role->batch[0]->kind->careful_again_ms && role->batch[0]->tries++ < TRIES_MAX) {
-		be_careful(role); /* it was locked after the check */
-		batch_requeue(role, 0, false);
-		pump(role);
-	} else {
-		if (refusal->code == STATUS(INTERNAL) ||
-		    (refusal->starved && log_again(&role->starved_ms, clock_monotonic_ms())))
-			log_error(role->name, "%s: %s", op_name(role->batch[0]), refusal->message);
-		char message[400];
-		if (refusal->locked)
-			snprintf(message, sizeof message, LOCKED_OUT, op_name(role->batch[0]));
-		batch_fail(role, refusal->code, refusal->locked ? message : refusal->message);
-	}
-}
-
-static void after_rollback(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	if (result->kind == CONN_LOST) {
-		role_refused(role, result);
-		return;
-	}
-	struct refusal refusal = *(struct refusal *)role->state;
-	refusal_settle(role, &refusal);
-}
-
-/* Requeues the batch after the connection broke. Other roles that take from the same list continue with it. */
-static void requeue_lost(struct role *role)
-{
-	struct role *home = role->batch[0]->role;
-	batch_requeue(role, role->batch[0]->batch_limit, true);
-	offer(home);
-}
-
-void role_refused(struct role *role, const struct conn_result *result)
-{
-	assert(role->count > 0 && result->kind != CONN_OK);
-	if (result->kind == CONN_LOST) {
-		if (role->batch[0]->kind->reports_unknown)
-			batch_fail(role, STATUS(UNKNOWN), result->message);
-		else
-			requeue_lost(role);
-		return;
-	}
-	struct refusal refusal = {
-	    .code = status_of_sqlstate(result->sqlstate),
-	    .retry = !strcmp(result->sqlstate, "40P01") || !strcmp(result->sqlstate, "40001"),
-	    .locked = !strcmp(result->sqlstate, "55P03"),
-	    .starved = !strncmp(result->sqlstate, "53", 2) || !strncmp(result->sqlstate, "58", 2),
-	};
-	memcpy(refusal.message, result->message, sizeof refusal.message);
-	if (!conn_in_transaction(role->conn)) {
-		refusal_settle(role, &refusal);
-		return;
-	}
-	free(role->state);
-	role->state = mem_malloc(sizeof refusal);
-	*(struct refusal *)role->state = refusal;
-	params_reset(&role->params);
-	role_try(role, SQL_ROLLBACK, after_rollback);
 }
 
 void role_on_done(struct role *role, const PGresult *rows)
@@ -444,7 +275,7 @@ static void on_ready(void *arg)
 	struct role *role = arg;
 	if (role == &role->store->roles[ROLE_LISTEN])
 		role->store->listener.listening(role->store->listener.arg);
-	pump(role);
+	role_pump(role);
 }
 
 /* The batch in flight has its result already; the other operations wait for the next connection. */
