@@ -12,6 +12,7 @@ struct deal;
 
 enum {
 	ANSWERS_MAX = 4,        /* maximum bytes of a claim or a redelivery, in full answers: all its rows are in memory */
+	CLAIM_LIMIT_MS = 1000,  /* how much longer a Fetch waits for a claim in flight */
 	ASSIGNMENT_BYTES = 400, /* size of an assignment in an answer, without other strings: numbers, a key of 255 bytes */
 };
 
@@ -78,6 +79,47 @@ struct dispatch {
 	struct store_fetch *slots;
 	struct fetch **by_slot;
 };
+
+/* --- a Fetch (fetch.c) --- */
+
+/* Lets the Fetch wait for candidates. */
+void fetch_wait(struct fetch *fetch);
+
+/* Takes the Fetch out of the waiting ones, if it is there, and sets its state. */
+void fetch_move(struct fetch *fetch, enum fetch_state state);
+
+void fetch_timer(struct fetch *fetch, int64_t at_ms);
+
+/* Checks whether the Fetch's incarnation is alive; if not, its Fetches end. Until the answer this Fetch takes part in
+ * no claim. */
+void fetch_check(struct fetch *fetch);
+
+/* Queries the journal for what this Fetch was assigned before, and whether its incarnation is alive. */
+void fetch_redeliver(struct fetch *fetch);
+
+/* Answers and frees the Fetch. */
+void fetch_end(struct fetch *fetch, const struct fetch_answer *answer, const struct reeve_error *error);
+
+/* Ends the Fetch with those of the claimed tasks that have its slot. */
+void fetch_end_won(struct fetch *fetch, const struct store_claimed *won, int won_count, int slot);
+
+/* Ends the Fetch with the error that its incarnation has ended. */
+void fetch_end_lost(struct fetch *fetch);
+
+/* Ends a Fetch in any state, because its caller does not wait for it any more. What its claim wins stays with its id,
+ * and is delivered if the Fetch comes again. */
+void fetch_abort(struct fetch *fetch);
+
+/* Returns an empty answer. It tells a Fetch that does not park when to come again. `sure`: no due task
+ * is known to wait for the Fetch. */
+struct fetch_answer fetch_nothing(const struct fetch *fetch, bool sure);
+
+/* --- the claim (dispatch_claim.c) --- */
+
+/* Sends the claim for the first `tried` grants, sorted by id. Its slots are the Fetches that have grants. */
+void dispatch_claim(struct dispatch *dispatch, int tried);
+
+/* --- the choice of candidates (deal.c) --- */
 
 struct deal *deal_create(struct dispatch *dispatch);
 void deal_destroy(struct deal *deal);
