@@ -1,0 +1,243 @@
+/* The dispatcher: the order in which candidates go to Fetches. */
+#include "tests/unit/manager/core/dispatch_fixture.h"
+
+#include "manager/core/dispatch_internal.h"
+#include "manager/core/sessions.h"
+#include "manager/core/window.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+Test(dispatch, higher_priorities_go_first)
+{
+	struct fake_fetch fetch;
+
+	begin(20);
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN); /* it may have tasks */
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "nothing overtakes what has not been read yet");
+	struct store_candidate rows[] = {{101, fake_db_us(), fake_db_us() - 2, 10}, {102, fake_db_us(), fake_db_us() - 1, 10}};
+	fake_page(fake_page_taken(route, 5), 2, rows, 0);
+	struct store_claim *claim = fake_claim_taken();
+
+	cr_expect_eq(claim->count, 10);
+	cr_expect(fake_tries(claim, 101) && fake_tries(claim, 102));
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+Test(dispatch, what_cannot_be_read_just_now_keeps_nobody_waiting)
+{
+	struct fake_fetch fetch;
+
+	begin(20);
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fail(fake_page_taken(route, 5), STATUS(UNAVAILABLE));
+	fake_pass(core, 500);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 10);
+	fake_end(core);
+}
+
+Test(dispatch, what_nobody_here_can_take_keeps_nobody_waiting)
+{
+	struct fake_fetch fetch;
+	const char *t[] = {"t"};
+
+	begin(20);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .type_count = 1, .types = t});
+	fake_stream(other, 1000);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "nobody asks for them");
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 10);
+	fake_end(core);
+}
+
+Test(dispatch, of_one_priority_what_is_due_first_goes_first_whatever_its_type)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	int other = fake_route("q", "u");
+	int64_t t = fake_db_us() - 5000000;
+	fake_pass(core, 1500);
+	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	fake_stream(other, 0);
+	struct store_candidate odd[] = {{1, t, t, 10}, {3, t, t + 2, 10}, {5, t, t + 4, 10}};
+	struct store_candidate even[] = {{2, t, t + 1, 10}, {4, t, t + 3, 10}, {6, t, t + 5, 10}};
+	for (int i = 0; i < 2; i++) {
+		struct store_page *page = fake_take(FAKE_PAGE);
+
+		cr_assert_not_null(page);
+		fake_page(page, 3, page->route == route ? odd : even, 0);
+	}
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 4);
+	for (int64_t id = 1; id <= 4; id++)
+		cr_expect_neq(fake_tries(claim, id), 0, "task %d", (int)id);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* Parks a Fetch and makes the streams of two routes read and empty. Returns the second route. */
+static int begin_with_two_empty_streams(struct fake_fetch *fetch)
+{
+	begin(0);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	for (int i = 0; i < 2; i++) {
+		int read = i ? other : route;
+		window_rewind(core->window, read, 0, STORE_TIME_BEGIN);
+		fake_page(fake_page_taken(read, 0), 0, NULL, 0);
+	}
+	return other;
+}
+
+/* Another manager announces a task: tasks that were due before it need not wait until it has been read. */
+Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
+{
+	struct fake_fetch fetch, next;
+	int other;
+
+	other = begin_with_two_empty_streams(&fetch);
+	int64_t now = fake_db_us(), told = now - 3000000;
+	window_rewind(core->window, other, 0, told);
+	window_note(core->window, route, 0, 1, now, told - 1000000, 10);
+	window_note(core->window, route, 0, 2, now, told + 1000000, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 1), 0);
+	fake_claim(claim, 0);
+	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "what was told of is due before it");
+	struct store_candidate row = {3, now, told, 10};
+	fake_page(fake_page_taken(other, 0), 1, &row, 0);
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 2);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* Otherwise several managers would wait for each other's tasks all the time. */
+Test(dispatch, what_is_due_at_almost_the_same_time_waits_for_nothing)
+{
+	struct fake_fetch fetch;
+	int other;
+
+	other = begin_with_two_empty_streams(&fetch);
+	int64_t now = fake_db_us(), told = now - 3000000;
+	window_rewind(core->window, other, 0, told);
+	window_note(core->window, route, 0, 1, now, told + 50000, 10);
+	window_note(core->window, route, 0, 2, now, told + 150000, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 1), 0);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* Parks a Fetch, makes the route's stream read and empty, and learns of another route. Returns that. */
+static int begin_with_new_type(struct fake_fetch *fetch)
+{
+	begin(0);
+	fake_pass(core, 1500);
+	fake_fetch(core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	return other;
+}
+
+/* Notes two tasks, a second before and after this time. Expects that the earlier one is claimed alone. */
+static void expect_only_earlier_goes(int64_t than)
+{
+	window_note(core->window, route, 0, 1, fake_db_us(), than - 1000000, 10);
+	window_note(core->window, route, 0, 2, fake_db_us(), than + 1000000, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 1), 0);
+	fake_claim(claim, 0);
+}
+
+/* Another manager has created a type and a task of it: older tasks in memory do not wait until that has been read. */
+Test(dispatch, what_was_due_before_the_first_task_of_a_new_type_goes_first)
+{
+	struct fake_fetch fetch;
+	int other = begin_with_new_type(&fetch);
+	int64_t first = fake_db_us() - 3000000;
+
+	fake_streams(1, &(struct store_stream){other, 0, first});
+	expect_only_earlier_goes(first);
+	fake_end(core);
+}
+
+/* The same if the task is announced before the streams of the type have been listed. */
+Test(dispatch, what_was_due_before_an_announced_task_of_a_new_type_goes_first)
+{
+	struct fake_fetch fetch;
+	int other = begin_with_new_type(&fetch);
+	int64_t told = fake_db_us() - 3000000;
+
+	window_rewind(core->window, other, 0, told);
+	expect_only_earlier_goes(told);
+	fake_end(core);
+}
+
+/* All its tasks are blocked: none of them is due or will be due at a known time. */
+Test(dispatch, a_new_stream_whose_tasks_are_all_held_keeps_nobody_waiting)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	fake_streams(1, &(struct store_stream){other, 7, STORE_TIME_NEVER});
+	int64_t now = fake_db_us();
+	window_note(core->window, route, 0, 1, now, now, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* Otherwise tasks that are due that little later would overtake it at every page. */
+Test(dispatch, a_backlog_is_not_overtaken_by_what_is_due_a_little_later)
+{
+	struct fake_fetch fetch, next;
+
+	begin(0);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1000});
+	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	window_rewind(core->window, other, 0, STORE_TIME_BEGIN);
+	struct store_page *page = fake_page_taken(other, 0);
+	int64_t now = fake_db_us(), due = now - 3000000;
+	int count = page->limit;
+	fake_page_of(page, 1, count, due);
+	struct store_claim *claim = fake_claim_taken();
+	cr_assert_eq(claim->count, count);
+	fake_claim(claim, 0);
+	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
+	window_note(core->window, route, 0, 100000, now, due + 50000, 10);
+	base_dispatch(&core->base);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "its rows go first");
+	fake_page(fake_page_taken(other, 0), 0, NULL, 0);
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	fake_claim(claim, 0);
+	fake_end(core);
+}

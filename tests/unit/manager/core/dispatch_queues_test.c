@@ -1,0 +1,151 @@
+/* The dispatcher: halted queues and waiting periods. */
+#include "tests/unit/manager/core/dispatch_fixture.h"
+
+#include "manager/core/dispatch_internal.h"
+#include "manager/core/sessions.h"
+#include "manager/core/window.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Changes the settings of the queue "q" and waits until a heartbeat has reported them. */
+static void set_queue(struct store_queue settings)
+{
+	settings.name = "q";
+	fake.queues[0] = settings;
+	fake.queue_count = 1;
+	fake.queue_changes++;
+	fake_pass(core, 1100);
+}
+
+Test(dispatch, a_queue_that_is_halted_gives_nothing)
+{
+	struct fake_fetch fetch;
+
+	begin(3);
+	set_queue((struct store_queue){.state = STORE_QUEUE_PAUSED});
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_pass(core, 3000);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	cr_expect_eq(fetch.answered, 0);
+
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING});
+	fake_stream(route, 0);
+	while (fake_count(FAKE_PAGE))
+		fake_page_of(fake_take(FAKE_PAGE), 1, 3, fake_db_us() - 1000000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 3);
+	fake_end(core);
+}
+
+Test(dispatch, a_worker_waits_before_its_first_task)
+{
+	struct fake_fetch fresh, busy, unparked;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
+	fake_fetch(core, &fresh, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .idle_ms = 2000});
+	fake_stream(route, 0);
+	fake_pass(core, 2900);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "the queue gives its tasks to no worker yet");
+	fake_fetch(core, &unparked,
+	    (struct fetch_request){.incarnation = 3, .fetch_id = 1, .wait_ms = -1, .idle_ms = 1000});
+	cr_expect_eq(unparked.answered, 1);
+	cr_expect_eq(unparked.retry_after_ms, 4000);
+	/* A worker that has had a task does not wait. */
+	fake_fetch(core, &busy, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1});
+	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(busy.count, 1);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_pass(core, 200);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fresh.count, 1);
+	fake_end(core);
+}
+
+Test(dispatch, the_worker_that_has_waited_longest_is_let_first)
+{
+	struct fake_fetch young, old;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
+	fake_fetch(core, &young, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1, .idle_ms = 1000});
+	fake_fetch(core, &old, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1, .idle_ms = 3000});
+	fake_stream(route, 0);
+	fake_pass(core, 1900);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "the queue gives its tasks to no worker yet");
+	fake_pass(core, 200);
+	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(old.count, 1);
+	cr_expect_eq(young.answered, 0);
+	fake_pass(core, 1700);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_pass(core, 300);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(young.count, 1);
+	fake_end(core);
+}
+
+/* Returns how many Fetches were checked for the end of their waiting period since the last call, each once. */
+static int checked(void)
+{
+	int count = 0;
+
+	for (struct fetch *f = core->dispatch->fetches; f; f = f->next) {
+		count += f->let_from_ms != 0;
+		f->let_from_ms = 0;
+	}
+	return count;
+}
+
+/* A thousand Fetches of twenty profiles, of which the workers started 3 ms apart. While all are in the waiting period, a
+ * new task checks one Fetch of each profile, however many there are. Then each gets a task when its own period ends. */
+Test(dispatch, many_workers_of_many_profiles_wait_before_their_first_task)
+{
+	enum { FETCHES = 1000, PROFILES = 20, APART_MS = 3 };
+	static struct fake_fetch fetches[FETCHES];
+	int place[FETCHES]; /* in the order in which their periods end */
+	char other[16];
+	const char *const types[] = {"t", other};
+	int64_t begun_ms;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
+	begun_ms = fake.now_ms;
+	for (int i = 0; i < FETCHES; i++) {
+		place[i] = i * 617 % FETCHES;
+		snprintf(other, sizeof other, "other%d", i % PROFILES);
+		fake_fetch(core, &fetches[i],
+		    (struct fetch_request){.incarnation = 1000 + i,
+		        .fetch_id = 1,
+		        .slots = 1,
+		        .type_count = 2,
+		        .types = types,
+		        .idle_ms = 4000 - place[i] * APART_MS});
+	}
+	for (int id = 1; id <= FETCHES; id++) {
+		int64_t before = demand_compared(core->dispatch->demand);
+
+		checked();
+		note(id, route, 0, 10);
+		dispatch_run(core->dispatch);
+		int seen = checked();
+		cr_assert(seen > 0 && seen <= PROFILES, "%d Fetches were checked", seen);
+		cr_assert_leq(demand_compared(core->dispatch->demand) - before, 4 * PROFILES);
+	}
+	cr_assert_eq(fake_count(FAKE_CLAIM), 0);
+	for (int at = 0; at < FETCHES; at++) {
+		fake_pass(core, begun_ms + 1000 + at * APART_MS - fake.now_ms);
+		while (fake_count(FAKE_PAGE))
+			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+		while (fake_count(FAKE_CLAIM))
+			fake_claim(fake_claim_taken(), 0);
+		for (int i = 0; i < FETCHES; i++)
+			cr_assert(place[i] <= at ? fetches[i].count == 1 && fetches[i].ids[0] == place[i] + 1 : !fetches[i].answered,
+			    "%d at %d", place[i], at);
+	}
+	fake_end(core);
+}

@@ -1,0 +1,148 @@
+/* The dispatcher: Fetches that do not park, and time limits. */
+#include "tests/unit/manager/core/dispatch_fixture.h"
+
+#include "manager/core/dispatch_internal.h"
+#include "manager/core/sessions.h"
+#include "manager/core/window.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+Test(dispatch, one_that_does_not_park_gets_what_is_at_hand)
+{
+	struct fake_fetch fetch;
+
+	begin(5);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = -1});
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 5);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = -1});
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.code, STATUS(OK));
+	cr_expect_eq(fetch.count, 0);
+	cr_expect_eq(fetch.retry_after_ms, 0, "nothing is left");
+	fake_end(core);
+}
+
+Test(dispatch, one_that_does_not_park_is_answered_when_its_claim_wins_nothing)
+{
+	struct fake_fetch fetch;
+
+	begin(1);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = -1});
+	fake_claim(fake_claim_taken(), 1);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.code, STATUS(OK));
+	cr_expect_gt(fetch.retry_after_ms, 0, "there may be more than what was lost");
+	fake_end(core);
+}
+
+Test(dispatch, one_that_does_not_park_waits_for_a_page_but_not_for_long)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = -1});
+	cr_expect_eq(fetch.answered, 0);
+	fake_pass(core, 1000);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.count, 0);
+	cr_expect_gt(fetch.retry_after_ms, 0, "what could not be read may be something");
+	fake_end(core);
+}
+
+/* Another manager seems to be alive, and shares the tasks. */
+Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
+{
+	struct fake_fetch fetch;
+	struct fetch_request request = {.incarnation = 1, .fetch_id = 1, .wait_ms = -1, .slots = 1};
+
+	begin(0);
+	window_shard(core->window, 2, 0);
+	fake_fetch(core, &fetch, request);
+	cr_expect_eq(fetch.answered, 0, "which streams there are is being looked for");
+	fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 2, 1, fake_db_us());
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 1);
+
+	note(4, route, 0, 10);
+	note(5, route, 0, 10); /* of the other manager's shard */
+	request.fetch_id = 2;
+	fake_fetch(core, &fetch, request);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 4);
+	request.fetch_id = 3;
+	fake_fetch(core, &fetch, request);
+	cr_expect_eq(fetch.answered, 0);
+	struct store_page *page = fake_page_taken(route, 0);
+	cr_expect_eq(page->slices, 1);
+	fake_page_of(page, 5, 1, fake_db_us());
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 5);
+
+	request.fetch_id = 4;
+	fake_fetch(core, &fetch, request);
+	cr_expect_eq(fetch.answered, 1, "nothing is left");
+	cr_expect_eq(fetch.retry_after_ms, 0);
+	fake_end(core);
+}
+
+Test(dispatch, a_parked_one_is_answered_when_its_time_is_over)
+{
+	struct fake_fetch short_one, long_one;
+
+	begin_with(&(struct core_options){.fetch_wait_ms = 8000}, 0);
+	fake_fetch(core, &short_one, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = 3000});
+	fake_fetch(core, &long_one, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = 3600000});
+	fake_pass(core, 2990);
+	cr_expect_eq(short_one.answered, 0);
+	fake_pass(core, 15);
+	cr_expect_eq(short_one.answered, 1);
+	cr_expect_eq(short_one.code, STATUS(OK));
+	cr_expect_eq(short_one.count, 0);
+	fake_pass(core, 4900);
+	cr_expect_eq(long_one.answered, 0);
+	fake_pass(core, 100);
+	cr_expect_eq(long_one.answered, 1);
+	fake_end(core);
+}
+
+/* Hundreds of Fetches query the journal at once; afterwards each is answered at its own time. */
+Test(dispatch, hundreds_are_asked_about_at_a_time)
+{
+	static struct fake_fetch fetches[300];
+
+	begin(0);
+	for (int i = 0; i < 300; i++)
+		fake_fetch_only(core, &fetches[i],
+		    (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .wait_ms = 1000 + 10 * ((i * 7) % 300)});
+	while (fake_count(FAKE_REDELIVER))
+		fake_redeliver(0, NULL);
+	for (int i = 0; i < 300; i++)
+		cr_expect_eq(fetches[i].answered, 0);
+	fake_pass(core, 2000);
+	for (int i = 0; i < 300; i++)
+		cr_expect_eq(fetches[i].answered, 10 * ((i * 7) % 300) <= 1000, "each at its own time");
+	fake_end(core);
+}
+
+Test(dispatch, a_claim_that_takes_too_long_is_not_waited_for)
+{
+	struct fake_fetch fetch;
+
+	begin(5);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = 1000});
+	struct store_claim *claim = fake_claim_taken();
+
+	fake_pass(core, 5000);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.code, STATUS(UNAVAILABLE));
+	fake_claim(claim, 0); /* the won tasks stay with this fetch id */
+	fake_fetch_only(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+	fake_redeliver(2, (const int64_t[]){1, 2});
+	cr_expect_eq(fetch.count, 2);
+	fake_end(core);
+}
