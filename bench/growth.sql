@@ -1,6 +1,6 @@
 -- Creates a database as it is after :n tasks, in everyday proportions: during 34 days tasks came and ended, and one in
--- twenty waits. The history keeps 30 days, so older rows are there for the maintenance jobs to remove. Run by
--- bench/growth.bash on a database with the schema.
+-- twenty waits. The history keeps 30 days, so older rows are there for the maintenance jobs to remove; with three million
+-- tasks they are enough for a full page of work in each. Run by bench/growth.bash on a database with the schema.
 \set ON_ERROR_STOP on
 set search_path = reeve;
 set synchronous_commit = off;
@@ -21,18 +21,18 @@ select setval(pg_get_serial_sequence('routes', 'id'), 100);
 insert into queues (name, batches) select 'q' || n, n = 0 from generate_series(0, 9) n;
 insert into managers (name, hb_at, stopped) select 'm' || n, pg_temp.moment(n, 50), n < 48 from generate_series(1, 50) n;
 insert into workers (name, lost, registered, hb_at, gone_at)
-  select 'w' || n % 100, true, pg_temp.moment(n, :n / 200), pg_temp.moment(n, :n / 200), pg_temp.moment(n, :n / 200) from generate_series(1, :n / 200) n;
+  select 'w' || n % 100, true, pg_temp.moment(n, :n / 60), pg_temp.moment(n, :n / 60), pg_temp.moment(n, :n / 60) from generate_series(1, :n / 60) n;
 insert into workers (name) select 'alive' || n from generate_series(1, 50) n;
 insert into worker_events (worker_id, at, event)
-  select n / 2, pg_temp.moment(n, :n / 100), case n % 2 when 0 then 'registered' else 'left' end from generate_series(1, :n / 100) n;
+  select n / 2, pg_temp.moment(n, :n / 30), case n % 2 when 0 then 'registered' else 'left' end from generate_series(1, :n / 30) n;
 
 -- Ended tasks. Those of one day are in the default partition, as after an outage.
 insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
     timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, batch_id, key, source, result, last_error,
     first_started, started, created, last_updated)
-  select case when x.n % 100 = 7 then current_date - 10 else (x.at at time zone 'UTC')::date + 31 end, x.n, 1 + x.n % 100, 0,
+  select case when x.n % 50 = 7 then current_date - 10 else (x.at at time zone 'UTC')::date + 31 end, x.n, 1 + x.n % 100, 0,
     'q' || (1 + x.n % 100) % 10, 't' || 1 + x.n % 100, format('{"user_id":%s,"pad":"%s"}', x.n, repeat('x', 67)),
-    case when x.n % 200 = 0 then 'dead' else 'completed' end, x.at, 1, 5, 60000, 1000, 3600000, 1 + x.n / 200, 1 + x.n / 20,
+    case when x.n % 200 = 0 then 'dead' else 'completed' end, x.at, 1, 5, 60000, 1000, 3600000, 1 + x.n / 60, 1 + x.n / 20,
     x.at - interval '1 s', true, case when x.n % 10 = 0 then 1 + x.n / 1000 end, case when x.n % 20 = 1 then 'k' || x.n end, 'bench',
     'done', case when x.n % 200 = 0 then 'it failed' end, x.at - interval '1 s', x.at - interval '1 s', x.at - interval '10 s', x.at
   from (select n, pg_temp.moment(n, :n) as at from generate_series(1, :n) n) x;
@@ -44,7 +44,7 @@ insert into tasks (id, route_id, priority, queue, type, details, status, run_at,
     case when n <= 1000 then 'executing' when n % 100 = 3 then 'failed' else 'queued' end,
     case when n % 50 = 5 then now() + interval '1 s' * (n % 86400) else now() - interval '1 ms' * n end, case when n <= 1000 then 1 else 0 end,
     case when n between 2001 and 2010 then 'v' || n end, case when n between 2001 and 2010 then 1 end, 'bench',
-    case when n <= 1000 then :n / 200 + 1 + n % 50 end, case when n <= 1000 then :n / 20 + 1 + (n - 1) / 5 end,
+    case when n <= 1000 then :n / 60 + 1 + n % 50 end, case when n <= 1000 then :n / 20 + 1 + (n - 1) / 5 end,
     case when n <= 1000 then now() + interval '1 hour' end, case when n > 1000 and n % 100 = 3 then true end,
     case when n > 1000 and n % 100 = 3 then now() - interval '1 minute' end, now() - interval '1 minute', now() - interval '1 minute'
   from generate_series(1, 3000 + :n / 20) n;
@@ -52,17 +52,17 @@ select setval(pg_get_serial_sequence('tasks', 'id'), 2 * :n::bigint);
 
 -- The journal: rows of twenty tasks, and two hundred open rows, of which fifty have attempts that were extended.
 insert into assignments (id, worker_id, fetch_id, at, task_ids, open, closed_at) overriding system value
-  select n, 1 + n / 10, n, pg_temp.moment(n, :n / 20), array(select i from generate_series(n * 20 - 19, n * 20) i), 0, pg_temp.moment(n, :n / 20)
+  select n, 1 + n / 3, n, pg_temp.moment(n, :n / 20), array(select i from generate_series(n * 20 - 19, n * 20) i), 0, pg_temp.moment(n, :n / 20)
   from generate_series(1, :n / 20) n;
 insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) overriding system value
-  select :n / 20 + n, :n / 200 + 1 + n % 50, n, now() + case when n <= 50 then interval '-1 minute' else interval '1 hour' end, array(select :n + i from generate_series(n * 5 - 4, n * 5) i), 5
+  select :n / 20 + n, :n / 60 + 1 + n % 50, n, now() + case when n <= 50 then interval '-1 minute' else interval '1 hour' end, array(select :n + i from generate_series(n * 5 - 4, n * 5) i), 5
   from generate_series(1, 200) n;
 select setval(pg_get_serial_sequence('assignments', 'id'), :n / 20 + 200);
 insert into worker_commands (worker_id, task_id, token, kind) select worker_id, id, last_updated, 'cancel' from tasks where status = 'executing' and id % 10 = 0;
 
 -- Failed attempts and rare events, and those of ten keys whose tasks are run repeatedly.
 insert into task_attempts (task_id, token, attempt, worker_id, outcome, status, by_report, error, queue, type, last_updated)
-  select n, pg_temp.moment(n, :n) - interval '1 minute', 1, 1 + n / 200, 'failed', 'failed', true, 'it failed', 'q' || (1 + n % 100) % 10,
+  select n, pg_temp.moment(n, :n) - interval '1 minute', 1, 1 + n / 60, 'failed', 'failed', true, 'it failed', 'q' || (1 + n % 100) % 10,
     't' || 1 + n % 100, pg_temp.moment(n, :n) - interval '50 s'
   from generate_series(20, :n, 20) n
   union all
@@ -103,12 +103,12 @@ insert into pipelines (name, stages, created, replaced_at)
   select 'p' || n % 10, '[{"name": "one", "type": "t1"}]', pg_temp.moment(n, 200), case when n <= 190 then pg_temp.moment(n, 200) end from generate_series(1, 200) n;
 
 -- Events of queues and schedules, and schedule runs.
-insert into queue_events (queue, at, event) select 'q' || n % 10, pg_temp.moment(n, :n / 100), 'queue_paused' from generate_series(1, :n / 100) n;
+insert into queue_events (queue, at, event) select 'q' || n % 10, pg_temp.moment(n, :n / 40), 'queue_paused' from generate_series(1, :n / 40) n;
 insert into schedules (name, every_ms, spec, next_at) select 's' || n, 3600000, '{"type": "t1"}', now() + case when n <= 10 then interval '-1 s' else interval '1 hour' end from generate_series(1, 20) n;
 insert into schedule_runs (schedule_id, scheduled_at, at, outcome)
-  select 1 + n % 20, pg_temp.moment(n, :n / 100), pg_temp.moment(n, :n / 100), 'submitted' from generate_series(1, :n / 100) n;
+  select 1 + n % 20, pg_temp.moment(n, :n / 40), pg_temp.moment(n, :n / 40), 'submitted' from generate_series(1, :n / 40) n;
 insert into schedule_events (schedule_id, schedule, at, event)
-  select 1 + n % 20, 's' || 1 + n % 20, pg_temp.moment(n, :n / 100), 'schedule_edited' from generate_series(1, :n / 100) n;
+  select 1 + n % 20, 's' || 1 + n % 20, pg_temp.moment(n, :n / 40), 'schedule_edited' from generate_series(1, :n / 40) n;
 
 -- Statistics of each hour and route, independent of the number of tasks. Half an hour is not counted yet.
 insert into executions (hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last)
