@@ -170,10 +170,13 @@ story_wrong_use_is_told() {
 
 # Runs a command that sees a disk of its own of so many MiB at $DIR/disk.
 with_disk() { # MIB COMMAND…
+	local changed=()
 	mkdir -p "$DIR/disk"
 	if [ "$(id -u)" = 0 ]; then
+		# In a chroot the root is no mount point, whose propagation unshare could change.
+		mountpoint -q / || changed=(--propagation unchanged)
 		# shellcheck disable=SC2016
-		exec unshare -m bash -c 'mount -t tmpfs -o size="$1"m,mode=755 none "$2"; exec "${@:3}"' - "$1" "$DIR/disk" "${@:2}"
+		exec unshare -m "${changed[@]}" bash -c 'mount -t tmpfs -o size="$1"m,mode=755 none "$2"; exec "${@:3}"' - "$1" "$DIR/disk" "${@:2}"
 	fi
 	# shellcheck disable=SC2016
 	exec unshare -Urm bash -c 'mount -t tmpfs -o size="$1"m none "$2"; exec unshare -U --map-user="$3" --map-group="$4" "${@:5}"' \
@@ -195,7 +198,7 @@ story_a_full_disk_is_named() {
 	start holder with_disk 120 sleep 600
 	wait_until 20 "[ -n \"\$(grep \"$DIR/disk\" /proc/$(pid holder)/mounts)\" ]"
 	dev=(nsenter -t "$(pid holder)" -U --preserve-credentials -m "$REEVE_BIN/reeve" dev --data "$data" --listen "$listen" --handlers "$HANDLERS")
-	[ "$(id -u)" != 0 ] || dev=(nsenter -t "$(pid holder)" -m "${dev[@]:6}")
+	[ "$(id -u)" != 0 ] || dev=(nsenter -t "$(pid holder)" -m -r "${dev[@]:6}")
 	export REEVE_MANAGER=$listen
 	start dev "${dev[@]}"
 	wait_until 60 '[ "$(times_up)" = 1 ] || ! alive dev'
@@ -221,6 +224,7 @@ story_a_full_disk_is_named() {
 	stop dev INT
 	expect_eq 0 "$STATUS"
 	stop holder
+	! mountpoint -q "$DIR/disk" || umount "$DIR/disk" # of a shared file system around a chroot
 }
 
 # A restart that would fail again is not announced.
