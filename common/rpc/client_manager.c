@@ -33,7 +33,7 @@ const char *manager_absence(const struct manager *manager)
 	case MANAGER_DIALING:
 		return manager->problem ? manager->problem : "no answer to the attempt to connect";
 	case MANAGER_HANDSHAKE:
-		return "something takes connections there, but sends no hello as a Reeve manager does";
+		return "something takes connections there, but sends no hello: another program, or a manager that is frozen";
 	case MANAGER_OPEN:
 		return manager->health == HEALTH_REFUSES ? manager->refusal : silent;
 	default:

@@ -248,7 +248,7 @@ Test(client, tells_why_nobody_is_there)
 	expect_absence("tcp://127.0.0.1:1", "(tried for 1s): connection refused");
 	expect_absence("tcp://no-such-host.invalid:7171", "(tried for 1s): unknown host");
 	expect_absence(other_url, "(tried for 1s): something listens there that is not a Reeve manager");
-	expect_absence(silent_url, "(tried for 1s): something takes connections there, but sends no hello as a Reeve manager does");
+	expect_absence(silent_url, "(tried for 1s): something takes connections there, but sends no hello: another program, or a manager that is frozen");
 	snprintf(both, sizeof both, "tcp://127.0.0.1:1,%s", other_url);
 	snprintf(why, sizeof why, "tcp://127.0.0.1:1: connection refused: nothing listens there, %s: something listens", other_url);
 	expect_absence(both, why);
