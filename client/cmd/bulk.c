@@ -176,7 +176,7 @@ static int64_t line_of_task(struct bulk *bulk, size_t index)
 /* Reports which lines were stored as tasks and which were not. */
 static void report_missed(struct bulk *bulk)
 {
-	size_t n_missed = 0, end = bulk->n_stored;
+	size_t n_missed = 0, n_unsure = 0, end = bulk->n_stored;
 
 	for (int i = 0; i < bulk->n_missed; i++) {
 		const struct missed *missed = &bulk->missed[i];
@@ -185,12 +185,17 @@ static void report_missed(struct bulk *bulk)
 		    line_of_task(bulk, missed->first), line_of_task(bulk, missed->first + missed->count - 1),
 		    missed->unsure ? "may or may not have been stored" : "were not stored");
 		n_missed += missed->count;
+		n_unsure += missed->unsure ? missed->count : 0;
 	}
 	end += n_missed;
 	if (end < bulk->total)
 		command_log(
 		    "%s: the tasks from line %" PRId64 " on were not sent", bulk->lines->name, line_of_task(bulk, end));
-	command_log("%zu of %zu tasks were stored", bulk->n_stored, bulk->total);
+	if (n_unsure > 0)
+		command_log("%zu of %zu tasks are known to be stored, and up to %zu more may be", bulk->n_stored, bulk->total,
+		    n_unsure);
+	else
+		command_log("%zu of %zu tasks were stored", bulk->n_stored, bulk->total);
 }
 
 static int send_all(struct bulk *bulk)

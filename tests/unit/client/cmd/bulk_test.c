@@ -116,6 +116,15 @@ Test(bulk, says_which_lines_became_tasks)
 	cr_assert(eq(sz, n_lines, standin_tasks(run_standin)));
 }
 
+Test(bulk, says_how_many_tasks_may_be_stored)
+{
+	standin_hold_submits(run_standin, 1000);
+	cr_assert(ne(int, run_reeve("{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--call-timeout", "1s", NULL), 0));
+	cr_assert(strstr(run_err, ": the tasks of lines 1 to 1 may or may not have been stored\n") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "reeve: 0 of 1 tasks are known to be stored, and up to 1 more may be\n") != NULL, "%s",
+	    run_err);
+}
+
 Test(bulk, waits_for_all)
 {
 	standin_end_tasks_as(run_standin, TASK(COMPLETED));
