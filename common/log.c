@@ -1,6 +1,7 @@
 /*
  * The log. A line is built and escaped in one buffer on the stack, and written by one write(2), so that the lines of
- * threads and processes that share standard error do not mix.
+ * threads and processes that share standard error do not mix. A line that cannot be written at once, because nobody
+ * reads the pipe or terminal, is dropped and counted: no program waits for its log.
  */
 #include "common/log.h"
 
@@ -8,6 +9,7 @@
 #include "common/utf8.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +25,9 @@ static bool under_systemd;
 
 /* Atomic, since it may change while other threads log. */
 static _Atomic int min_urgent = LOG_LEVEL_INFO;
+
+/* Lines that were dropped and not yet reported. */
+static _Atomic unsigned dropped;
 
 struct line {
 	char text[LINE_BYTES];
@@ -105,18 +110,17 @@ static void append_head(struct line *line, enum log_level level)
 	line->used = snprintf(line->text, sizeof line->text, "%.23sZ %s %s: ", now, levels[level].name, program_name);
 }
 
-void log_line(enum log_level level, const char *object, const char *format, ...)
+/* Tells whether a line can be written at once. A pipe has room for a line then, because LINE_BYTES is at most PIPE_BUF. */
+static bool writable(void)
 {
-	char text[LINE_BYTES];
-	struct line line = {.used = 0};
-	va_list arguments;
-	int saved = errno;
+	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-	if ((int)level > atomic_load_explicit(&min_urgent, memory_order_relaxed))
-		return;
-	va_start(arguments, format);
-	vsnprintf(text, sizeof text, format, arguments);
-	va_end(arguments);
+	return poll(&out, 1, 0) != 0;
+}
+
+static void write_line(enum log_level level, const char *object, const char *text)
+{
+	struct line line = {.used = 0};
 
 	append_head(&line, level);
 	if (object) {
@@ -128,6 +132,34 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
 	/* Nothing can be done if the log cannot be written. */
 	if (write(STDERR_FILENO, line.text, line.used) < 0) {
 	}
+}
+
+void log_line(enum log_level level, const char *object, const char *format, ...)
+{
+	char text[LINE_BYTES], note[80];
+	va_list arguments;
+	unsigned lost;
+	int saved = errno;
+
+	if ((int)level > atomic_load_explicit(&min_urgent, memory_order_relaxed))
+		return;
+	if (!writable()) {
+		atomic_fetch_add(&dropped, 1);
+		errno = saved;
+		return;
+	}
+	lost = atomic_exchange(&dropped, 0);
+	if (lost > 0) {
+		snprintf(note, sizeof note, "%u lines are missing here, because nobody read the log in time", lost);
+		write_line(LOG_LEVEL_WARN, NULL, note);
+	}
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	if (lost == 0 || writable())
+		write_line(level, object, text);
+	else
+		atomic_fetch_add(&dropped, 1);
 	errno = saved;
 }
 

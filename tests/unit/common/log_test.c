@@ -92,6 +92,31 @@ Test(log, speaks_to_the_journal, .init = capture, .fini = restore)
 	cr_assert(eq(str, (char *)captured(), "<4>tester: worker 3: late\n"));
 }
 
+/* The writing end blocks, as standard error does: without the check the test would hang. */
+Test(log, a_log_that_nobody_reads_stops_nobody, .init = capture, .fini = restore, .timeout = 20)
+{
+	static char all[1 << 20];
+	size_t length = 0, count = 0;
+	const char *text;
+	unsigned lost;
+
+	fcntl(STDERR_FILENO, F_SETFL, 0);
+	log_setup("tester", LOG_LEVEL_INFO);
+	for (int i = 0; i < 5000; i++)
+		log_info(NULL, "line %d", i);
+	while (*(text = captured()) && length + strlen(text) < sizeof all)
+		length += (size_t)sprintf(all + length, "%s", text);
+	for (const char *at = all; (at = strchr(at, '\n')); at++)
+		count++;
+	cr_assert(count > 100 && count < 5000, "%zu", count);
+	log_info(NULL, "the next one");
+	text = strstr(captured(), "tester: ");
+	cr_assert(text && sscanf(text, "tester: %u lines are missing here, because nobody read the log in time", &lost) == 1,
+	    "%s", text ? text : "");
+	cr_assert(eq(sz, lost + count, 5000));
+	cr_assert(strstr(text, "tester: the next one\n") != NULL, "%s", text);
+}
+
 Test(log, tells_again_after_ten_seconds)
 {
 	int64_t said_ms = 0;
