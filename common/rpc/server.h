@@ -37,7 +37,9 @@ typedef void rpc_method(void *service, struct rpc_call *call, const ProtobufCMes
 enum rpc_class {
 	RPC_ORDINARY,
 	RPC_OPERATOR, /* for operators: a sixteenth more than ordinary calls */
-	RPC_LEASE,    /* answered soon, and leases depend on it: an eighth more than ordinary calls, for this class alone */
+	/* Answered soon, and leases depend on it: an eighth more than ordinary calls, for this class alone. Each connection may
+	 * have two small ones even if that is used up. */
+	RPC_LEASE,
 	RPC_CLASSES,  /* not a class: the number of classes */
 };
 

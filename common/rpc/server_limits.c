@@ -3,8 +3,8 @@
  * connection and for each address, so that none of them can take everything, and two reserves beyond it: one for
  * operators, so that their calls are served when ordinary calls have reached the limit, and one for the calls on which
  * leases depend, so that workers keep their leases. Each reserve is for its own class alone. A connection may take only
- * as much of a reserve as it leaves for others, so some of it is always left, however many connections flood the
- * server.
+ * as much of a reserve as it leaves for others. That is little when many connections flood the server, or a few with
+ * long messages. So each connection may also have a few small calls on which leases depend when the reserve is used up.
  */
 #include "common/rpc/server_internal.h"
 
@@ -20,6 +20,12 @@ enum {
 	OPERATOR_PART = 16, /* calls of operators have this part of a limit in addition … */
 	LEASE_PART = 8,     /* … and calls on which leases depend have this part */
 	SHARE_MIN = 64,   /* open calls of a connection or an address, even if its share is smaller */
+	/* Calls on which leases depend that a connection may have even if their reserve is used up, and their memory: all
+	 * connections together have this part of the reserve, each at least and at most so many bytes. */
+	OWN_CALLS = 2,
+	OWN_PART = 8,
+	OWN_MIN = 4 << 10,
+	OWN_MAX = 64 << 10,
 };
 
 /* A limit on usage, and the parts of its error message. */
@@ -102,8 +108,34 @@ static void count(struct rpc_call *call, enum measure measure, int64_t amount, c
 	}
 }
 
-/* Returns where the next amount of a class fits: 0: in the ordinary part; 1: in the reserve; -1: nowhere. */
-static int place_in(const struct usage *usage, enum measure measure, int64_t max, enum rpc_class class)
+/* Returns what a connection, or an address with a share, may have of a class even if the reserve is used up. */
+static int64_t own_part(const struct rpc_server *server, enum measure measure, enum rpc_class class)
+{
+	int64_t part;
+
+	if (class != RPC_LEASE)
+		return 0;
+	if (measure == CALLS)
+		return OWN_CALLS;
+	part = reserve_of(total_of(server, BYTES), class) / OWN_PART / (server->n_peers + 1);
+	part = part < OWN_MAX ? part : OWN_MAX;
+	return part > OWN_MIN ? part : OWN_MIN;
+}
+
+/* Returns true if a connection, and its address if that has a share, have so little that it may have more even if the
+ * reserve is used up. */
+static bool has_little(
+    const struct rpc_server *server, const struct limit limits[LIMITS], enum measure measure, enum rpc_class class, int64_t amount)
+{
+	int64_t part = own_part(server, measure, class);
+
+	return limits[1].usage->shared[class][measure] + amount <= part &&
+	       (!applies(&limits[2], server) || limits[2].usage->shared[class][measure] + amount <= part);
+}
+
+/* Returns where an amount of a class fits: 0: in the ordinary part, which one amount may exceed; 1: in the reserve, if
+ * it has room for `room`; -1: nowhere. */
+static int place_in(const struct usage *usage, enum measure measure, int64_t max, enum rpc_class class, int64_t room)
 {
 	int64_t ordinary = usage->all[measure];
 
@@ -111,7 +143,7 @@ static int place_in(const struct usage *usage, enum measure measure, int64_t max
 		ordinary -= usage->reserve[i][measure];
 	if (ordinary < max)
 		return 0;
-	return usage->reserve[class][measure] < reserve_of(max, class) ? 1 : -1;
+	return usage->reserve[class][measure] + room <= reserve_of(max, class) ? 1 : -1;
 }
 
 static bool refuse_at(const struct limit *limit, enum measure measure, struct reeve_error *error)
@@ -139,28 +171,34 @@ static bool refuse_reserve(const struct limit *limit, enum measure measure, int6
 }
 
 /* Counts an amount where it fits. A limit may be exceeded by one amount: a long message passes however small a share
- * is. */
+ * is. The server's reserves are not exceeded, except by those who have little. */
 static bool take(struct rpc_call *call, enum measure measure, int64_t amount, int64_t share_min, struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
 	int64_t total = total_of(server, measure), reserved[LIMITS] = {0};
 	enum rpc_class class = class_of(call);
 	int64_t left = reserve_of(total, class) - server->usage.reserve[class][measure];
-	bool reserve = place_in(&server->usage, measure, total, class) == 1;
+	int place = place_in(&server->usage, measure, total, class, amount);
 	struct limit limits[LIMITS];
+	bool little;
 
 	limits_of(call, limits);
+	little = place != 0 && has_little(server, limits, measure, class, amount);
+	if (little)
+		place = 1;
+	reserved[0] = place ? amount : 0;
 	for (int i = LIMITS - 1; i >= 0; i--) {
 		const struct limit *limit = &limits[i];
 		int64_t own = limit->usage->shared[class][measure];
-		int place = 0;
+		int in_share = 0;
 
-		if (applies(limit, server))
-			place = place_in(limit->usage, measure, share_of(total, limit->percent, share_min), class);
-		if (place < 0)
+		if (i > 0 && applies(limit, server)) {
+			in_share = place_in(limit->usage, measure, share_of(total, limit->percent, share_min), class, 1);
+			reserved[i] = in_share ? amount : 0;
+		}
+		if (in_share < 0 || (i == 0 && place < 0))
 			return refuse_at(limit, measure, error);
-		reserved[i] = place ? amount : 0;
-		if (reserve && own * (100 - limit->reserve_percent) >= left * limit->reserve_percent)
+		if (place == 1 && !little && own * (100 - limit->reserve_percent) >= left * limit->reserve_percent)
 			return refuse_reserve(limit, measure, own, left, error);
 	}
 	count(call, measure, amount, reserved);

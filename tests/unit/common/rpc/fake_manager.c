@@ -4,6 +4,7 @@
 #include <event2/thread.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/worker.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static void fake_closed(void *arg)
 	pthread_mutex_unlock(&manager->lock);
 }
 
-/* Parks a call (Wait, Stats) until the test answers it. */
+/* Parks a call (Wait, Stats, Report) until the test answers it. */
 static void fake_park(struct fake_manager *manager, struct rpc_call *call, int64_t id)
 {
 	struct fake_parked *parked;
@@ -144,6 +145,12 @@ static void fake_wait(void *arg, struct rpc_call *call, const ProtobufCMessage *
 	fake_park(arg, call, wait->n_ids ? wait->ids[0] : 0);
 }
 
+static void fake_report(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	(void)request;
+	fake_park(arg, call, 0);
+}
+
 void *fake_loop(void *arg)
 {
 	struct fake_manager *manager = arg;
@@ -166,6 +173,10 @@ struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_
 	    {"Wait", fake_wait, RPC_ORDINARY, NULL},
 	    {0},
 	};
+	static const struct rpc_entry workers[] = {
+	    {"Report", fake_report, RPC_LEASE, NULL},
+	    {0},
+	};
 	struct fake_manager *manager = calloc(1, sizeof *manager);
 	struct reeve_error error = {0};
 
@@ -178,6 +189,7 @@ struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_
 	manager->server = rpc_server_create(manager->base, options ? options : &defaults);
 	rpc_server_add(manager->server, &reeve__v1__admin_service__descriptor, admin, manager);
 	rpc_server_add(manager->server, &reeve__v1__task_service__descriptor, tasks, manager);
+	rpc_server_add(manager->server, &reeve__v1__worker_service__descriptor, workers, manager);
 	cr_assert(rpc_server_listen(manager->server, url, &error), "%s", error.message);
 	snprintf(manager->url, sizeof manager->url, "%s", rpc_server_url(manager->server));
 	return manager;

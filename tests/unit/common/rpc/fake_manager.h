@@ -1,5 +1,5 @@
 /*
- * A manager for tests: a real rpc_server on its own loop and thread, with Ping, Stats, Get, Wait and Submit. The test
+ * A manager for tests: a real rpc_server on its own loop and thread, with Ping, Stats, Get, Wait, Submit and Report. The test
  * sets how it answers, and can read while it runs what has arrived.
  */
 #ifndef REEVE_TESTS_FAKE_MANAGER_H
