@@ -83,7 +83,8 @@ struct script {
 	bool paused;            /* no tasks are assigned */
 	int wrong_fetches;      /* this many answers name another Fetch */
 	int wrong_incarnations; /* … or another incarnation */
-	bool lost;              /* the next heartbeat is answered lost, once */
+	bool lost;              /* heartbeats are answered lost, until it registers again */
+	int told_lost; /* how many answers to heartbeats said so */
 	Reeve__V1__WorkerCommand commands[SCRIPT_COMMANDS_MAX];
 	size_t n_commands;                /* sent with every answer, … */
 	bool commands_in_heartbeats_only; /* … or only to heartbeats */

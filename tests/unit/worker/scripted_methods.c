@@ -52,6 +52,7 @@ void script_register(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 	bool fail;
 
 	script_lock(script);
+	script->lost = false;
 	script->registers++;
 	fail = script->register_failures > 0;
 	script->register_failures -= fail;
@@ -366,8 +367,8 @@ void script_heartbeat(void *arg, struct rpc_call *call, const ProtobufCMessage *
 		script_unlock(script);
 		return;
 	}
-	response.lost = script->lost;
-	script->lost = false;
+	script->told_lost += script->lost;
+	response.lost = script->lost; /* until it registers again, as a manager does: an answer may get lost */
 	script->renewed_ms = clock_monotonic_ms();
 	for (size_t i = 0; i < script->n_commands; i++) {
 		commands[i] = script->commands[i];
