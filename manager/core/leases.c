@@ -312,6 +312,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	 * only the next heartbeat is news. */
 	bool news = !error && b->op.renewed, lost = !error && b->op.lost;
 	int64_t incarnation = b->op.incarnation;
+	uint64_t origin = b->op.op.origin;
 	*given = b->op;
 	given->op.done = done;
 	if (!error)
@@ -333,6 +334,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	if (session && !session->requeuing && !waits_for_all(session, &t->op.holding)) {
 		session->requeuing = true;
 		t->op.lowest_fetch = session->lowest_open;
+		t->op.op.origin = origin;
+		t->op.op.deadline_ms = base_now(l->base) + l->base->options.heartbeat_ms; /* the next one knows more */
 		store_requeue(l->base->store, &t->op);
 	} else { /* the requeue in flight is older but correct; the next heartbeat brings the other tasks */
 		free(t);

@@ -16,6 +16,7 @@ enum role_name {
 	ROLE_REPORT,
 	ROLE_HEARTBEAT,
 	ROLE_LEASE,
+	ROLE_REQUEUE,
 	ROLE_EDIT,
 	ROLE_ROUTES,
 	ROLE_LOCK_WAIT,
@@ -31,6 +32,9 @@ enum role_name {
 
 /* The weight limit of one lookup: the check of a worker weighs 1, a redelivery 10, because its answer can be long. */
 enum { LOOKUP_WEIGHT = 1000, REDELIVER_WEIGHT = 10 };
+
+/* The weight limit of one check of what workers hold: a worker weighs 1, as do so many attempts that it claims. */
+enum { REQUEUE_WEIGHT = 1000, REQUEUE_HELD = 50 };
 
 /* The maximum of callbacks whose outcomes one statement records. */
 enum { CALLBACKS_AT_ONCE = 64 };

@@ -380,5 +380,6 @@ void store_requeue(struct store *store, struct store_requeue *op)
 {
 	static const struct op_kind kind = {.name = "requeue", .start = requeue_start, .joins = requeue_joins};
 	const struct store_holding *h = &op->holding;
-	store_give(store, ROLE_LEASE, &kind, &op->op, 0, 64 + 16 * ((size_t)h->held_count + (size_t)h->waiting_count));
+	int64_t claimed = (int64_t)h->held_count + h->waiting_count;
+	store_give(store, ROLE_REQUEUE, &kind, &op->op, 1 + (int)(claimed / REQUEUE_HELD), sizeof *op + 16 * (size_t)claimed);
 }

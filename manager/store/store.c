@@ -24,6 +24,7 @@ enum { FIRST_MAX = 2 };
  *
  *   heartbeat   no long statement delays the renewal of leases
  *   lease       reclaims: no edit that waits for a lock delays the reassignment of tasks
+ *   requeue     of tasks that never arrived: however much workers claim to hold, it delays no reclaim
  *   jobs        batches, schedules, inbox and counts: delayed by neither edits nor leases
  *   read, poll  quick reads (read) have one connection exclusively, and precedence on two others (poll, poll-more),
  *               which are for reads that may take long
@@ -49,6 +50,7 @@ static const struct role_spec {
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
     [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_REQUEUE] = {"requeue", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, REQUEUE_WEIGHT},
     [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
     [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, ROUTES_WEIGHT,
         {SQL_ROUTES_FIND, SQL_ROUTES_ADD}, 2},

@@ -140,8 +140,8 @@ story_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
 
 # Prints the workers whose journals were searched, one line per statement, from PostgreSQL's log.
 looks() {
-	awk '/\] reeve-manager lease LOG: / { look = / execute requeue_find:/ }
-		/\] reeve-manager lease DETAIL:  parameters: / && look { split($0, quoted, "\047"); print quoted[2] }' \
+	awk '/\] reeve-manager requeue LOG: / { look = / execute requeue_find:/ }
+		/\] reeve-manager requeue DETAIL:  parameters: / && look { split($0, quoted, "\047"); print quoted[2] }' \
 		"$DIR/log/postgres.log" | tr -d '{}'
 }
 

@@ -301,7 +301,7 @@ static struct store_heartbeat *beat(struct store_heartbeat *op, int64_t seq)
 	    .held_ids = ids,
 	    .held_tokens = tokens};
 
-	*op = (struct store_heartbeat){.op.done = on_heartbeat, .incarnation = 5, .seq = seq};
+	*op = (struct store_heartbeat){.op.done = on_heartbeat, .op.origin = 9, .incarnation = 5, .seq = seq};
 	leases_heartbeat(core->leases, op, &holding);
 	struct store_heartbeat *given = fake_take(FAKE_HEARTBEAT);
 	cr_assert_not_null(given);
@@ -372,6 +372,27 @@ Test(leases, one_requeuing_at_a_time)
 	given->renewed = true;
 	fake_ok(given);
 	cr_expect_eq(fake_count(FAKE_REQUEUE), 1);
+	fake_end(core);
+}
+
+/* So the limits of what waits apply to it, like to the heartbeat itself. What was refused comes with the next one. */
+Test(leases, a_requeuing_is_its_callers_and_is_given_up_for_the_next_one)
+{
+	struct store_heartbeat op;
+
+	begin();
+	for (int seq = 2; seq < 5; seq++) {
+		struct store_heartbeat *given = beat(&op, seq);
+		given->renewed = true;
+		fake_ok(given);
+		struct store_requeue *taken = fake_take(FAKE_REQUEUE);
+		cr_assert_not_null(taken);
+		cr_expect_eq(taken->op.origin, 9);
+		cr_expect_eq(taken->op.deadline_ms, fake.now_ms + core->base.options.heartbeat_ms);
+		cr_expect_eq(taken->lowest_fetch, 0, "what was refused has checked nothing");
+		taken->count = 0;
+		fake_fail(taken, seq % 2 ? STATUS(RESOURCE_EXHAUSTED) : STATUS(UNAVAILABLE));
+	}
 	fake_end(core);
 }
 

@@ -305,6 +305,50 @@ Test(role, a_batch_may_end_without_operations)
 	end();
 }
 
+/* --- What heartbeats bring ---------------------------------------------------------------------------------------- */
+
+enum { HELD = 200000, HOLDERS = 40 };
+
+static int refused;
+
+static void on_requeued(struct store_op *op, const struct reeve_error *error)
+{
+	(void)op;
+	refused += error && error->code == STATUS(RESOURCE_EXHAUSTED);
+}
+
+/* Heartbeats may claim any number of attempts. Workers that stand still are marked lost all the same. */
+Test(role, no_heartbeat_keeps_lost_workers_waiting)
+{
+	static const struct conn_settings settings = {.name = "lease"};
+	static struct store_requeue requeues[HOLDERS];
+	static int64_t held[HELD];
+	struct store_beat still = {.incarnation = 1, .seq = 1};
+	struct store_lose lose = {.op.done = done, .count = 1, .beats = &still};
+	begin();
+	role_open(&store.roles[ROLE_LEASE], &store, &settings, 1);
+	store.roles[ROLE_REQUEUE].store = &store; /* it has no connection, so that what it gets waits */
+	store.options.waiting_bytes = 64 << 20;
+	store.options.origin_percent = 12;
+	for (int i = 0; i < HOLDERS; i++) {
+		requeues[i] = (struct store_requeue){.op.done = on_requeued,
+		    .op.origin = i < HOLDERS - 1 ? 7 : 8,
+		    .op.deadline_ms = clock_monotonic_ms() + 60000,
+		    .holding = {.incarnation = i + 1, .held_count = HELD, .held_ids = held, .held_tokens = held}};
+		store_requeue(&store, &requeues[i]);
+	}
+	cr_expect(eq(int, refused, HOLDERS - 4), "three of one connection, which fill its share, and one of the other");
+	cr_expect(ge(int, requeues[0].op.weight, REQUEUE_WEIGHT), "no other joins such a one");
+	cr_expect(eq(int, store.roles[ROLE_LEASE].count, 0));
+	store_lose(&store, &lose);
+	cr_expect(eq(int, running, SQL_WORKER_LOSE));
+	answer(CONN_OK, "");
+	cr_expect(eq(int, ended, 1));
+	role_expire(&store.roles[ROLE_REQUEUE], INT64_MAX);
+	role_close(&store.roles[ROLE_LEASE]);
+	end();
+}
+
 /* --- Reports, whose batches take several statements --------------------------------------------------------------- */
 
 /* Returns a row of int8 values, except that the last column has `last_bytes` bytes; its value must be small. */
