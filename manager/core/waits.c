@@ -4,6 +4,7 @@
  */
 #include "manager/core/waits.h"
 #include "manager/core/numbers.h"
+#include "manager/core/polls.h"
 
 #include "common/deadlines.h"
 #include "common/hash.h"
@@ -33,7 +34,7 @@ struct link {
 struct target {
 	int64_t id, since_ms;
 	struct link *links;
-	struct deadline poll; /* the next query for it */
+	struct poll poll; /* the next query for it */
 	UT_hash_handle hh;
 };
 
@@ -55,7 +56,8 @@ struct waits {
 	struct base *base;
 	struct target *targets;
 	struct waiter *waiters;
-	struct deadlines deadlines, polls;
+	struct deadlines deadlines;
+	struct polls polls;
 	bool others;
 	int64_t polled_ms;    /* when the last query was sent */
 	int64_t poll_from_ms; /* no query is sent earlier */
@@ -72,7 +74,7 @@ static void unlink_target(struct waits *waits, struct link *link)
 	link->target = NULL;
 	if (!t->links) {
 		HASH_DEL(waits->targets, t);
-		deadlines_remove(&waits->polls, &t->poll);
+		polls_remove(&waits->polls, &t->poll);
 		free(t);
 	}
 }
@@ -195,31 +197,33 @@ static int64_t within(int64_t least, int64_t value, int64_t most)
 
 /* Queries for an id are at 10 ms, 20 ms, 40 ms and so on after its wait began, so that the end of a short task is found
  * soon, and long waits cost little. */
-static void poll_later(struct waits *waits, struct target *t)
+static int64_t poll_ms(const struct waits *waits, const struct target *t)
 {
 	int64_t now_ms = base_now(waits->base);
 	int64_t least_ms = waits->others ? POLL_FIRST_MS : POLL_MAX_MS;
-	deadlines_set(&waits->polls, &t->poll, now_ms + within(least_ms, now_ms - t->since_ms, POLL_MAX_MS));
+	return now_ms + within(least_ms, now_ms - t->since_ms, POLL_MAX_MS);
 }
 
 static void ask_poll(struct waits *waits)
 {
-	const struct deadline *first = deadlines_first(&waits->polls);
-	if (first && !waits->poll_ids) /* on_poll asks after a query */
-		jobs_at(waits->base->jobs, JOB_WAITS_OTHERS, first->at_ms > waits->poll_from_ms ? first->at_ms : waits->poll_from_ms);
+	int64_t next_ms = polls_next_ms(&waits->polls);
+	if (next_ms < INT64_MAX && !waits->poll_ids) /* on_poll asks after a query */
+		jobs_at(waits->base->jobs, JOB_WAITS_OTHERS, next_ms > waits->poll_from_ms ? next_ms : waits->poll_from_ms);
 }
 
-static struct target *target_get(struct waits *waits, int64_t id)
+static struct target *target_get(struct waits *waits, int64_t id, uint64_t origin)
 {
 	struct target *t;
 	HASH_FIND(hh, waits->targets, &id, sizeof id, t);
-	if (t)
+	if (t) {
+		polls_share(&waits->polls, &t->poll, origin);
 		return t;
+	}
 	t = mem_calloc(1, sizeof *t);
 	t->id = id;
 	t->since_ms = base_now(waits->base);
 	HASH_ADD(hh, waits->targets, id, sizeof t->id, t);
-	poll_later(waits, t);
+	polls_add(&waits->polls, &t->poll, origin, poll_ms(waits, t));
 	return t;
 }
 
@@ -242,7 +246,7 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	w->open = w->count;
 	w->links = mem_calloc((size_t)w->count + 1, sizeof *w->links);
 	for (int i = 0; i < w->count; i++) {
-		struct target *t = target_get(waits, w->ids[i]);
+		struct target *t = target_get(waits, w->ids[i], origin);
 		w->links[i].waiter = w;
 		w->links[i].target = t;
 		DL_APPEND(t->links, &w->links[i]);
@@ -273,19 +277,19 @@ static void on_poll(struct store_op *op, const struct reeve_error *error)
 	ask_poll(waits);
 }
 
-/* Finds tasks that other managers have ended. */
+/* Finds tasks that other managers have ended. Callers take turns, so that one with few ids gets them all into each query. */
 static bool poll_others(void *arg)
 {
 	struct waits *waits = arg;
 	int n = 0;
-	struct deadline *first;
+	struct poll *poll;
 	waits->polled_ms = base_now(waits->base);
-	while (n < POLL_IDS && (first = deadlines_first(&waits->polls)) && first->at_ms <= waits->polled_ms) {
-		struct target *t = (struct target *)((char *)first - offsetof(struct target, poll));
+	while (n < POLL_IDS && (poll = polls_take(&waits->polls, waits->polled_ms))) {
+		struct target *t = (struct target *)((char *)poll - offsetof(struct target, poll));
 		if (!waits->poll_ids)
 			waits->poll_ids = mem_malloc(sizeof *waits->poll_ids * POLL_IDS);
 		waits->poll_ids[n++] = t->id;
-		poll_later(waits, t);
+		polls_later(&waits->polls, poll, poll_ms(waits, t));
 	}
 	if (!n) {
 		ask_poll(waits);
@@ -331,7 +335,7 @@ void waits_destroy(struct waits *waits)
 	DL_FOREACH_SAFE (waits->waiters, w, tmp)
 		waiter_end(w, &error);
 	deadlines_free(&waits->deadlines);
-	deadlines_free(&waits->polls);
+	polls_free(&waits->polls);
 	free(waits->poll_ids);
 	free(waits);
 }

@@ -4,6 +4,7 @@
 #include "tests/unit/manager/core/fake_store.h"
 
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <stdlib.h>
 
 struct told {
@@ -224,6 +225,115 @@ Test(waits, many_are_looked_for_in_turns)
 	}
 	for (int i = 0; i < 3 * MANY; i++)
 		cr_assert(seen[i], "task %d was never looked for", i + 1);
+	fake_end(core);
+}
+
+enum { FLOOD_IDS = 600000, FLOOD_WAIT_IDS = 10000 };
+
+/* One connection waits for the tasks 1 to 600,000. */
+static void flood(struct told *told)
+{
+	static int64_t ids[FLOOD_WAIT_IDS];
+
+	*told = (struct told){0};
+	for (int64_t id = 1; id <= FLOOD_IDS; id += FLOOD_WAIT_IDS) {
+		for (int i = 0; i < FLOOD_WAIT_IDS; i++)
+			ids[i] = id + i;
+		waits_add(core->waits, ids, FLOOD_WAIT_IDS, 60000, 1, on_wait, told, NULL);
+		struct store_ended *look = fake_take(FAKE_ENDED);
+		look->live_count = look->count;
+		look->ended_count = 0;
+		fake_ok(look);
+	}
+}
+
+/* Returns the time until a query for an id is answered. Queries take 12 ms and find nothing. */
+static int ms_until_looked_for(int64_t id)
+{
+	for (int ms = 1; ms < 10000; ms++) {
+		bool found = false;
+
+		fake_pass(core, 1);
+		struct store_ended *look = fake_take(FAKE_ENDED);
+		if (!look)
+			continue;
+		for (int i = 0; i < look->count; i++)
+			found |= look->ids[i] == id;
+		fake_pass(core, 12);
+		ms += 12;
+		look->ended_count = look->live_count = 0;
+		fake_ok(look);
+		if (found)
+			return ms;
+	}
+	return INT_MAX;
+}
+
+/* While one connection waits for very many ids, another one waits for one id. Each query has that id if its time has
+ * come. */
+static void expect_turns(int64_t id)
+{
+	struct told many, one = {0};
+
+	core = fake_core();
+	waits_others(core->waits, true);
+	flood(&many);
+	waits_add(core->waits, &id, 1, 60000, 2, on_wait, &one, NULL);
+	poll_answered(0, NULL);
+	for (int i = 0, age_ms = 0; i < 6; i++) {
+		int ms = ms_until_looked_for(id), usual_ms = age_ms < 10 ? 10 : age_ms < 500 ? age_ms : 500;
+		cr_assert_leq(ms, usual_ms + 72, "query %d for the id is after %d ms, not %d ms", i + 1, ms, usual_ms);
+		age_ms += ms;
+	}
+	cr_expect_eq(many.calls + one.calls, 0);
+	fake_end(core);
+}
+
+Test(waits, connections_take_turns_in_the_queries)
+{
+	expect_turns(FLOOD_IDS + 1);
+}
+
+Test(waits, connections_take_turns_if_both_wait_for_the_same_task)
+{
+	expect_turns(FLOOD_IDS);
+}
+
+/* With many connections each query has the same number of ids of each, and every id has its turn. */
+Test(waits, turns_are_equal)
+{
+	enum { CONNECTIONS = 4, IDS_EACH = 10000 };
+	static int64_t ids[IDS_EACH];
+	static bool seen[CONNECTIONS * IDS_EACH];
+	struct told told = {0};
+
+	core = fake_core();
+	waits_others(core->waits, true);
+	for (int k = 0; k < CONNECTIONS; k++) {
+		for (int i = 0; i < IDS_EACH; i++)
+			ids[i] = k * IDS_EACH + i;
+		waits_add(core->waits, ids, IDS_EACH, 60000, (uint64_t)k + 1, on_wait, &told, NULL);
+		struct store_ended *look = fake_take(FAKE_ENDED);
+		look->live_count = look->count;
+		fake_ok(look);
+	}
+	fake_pass(core, 10);
+	for (int round = 0; round < CONNECTIONS; round++) {
+		int of[CONNECTIONS] = {0};
+		struct store_ended *look = fake_take(FAKE_ENDED);
+		cr_assert_not_null(look);
+		for (int i = 0; i < look->count; i++) {
+			of[look->ids[i] / IDS_EACH]++;
+			seen[look->ids[i]] = true;
+		}
+		for (int k = 0; k < CONNECTIONS; k++)
+			cr_expect_eq(of[k], IDS_EACH / CONNECTIONS);
+		look->ended_count = look->live_count = 0;
+		fake_ok(look);
+		fake_pass(core, 10);
+	}
+	for (int i = 0; i < CONNECTIONS * IDS_EACH; i++)
+		cr_assert(seen[i], "task %d was never looked for", i);
 	fake_end(core);
 }
 
