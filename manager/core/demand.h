@@ -30,6 +30,8 @@ struct profile {
 	struct deadlines idle; /* heap: those whose worker has begun no task yet, and that have room; by its start */
 	int64_t idle_room;     /* the part of `room` that is theirs */
 	int idle_unparked;     /* the number of those that do not park */
+	int unparked;          /* the number of all that do not park */
+	bool reads;            /* during a run: tasks that were left to other managers are now read for it */
 	struct fetch *at;      /* while candidates are dealt: the first that may have room */
 	unsigned round;        /* the last group in deal.c that contained it */
 

@@ -15,27 +15,32 @@
 
 enum { UNPARKED_LIMIT_MS = 500 }; /* how long a Fetch that does not park waits for a claim or page in flight */
 
-/* Whether tasks of the routes that a Fetch accepts were left to other managers. */
-struct left {
-	struct dispatch *dispatch;
-	bool some;
-};
-
-static void read_left(void *arg, int route)
+/* Returns true if a Fetch that does not park accepts the route, whose left tasks are then read, and marks the profiles of
+ * such Fetches. */
+static bool read_left(void *arg, int route)
 {
-	struct left *left = arg;
-	left->some |= deal_wants(left->dispatch->deal, route) && window_read_passed(left->dispatch->window, route);
+	struct dispatch *d = arg;
+	struct demand_walk walk;
+	bool some = false;
+	if (!deal_wants(d->deal, route))
+		return false;
+	for (struct profile *p = demand_first(&walk, d->demand, route); p; p = demand_next(&walk))
+		if (p->unparked)
+			some = p->reads = true;
+	return some;
 }
 
 /* Answers the Fetches that do not park and found no candidate, unless tasks that were left to other managers are now
- * read for them. */
+ * read for them. Its time grows with these Fetches and the streams with such tasks, not with the routes. */
 static void answer_unparked(struct dispatch *d)
 {
 	struct fetch *f, *tmp;
+	DL_FOREACH2 (d->unparked, f, unparked_next)
+		f->profile->reads = false;
+	if (d->unparked)
+		window_read_passed(d->window, read_left, d);
 	DL_FOREACH_SAFE2 (d->unparked, f, tmp, unparked_next) {
-		struct left left = {.dispatch = d};
-		demand_routes(f->profile, read_left, &left);
-		if (left.some)
+		if (f->profile->reads)
 			continue;
 		struct fetch_answer nothing = fetch_nothing(f, true);
 		fetch_end(f, &nothing, NULL);

@@ -51,6 +51,7 @@ void fetch_wait(struct fetch *f)
 	p->count++;
 	p->room += f->request.slots;
 	p->excluded += f->request.exclude_count;
+	p->unparked += !f->parks;
 	if (f->request.idle_ms) {
 		p->idle_room += f->request.slots;
 		p->idle_unparked += !f->parks;
@@ -81,6 +82,7 @@ void fetch_move(struct fetch *f, enum fetch_state state)
 		p->count--;
 		p->room -= f->request.slots - f->granted;
 		p->excluded -= f->request.exclude_count;
+		p->unparked -= !f->parks;
 		p->idle_room -= f->request.idle_ms ? f->request.slots - f->granted : 0;
 		p->idle_unparked -= f->request.idle_ms && !f->parks;
 		deadlines_remove(&p->idle, &f->idle);

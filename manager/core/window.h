@@ -119,9 +119,9 @@ bool window_complete(const struct window *window);
 const struct candidate *stream_peek(const struct stream *stream);
 const struct candidate *stream_peek_next(const struct candidate *candidate);
 
-/* Returns whether the route has tasks that were left to other managers and are not in memory; starts to read them if
- * so. */
-bool window_read_passed(struct window *window, int route);
+/* Starts to read the tasks that were left to other managers and are not in memory. Calls `accept` for the route of each
+ * such stream, and reads those for which it returns true. */
+void window_read_passed(struct window *window, bool (*accept)(void *arg, int route), void *arg);
 
 /* Takes out a candidate. It stays known, so that it is not read again, until window_forget or window_release. */
 struct candidate window_take(struct window *window, const struct candidate *candidate);

@@ -90,6 +90,7 @@ struct stream {
 	struct deadline timer;  /* see stream_schedule */
 	struct store_page page;
 	struct stream *route_prev, *route_next;
+	struct stream *passed_prev, *passed_next; /* while it has `passed` */
 	UT_hash_handle hh;
 };
 
@@ -104,6 +105,7 @@ struct window {
 	const struct db_clock *clock;
 	struct window_fetches fetches;
 	struct stream *streams; /* hash */
+	struct stream *passed;  /* list: those with tasks left to other managers */
 	struct levels active;
 	struct route_streams *routes; /* by route number */
 	int route_count;
@@ -195,6 +197,9 @@ bool window_is_others(const struct window *window, int64_t id);
 
 /* Records a skipped task of another shard. Only the first one is kept; reading returns to it if necessary. */
 void stream_pass_over(struct stream *stream, const struct store_candidate *candidate);
+
+/* Forgets the first skipped task. */
+void stream_forget_passed(struct stream *stream);
 
 /* Marks `passed` as unsure: it could not be claimed, and other tasks were skipped after it. */
 void stream_passed_lost(struct stream *stream);

@@ -181,7 +181,7 @@ static void passed_found(struct stream *s)
 	s->noted = s->reread = false;
 	if (!s->passed.id || s->passed_state != PASSED_UNSURE || s->passed.id != s->page.after_id + 1)
 		return;
-	s->passed.id = 0;
+	stream_forget_passed(s);
 	if (!s->page.other.id)
 		return;
 	stream_pass_over(s, &s->page.other);

@@ -1,6 +1,8 @@
 /* Sharing tasks with other managers: each prefers the ids of its own shard. */
 #include "manager/core/window_internal.h"
 
+#include <utlist.h>
+
 enum { OTHERS_MS = 500 }; /* how long another manager has to take a task of its shard */
 
 int window_shard_of(int64_t id, int shards)
@@ -23,9 +25,19 @@ void stream_pass_over(struct stream *s, const struct store_candidate *c)
 	}
 	if (was->id && (was->run_at_us < c->run_at_us || (was->run_at_us == c->run_at_us && was->id <= c->id)))
 		return;
+	if (!was->id)
+		DL_APPEND2(s->window->passed, s, passed_prev, passed_next);
 	s->passed = *c;
 	s->passed_state = PASSED_WAITS;
 	s->probe_ms = base_now(s->window->base) + OTHERS_MS;
+}
+
+void stream_forget_passed(struct stream *s)
+{
+	if (!s->passed.id)
+		return;
+	s->passed.id = 0;
+	DL_DELETE2(s->window->passed, s, passed_prev, passed_next);
 }
 
 void stream_passed_lost(struct stream *s)
@@ -40,7 +52,7 @@ void stream_read_unsharded(struct stream *s, int64_t for_ms)
 	struct store_candidate from = s->passed;
 	s->whole = true;
 	s->unsharded_until_ms = base_now(s->window->base) + for_ms;
-	s->passed.id = 0;
+	stream_forget_passed(s);
 	stream_rewind(s, from.run_at_us, from.id - 1);
 }
 
@@ -74,7 +86,7 @@ void window_shard(struct window *w, int slices, int shard)
 	w->slices = slices;
 	w->shard = shard;
 	HASH_ITER (hh, w->streams, s, tmp) {
-		s->passed.id = 0;
+		stream_forget_passed(s);
 		s->whole = false;
 	}
 	window_rewind_all(w);

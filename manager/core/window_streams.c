@@ -63,6 +63,7 @@ void stream_free(struct stream *s)
 	if (s->place.level)
 		levels_remove(&w->active, &s->place);
 	deadlines_remove(&w->timers, &s->timer);
+	stream_forget_passed(s);
 	DL_DELETE2(streams_of_route(w, s->key.route)->streams, s, route_prev, route_next);
 	HASH_DEL(w->streams, s);
 	free(s);
@@ -117,18 +118,15 @@ void window_route_wanted(struct window *w, int route, bool wanted)
 	}
 }
 
-bool window_read_passed(struct window *w, int route)
+void window_read_passed(struct window *w, bool (*accept)(void *arg, int route), void *arg)
 {
-	struct stream *s;
-	bool some = false;
-	DL_FOREACH2 (streams_of_route(w, route)->streams, s, route_next) {
-		if (!s->passed.id || s->count || s->failed)
+	struct stream *s, *tmp;
+	DL_FOREACH_SAFE2 (w->passed, s, tmp, passed_next) {
+		if (s->count || s->failed || !accept(arg, s->key.route))
 			continue;
 		stream_read_unsharded(s, 0);
 		stream_read(s);
-		some = true;
 	}
-	return some;
 }
 
 /* --- discovery and iteration ------------------------------------------------------------------------------------ */

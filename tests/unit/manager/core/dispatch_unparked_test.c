@@ -90,6 +90,74 @@ Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 	fake_end(core);
 }
 
+/* A worker reports and asks for more after each task; its queue has a thousand types, and none has a task now. */
+Test(dispatch, one_that_does_not_park_is_not_compared_with_all_the_routes_it_accepts)
+{
+	static char types[1000][16];
+	struct fake_fetch fetch;
+	struct fetch_request request = {
+	    .incarnation = 1, .fetch_id = 1, .wait_ms = -1, .queue_count = 1, .queues = (const char *[]){"q"}};
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(types[i], sizeof types[i], "many%d", i);
+		fake_route("q", types[i]);
+	}
+	begin(0);
+	while (fake_count(FAKE_STREAMS))
+		fake_streams(0, NULL);
+	fake_fetch(core, &fetch, request);
+	cr_assert_eq(fetch.answered, 1);
+	int64_t before = demand_compared(core->dispatch->demand);
+	for (int i = 0; i < 100; i++) {
+		request.fetch_id++;
+		fake_fetch(core, &fetch, request);
+		cr_assert_eq(fetch.answered, 1);
+	}
+	cr_expect_leq(demand_compared(core->dispatch->demand) - before, 1000);
+	fake_end(core);
+}
+
+/* Tasks that were left to another manager are read once for all Fetches that accept them, and for no others. */
+Test(dispatch, those_that_do_not_park_wait_together_for_what_was_left_to_another_manager)
+{
+	struct fake_fetch first, second, other;
+	struct fetch_request request = {.incarnation = 1, .wait_ms = -1, .slots = 1};
+
+	begin(0);
+	window_shard(core->window, 2, 0);
+	request.fetch_id = 1;
+	fake_fetch(core, &first, request);
+	fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 2, 1, fake_db_us());
+	fake_claim(fake_claim_taken(), 0);
+	note(4, route, 0, 10);
+	note(5, route, 0, 10); /* of the other manager's shard */
+	request.fetch_id = 5;
+	fake_fetch(core, &first, request);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(first.ids[0], 4);
+
+	fake.dispatch_later = true;
+	request.fetch_id = 6;
+	fake_fetch(core, &first, request);
+	request.fetch_id = 7;
+	fake_fetch(core, &second, request);
+	request.fetch_id = 8;
+	request.type_count = 1;
+	request.types = (const char *[]){"other"};
+	fake_fetch(core, &other, request);
+	dispatch_run(core->dispatch);
+	cr_expect_eq(other.answered, 1);
+	cr_expect_eq(first.answered, 0);
+	cr_expect_eq(second.answered, 0);
+	fake_page_of(fake_page_taken(route, 0), 5, 3, fake_db_us() - 10);
+	dispatch_run(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(first.count, 1);
+	cr_expect_eq(second.count, 1);
+	fake_end(core);
+}
+
 Test(dispatch, a_parked_one_is_answered_when_its_time_is_over)
 {
 	struct fake_fetch short_one, long_one;
