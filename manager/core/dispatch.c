@@ -77,22 +77,10 @@ bool dispatch_waiting(const struct dispatch *d)
 
 /* --- arrival of Fetches ------------------------------------------------------------------------------------------ */
 
-/* Ends the earlier copies of a Fetch that has come again. */
-static void supersede(struct session *session, int64_t fetch_id)
-{
-	struct fetch *f, *tmp;
-	DL_FOREACH_SAFE2 (session->fetches, f, tmp, session_next)
-		if (f->request.fetch_id == fetch_id)
-			fetch_abort(f);
-}
-
 void dispatch_gone(struct dispatch *d, int64_t incarnation, int64_t fetch_id, void *arg)
 {
-	struct session *session = sessions_find(d->sessions, incarnation);
-	struct fetch *f = session ? session->fetches : NULL;
-	while (f && !(f->request.fetch_id == fetch_id && f->done && f->arg == arg))
-		f = f->session_next;
-	if (f)
+	struct fetch *f = fetch_find(d, incarnation, fetch_id);
+	if (f && f->arg == arg)
 		fetch_abort(f);
 }
 
@@ -104,8 +92,9 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	if (request->fetch_id > session->highest_fetch)
 		session->highest_fetch = request->fetch_id;
 	base->counters.fetches++;
-	if (again)
-		supersede(session, request->fetch_id);
+	struct fetch *earlier = again ? fetch_find(d, request->incarnation, request->fetch_id) : NULL;
+	if (earlier)
+		fetch_abort(earlier);
 
 	struct fetch *f = mem_calloc(1, sizeof *f);
 	f->dispatch = d;
@@ -128,6 +117,7 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	f->done = done;
 	f->arg = arg;
 	f->state = ASKING;
+	fetch_found_by_id(f);
 	DL_APPEND(d->fetches, f);
 	DL_APPEND2(session->fetches, f, session_prev, session_next);
 	if (session->state == SESSION_LOST) {

@@ -11,10 +11,7 @@ enum { CLAIM_BEGIN_MS = 2000 }; /* a claim that has not begun within this time f
  * too early. */
 static void ask_for_newer_copy(struct dispatch *d, const struct store_fetch *fetch)
 {
-	struct session *session = sessions_find(d->sessions, fetch->incarnation);
-	struct fetch *f = session ? session->fetches : NULL;
-	while (f && !(f->request.fetch_id == fetch->fetch_id && f->done))
-		f = f->session_next;
+	struct fetch *f = fetch_find(d, fetch->incarnation, fetch->fetch_id);
 	if (f && f->state == ASKING)
 		f->ask_again = true;
 	else if (f && f->state != CLAIMING)

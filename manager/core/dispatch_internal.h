@@ -3,6 +3,7 @@
 #define REEVE_MANAGER_CORE_DISPATCH_INTERNAL_H
 
 #include "common/deadlines.h"
+#include "common/hash.h"
 #include "manager/core/demand.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/window.h"
@@ -44,6 +45,9 @@ struct fetch {
 	struct store_redeliver ask;
 	struct deadline deadline;
 	struct deadline idle;    /* in its profile's heap: when its worker started, in ms of the monotonic clock */
+	struct store_fetch id;
+	bool by_id;              /* is in the hash by id */
+	UT_hash_handle hh;
 	struct fetch *prev, *next;                       /* in the list of all */
 	struct fetch *session_prev, *session_next;
 	struct fetch *waiting_prev, *waiting_next;       /* in its profile, while it waits */
@@ -66,6 +70,8 @@ struct dispatch {
 	struct demand *demand;
 	struct deal *deal;
 	struct fetch *fetches;   /* list: all */
+	struct fetch *by_id;     /* hash: those without an answer, by incarnation and Fetch id */
+	int64_t searched;        /* for tests: Fetches looked at by fetch_find */
 	struct fetch *unparked;  /* list */
 	struct deadlines deadlines;
 	int64_t last_number;
@@ -81,6 +87,12 @@ struct dispatch {
 };
 
 /* --- a Fetch (fetch.c) --- */
+
+/* Adds a Fetch to those that fetch_find finds. None of its id may be there. */
+void fetch_found_by_id(struct fetch *fetch);
+
+/* Returns the Fetch of this id that has no answer yet, or NULL. There is at most one: another copy ends it. */
+struct fetch *fetch_find(struct dispatch *dispatch, int64_t incarnation, int64_t fetch_id);
 
 /* Lets the Fetch wait for candidates. */
 void fetch_wait(struct fetch *fetch);

@@ -171,6 +171,32 @@ Test(dispatch, one_whose_caller_is_gone_takes_nothing_more)
 	fake_end(core);
 }
 
+/* A connection with thousands of Fetches of one incarnation closes; others of them are sent again. */
+Test(dispatch, those_whose_callers_are_gone_are_not_searched_for)
+{
+	enum { FETCHES = 5000 };
+	static struct fake_fetch fetches[FETCHES], again;
+
+	begin(0);
+	for (int i = 0; i < FETCHES; i++)
+		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = 1, .fetch_id = i + 1});
+	int64_t before = core->dispatch->searched;
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = FETCHES, .again = true});
+	cr_expect_eq(fetches[FETCHES - 1].code, STATUS(ABORTED), "the newer copy replaces it");
+	dispatch_gone(core->dispatch, 1, FETCHES, &fetches[FETCHES - 1]);
+	cr_expect_eq(again.answered, 0, "that was the older copy's caller");
+	dispatch_gone(core->dispatch, 1, FETCHES, &again);
+	cr_expect_eq(again.answered, 1);
+	dispatch_gone(core->dispatch, 1, FETCHES, &again);
+	for (int i = FETCHES - 2; i >= 0; i--) {
+		dispatch_gone(core->dispatch, 1, i + 1, &fetches[i]);
+		cr_assert_eq(fetches[i].answered, 1);
+	}
+	cr_expect_leq(core->dispatch->searched - before, FETCHES + 4);
+	fake_redeliver(0, NULL);
+	fake_end(core);
+}
+
 /* --- Lost claims and lost workers --------------------------------------------------------------------------------- */
 
 Test(dispatch, what_others_won_is_left_to_them)
