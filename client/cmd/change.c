@@ -27,7 +27,7 @@ struct options {
 
 #define SELECTING                                                                                                      \
 	OPT_JOINED(0, "where", OPTION_AT(struct options, where), "CONDITIONS",                                         \
-	    "instead of ids: all tasks that match, such as 'status=dead type=mail error~timeout older=1h'"),                     \
+	    "instead of ids: all tasks that match, such as 'status=dead type=mail error~timeout older=1h'"),           \
 	    WHERE_RUNNING_LONGER("instead of ids, or with --where:"),                                                  \
 	    OPT_FLAG(0, "dry-run", OPTION_FIELD("dry_run"), "with --where: change nothing, only show which tasks match"), \
 	{                                                                                                              \

@@ -20,8 +20,8 @@ enum {
 	OPERATOR_PART = 16, /* calls of operators have this part of a limit in addition … */
 	LEASE_PART = 8,     /* … and calls on which leases depend have this part */
 	SHARE_MIN = 64,   /* open calls of a connection or an address, even if its share is smaller */
-	/* Calls on which leases depend that a connection may have even if their reserve is used up, and their memory: all
-	 * connections together have this part of the reserve, each at least and at most so many bytes. */
+	/* A connection may have OWN_CALLS calls on which leases depend even if their reserve is used up. For the memory of
+	 * these calls the connections share an OWN_PART-th of the reserve: each gets between OWN_MIN and OWN_MAX bytes. */
 	OWN_CALLS = 2,
 	OWN_PART = 8,
 	OWN_MIN = 4 << 10,

@@ -46,8 +46,7 @@ struct fetch {
 	struct deadline deadline;
 	struct deadline idle;    /* in its profile's heap: when its worker started, in ms of the monotonic clock */
 	struct store_fetch id;
-	bool by_id;              /* is in the hash by id */
-	UT_hash_handle hh;
+	UT_hash_handle hh;       /* by id, until it is answered: while `done` is set */
 	struct fetch *prev, *next;                       /* in the list of all */
 	struct fetch *session_prev, *session_next;
 	struct fetch *waiting_prev, *waiting_next;       /* in its profile, while it waits */

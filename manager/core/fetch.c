@@ -22,7 +22,6 @@ void fetch_found_by_id(struct fetch *f)
 	struct dispatch *d = f->dispatch;
 	f->id = (struct store_fetch){f->request.incarnation, f->request.fetch_id};
 	HASH_ADD(hh, d->by_id, id, sizeof f->id, f);
-	f->by_id = true;
 }
 
 struct fetch *fetch_find(struct dispatch *d, int64_t incarnation, int64_t fetch_id)
@@ -32,13 +31,6 @@ struct fetch *fetch_find(struct dispatch *d, int64_t incarnation, int64_t fetch_
 	HASH_FIND(hh, d->by_id, &key, sizeof key, f);
 	d->searched++;
 	return f;
-}
-
-static void fetch_forget_id(struct fetch *f)
-{
-	if (f->by_id)
-		HASH_DEL(f->dispatch->by_id, f);
-	f->by_id = false;
 }
 
 void fetch_timer(struct fetch *f, int64_t at_ms)
@@ -124,7 +116,8 @@ static void fetch_unlist(struct fetch *f)
 	fetch_move(f, ASKING);
 	deadlines_remove(&d->deadlines, &f->deadline);
 	DL_DELETE(d->fetches, f);
-	fetch_forget_id(f);
+	if (f->done)
+		HASH_DEL(d->by_id, f);
 	demand_give_back(f->profile);
 	DL_DELETE2(f->session->fetches, f, session_prev, session_next);
 	sessions_leave(d->sessions, f->session);
@@ -290,7 +283,7 @@ void fetch_abort(struct fetch *f)
 	} else if (f->done) { /* its query of the journal is in flight: on_redelivered frees it */
 		fetch_done *ended = f->done;
 		f->done = NULL;
-		fetch_forget_id(f);
+		HASH_DEL(f->dispatch->by_id, f);
 		ended(f->arg, &(struct fetch_answer){0}, &error);
 	}
 }

@@ -32,7 +32,7 @@ void polls_remove(struct polls *polls, struct poll *poll);
 struct poll *polls_take(struct polls *polls, int64_t now_ms);
 void polls_later(struct polls *polls, struct poll *poll, int64_t at_ms);
 
-/* Returns the time of the earliest poll, or a time before now if its time has come; INT64_MAX: there is none. */
+/* Returns the time of the earliest poll: a time in the past if it is due, INT64_MAX if there is none. */
 int64_t polls_next_ms(const struct polls *polls);
 
 /* Frees the memory when no poll is left. */

@@ -2,12 +2,9 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
-#include "manager/core/sessions.h"
 #include "manager/core/window.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 Test(dispatch, a_parked_fetch_gets_what_comes)
 {

@@ -6,8 +6,6 @@
 #include "manager/core/window.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 Test(dispatch, an_unknown_outcome_is_asked_about)
 {

@@ -2,12 +2,10 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
-#include "manager/core/sessions.h"
 #include "manager/core/window.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 
 Test(dispatch, one_that_does_not_park_gets_what_is_at_hand)
 {
