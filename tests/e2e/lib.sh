@@ -450,13 +450,13 @@ explain_what_follows() {
 
 show_story() { # NAME: everything that helps to see why it failed
 	local file
-	note "---- $1: output"
-	cat "$DIR/output" >&2
 	for file in "$DIR"/log/*.log "$REPORTS"/*; do
 		[ -s "$file" ] || continue
 		note "---- $1: ${file#"$DIR"/}"
 		tail -n 60 "$file" >&2
 	done
+	note "---- $1: output" # last, because what shows only the end must show the failed assertion
+	cat "$DIR/output" >&2
 	note "----"
 }
 

@@ -42,8 +42,8 @@ pages() { # STATEMENT PARAMETERS: how many pages it touches; the plan stays in $
 		awk -F '[ =]' '/Buffers: shared/ && !seen++ { for (i = 1; i < NF; i++) if ($i == "hit" || $i == "read") n += $(i + 1) } END { print n }'
 }
 
-# Prints the maximum of several measurements: a count also ends after some time, in which it may do little on a busy
-# machine.
+# Prints the maximum of several measurements, for statements that also end after some time: on a busy machine they may do
+# little in that time.
 most_pages() { # STATEMENT PARAMETERS
 	for _ in 1 2 3 4 5; do pages "$@"; done | sort -n | tail -n 1
 }
@@ -62,14 +62,14 @@ measure() { # each listing with its pages, a line each
 	echo "dry-run-update $(pages find_tasks "'{queued,failed}','queue3',$rest,'update',10000")"
 	echo "window-page $(pages window_page "'{1}','{0}','{-infinity}','{0}','{-infinity}','{100}','{2}','{0}','{1000000}'")"
 	echo "window-page-other-shard $(pages window_page "'{1}','{0}','{-infinity}','{0}','{-infinity}','{100}','{2}','{1}','{1000000}'")"
-	echo "audit $(pages audit_page "null,now() - interval '10 days',null,500")"
-	echo "audit-newest $(pages audit_newest "null,null,1000")"
-	echo "audit-newest-until $(pages audit_newest "null,now() - interval '1 hour',1000")"
+	echo "audit $(most_pages audit_page "null,now() - interval '10 days',null,500")"
+	echo "audit-newest $(most_pages audit_newest "null,null,1000")"
+	echo "audit-newest-until $(most_pages audit_newest "null,now() - interval '1 hour',1000")"
 	echo "queues $(most_pages queue_counts "null,null,4000000")"
 	echo "queue-status $(pages queue_status "'queue3'")"
 	echo "stats $(pages stats 60000)"
-	echo "errors $(pages errors "'text',null,null,now() - interval '10 days',null,100,4000000")"
-	echo "errors-of-none $(pages errors "'text','none',null,now() - interval '10 days',null,100,4000000")"
+	echo "errors $(most_pages errors "'text',null,null,now() - interval '10 days',null,100,4000000")"
+	echo "errors-of-none $(most_pages errors "'text','none',null,now() - interval '10 days',null,100,4000000")"
 	echo "workers $(pages worker_list "false,60000,null,0,100,5000,4000000")"
 	echo "workers-all $(pages worker_list "true,60000,null,0,10,5000,4000000")"
 	echo "batches $(pages batch_list "null,false,9223372036854775807,10,10000,null")"
@@ -90,8 +90,8 @@ measure() { # each listing with its pages, a line each
 	echo "schedule-runs $(pages schedule_runs "'schedule-1',9223372036854775807,100")"
 	echo "batch-report $(pages batch_report "2,0,100,4000000,null")"
 	echo "metrics $(pages metrics_list "null,'','',10")"
-	echo "executions-by-hour $(pages executions "'hour',null,null,now() - interval '10 days',null,4000000")"
-	echo "executions-by-type $(pages executions "'type',null,null,now() - interval '10 days',null,4000000")"
+	echo "executions-by-hour $(most_pages executions "'hour',null,null,now() - interval '10 days',null,4000000")"
+	echo "executions-by-type $(most_pages executions "'type',null,null,now() - interval '10 days',null,4000000")"
 	echo "check $(pages check "null,null,true,true,true,3600000,60000,true,true,true")"
 }
 
