@@ -4,12 +4,14 @@
  * room.
  *
  * Whether a stream is wanted needs no walk over Fetches: their profiles know their total room. While a group is dealt,
- * each profile remembers its first Fetch that may have room; those before it are full.
+ * each profile remembers its first Fetch that may have room; those before it are full. A stream remembers that the
+ * waiting Fetches exclude all its candidates.
  */
 #include "manager/core/dispatch_internal.h"
 #include "manager/core/numbers.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
+#include "manager/core/takers.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -22,12 +24,6 @@ enum {
 	TAKE_PROFILES = 100,    /* maximum number of profiles in which room is searched for a new task */
 };
 
-/* A profile that accepts the stream being dealt, and its next Fetch. */
-struct acceptor {
-	struct profile *profile;
-	struct fetch *next;
-};
-
 struct deal {
 	struct dispatch *dispatch;
 	int tried;
@@ -36,11 +32,11 @@ struct deal {
 	unsigned round;               /* number of the group, counted since the start */
 	struct profile **profiles;    /* those that accept a stream of the group, and have room */
 	int profile_count, profile_capacity;
-	struct acceptor *acceptors;
-	int acceptor_count, acceptor_capacity;
+	int64_t steps;                /* see deal_steps */
 	/* The group: streams of one priority that Fetches have room for. */
 	struct stream *streams[GROUP_MAX];
-	bool stuck[GROUP_MAX];       /* no Fetch takes more of its candidates */
+	struct takers takers[GROUP_MAX];
+	const struct candidate *next[GROUP_MAX]; /* those before it are dealt, or no Fetch takes them */
 	int stream_count;
 	int64_t room, available, fetches;
 	int64_t until_us;             /* later candidates wait for rows of the group that are being read */
@@ -56,7 +52,6 @@ struct deal *deal_create(struct dispatch *dispatch)
 void deal_destroy(struct deal *deal)
 {
 	free(deal->profiles);
-	free(deal->acceptors);
 	free(deal);
 }
 
@@ -83,11 +78,6 @@ static bool fetch_excludes(const struct fetch *f, int64_t id)
 	    bsearch(&id, f->request.exclude, (size_t)f->request.exclude_count, sizeof id, by_number);
 }
 
-static bool fetch_full(const struct fetch *f, int share)
-{
-	return f->granted >= f->request.slots || f->granted >= share;
-}
-
 /* Returns true if one more candidate fits: by slots, and, unless it is the first, by bytes. */
 static bool fetch_has_room(const struct fetch *f, int64_t bytes, int share)
 {
@@ -95,12 +85,30 @@ static bool fetch_has_room(const struct fetch *f, int64_t bytes, int share)
 }
 
 /* Returns the stream's first candidate that the Fetch does not exclude, or NULL. */
-static const struct candidate *stream_first_for(const struct stream *s, const struct fetch *f)
+static const struct candidate *stream_first_for(struct deal *deal, const struct stream *s, const struct fetch *f)
 {
 	const struct candidate *c = stream_peek(s);
-	while (c && fetch_excludes(f, c->id))
-		c = stream_peek_next(c);
+	for (; c && fetch_excludes(f, c->id); c = stream_peek_next(c))
+		deal->steps++;
+	deal->steps++;
 	return c;
+}
+
+/* Returns true if the waiting Fetches are known to exclude all of the stream's candidates. Compares only those that have
+ * begun to wait since that was noted. */
+static bool stream_all_excluded(struct deal *deal, struct stream *s)
+{
+	const struct dispatch *d = deal->dispatch;
+	int64_t stuck = stream_stuck(s);
+	if (!stuck)
+		return false;
+	for (const struct fetch *f = d->latest; f && f->wait > stuck; f = f->latest_next)
+		if (demand_accepts(f->profile, stream_route(s)) && stream_first_for(deal, s, f)) {
+			stream_set_stuck(s, 0);
+			return false;
+		}
+	stream_set_stuck(s, d->waits);
+	return true;
 }
 
 /* --- one stream --------------------------------------------------------------------------------------------------- */
@@ -109,49 +117,6 @@ static const struct candidate *stream_first_for(const struct stream *s, const st
 static bool stream_unsure(const struct stream *s)
 {
 	return stream_unread(s) && stream_count(s) == 0 && !stream_failing(s);
-}
-
-/* Begins the walk over the Fetches that accept the route. */
-static void accept_begin(struct deal *deal, int route)
-{
-	struct demand_walk walk;
-	deal->acceptor_count = 0;
-	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk)) {
-		if (!p->count)
-			continue;
-		if (deal->acceptor_count == deal->acceptor_capacity) {
-			deal->acceptor_capacity = deal->acceptor_capacity ? 2 * deal->acceptor_capacity : 16;
-			deal->acceptors = mem_realloc(deal->acceptors, sizeof *deal->acceptors * (size_t)deal->acceptor_capacity);
-		}
-		deal->acceptors[deal->acceptor_count++] = (struct acceptor){p, NULL};
-	}
-}
-
-/* Returns the next Fetch in order of arrival that is not full, or NULL. */
-static struct fetch *accept_next(struct deal *deal, int share)
-{
-	struct acceptor *oldest = NULL;
-	for (int i = 0; i < deal->acceptor_count; i++) {
-		struct acceptor *a = &deal->acceptors[i];
-		if (!a->next) {
-			while (a->profile->at && fetch_full(a->profile->at, share))
-				a->profile->at = a->profile->at->waiting_next;
-			a->next = a->profile->at;
-		}
-		while (a->next && fetch_full(a->next, share))
-			a->next = a->next->waiting_next;
-		if (!a->next)
-			deal->acceptors[i--] = deal->acceptors[--deal->acceptor_count];
-		else if (!oldest || a->next->number < oldest->next->number)
-			oldest = a;
-	}
-	if (!oldest)
-		return NULL;
-	struct fetch *f = oldest->next;
-	oldest->next = f->waiting_next;
-	if (!oldest->next)
-		*oldest = deal->acceptors[--deal->acceptor_count];
-	return f;
 }
 
 /* Notes whether one more candidate of so many bytes fits into the claim. The first one always does. */
@@ -179,31 +144,44 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f};
 }
 
-/* Deals one stream's candidates that are due by `until_us` to the Fetches that accept it; no Fetch gets more than
- * `share` in this claim. */
-static void stream_deal(struct deal *deal, struct stream *s, int share, int64_t until_us)
+/* Returns the first Fetch that takes the candidate of so many bytes, or NULL. */
+static struct fetch *taker_of(struct deal *deal, struct takers *takers, const struct store_queue *queue, int share,
+    const struct candidate *c, int64_t bytes)
+{
+	struct fetch *f;
+	takers_walk(takers);
+	while ((f = takers_next(takers, share))) {
+		deal->steps++;
+		if (fetch_excludes(f, c->id))
+			continue;
+		if (queue_lets(queue, f) && fetch_has_room(f, bytes, share))
+			return f;
+		takers_remove(takers);
+	}
+	return NULL;
+}
+
+/* Deals the candidates of the group's i-th stream that are due by `until_us`: each to the first Fetch that takes it.
+ * No Fetch gets more than `share` in this claim. */
+static void stream_deal(struct deal *deal, int i, int share, int64_t until_us)
 {
 	struct dispatch *d = deal->dispatch;
+	struct stream *s = deal->streams[i];
+	struct takers *takers = &deal->takers[i];
 	const struct route *route = routes_get(d->routes, stream_route(s));
 	const struct store_queue *queue = queues_of_route(d->queues, stream_route(s));
 	int64_t fixed = ASSIGNMENT_BYTES + (int64_t)strlen(route->queue) + (int64_t)strlen(route->type);
-	accept_begin(deal, stream_route(s));
-	for (;;) {
-		const struct candidate *c = stream_peek(s);
-		struct fetch *f = c && c->run_at_us <= until_us ? accept_next(deal, share) : NULL;
-		if (!f)
+	takers_begin(takers, d->demand, stream_route(s), deal->round, share, &deal->steps);
+	for (const struct candidate *c; (c = deal->next[i]) && c->run_at_us <= until_us;) {
+		struct fetch *f = taker_of(deal, takers, queue, share, c, c->bytes + fixed);
+		if (f && !claim_has_room(deal, c->bytes + fixed))
 			return;
-		if (!queue_lets(queue, f))
-			continue;
-		for (;;) {
-			c = stream_first_for(s, f);
-			if (!c || c->run_at_us > until_us || !fetch_has_room(f, c->bytes + fixed, share))
-				break;
-			if (!claim_has_room(deal, c->bytes + fixed))
-				return;
+		deal->next[i] = takers_none(takers) ? NULL : stream_peek_next(c);
+		if (f)
 			grant(deal, f, c, c->bytes + fixed);
-		}
 	}
+	if (!deal->next[i] && !takers->removed)
+		stream_set_stuck(s, d->waits);
 }
 
 /* --- a group of streams ------------------------------------------------------------------------------------------- */
@@ -324,6 +302,10 @@ static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 	deal->room = deal->available = deal->fetches = 0;
 	deal->until_us = INT64_MAX;
 	for (; s && deal->stream_count < GROUP_MAX && stream_priority(s) == stream_priority(first); s = window_next(s)) {
+		if (stream_all_excluded(deal, s)) {
+			window_read_ahead(window, s, stream_count(s) + 1);
+			continue;
+		}
 		struct need need = stream_need(deal, s);
 		if (!need.room)
 			continue;
@@ -337,34 +319,45 @@ static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 	*at = s;
 }
 
-/* Deals a group's candidates in the order in which they are due, across its streams: always from the stream whose first
- * candidate is the oldest, up to the time of the next stream's first candidate. */
-static void group_deal(struct deal *deal, int share)
+/* Deals a group's candidates in the order in which they are due, across its streams: always from the stream whose next
+ * candidate is the oldest, up to the time of the next stream's next candidate. */
+static void group_deal_in_order(struct deal *deal, int share)
 {
-	memset(deal->stuck, 0, sizeof deal->stuck);
-	for (int i = 0; i < deal->profile_count; i++)
-		deal->profiles[i]->at = deal->profiles[i]->waiting;
 	while (deal->dispatch->room > 0 && !deal->full) {
-		int oldest = -1, before = deal->tried;
+		int oldest = -1;
 		int64_t first_us = INT64_MAX, until_us = deal->until_us;
 		for (int i = 0; i < deal->stream_count; i++) {
-			const struct candidate *c = deal->stuck[i] ? NULL : stream_peek(deal->streams[i]);
-			if (!c || c->run_at_us > deal->until_us)
+			int64_t next_us = deal->next[i] ? deal->next[i]->run_at_us : INT64_MAX;
+			if (next_us > deal->until_us)
 				continue;
-			if (oldest < 0 || c->run_at_us < first_us) {
-				until_us = oldest < 0 ? until_us : first_us;
-				first_us = c->run_at_us;
+			if (next_us < first_us) {
+				until_us = first_us < until_us ? first_us : until_us;
+				first_us = next_us;
 				oldest = i;
-			} else if (c->run_at_us < until_us) {
-				until_us = c->run_at_us;
+			} else if (next_us < until_us) {
+				until_us = next_us;
 			}
 		}
 		if (oldest < 0)
 			return;
-		stream_deal(deal, deal->streams[oldest], share, until_us);
-		if (deal->tried == before)
-			deal->stuck[oldest] = true;
+		stream_deal(deal, oldest, share, until_us);
 	}
+}
+
+static void group_deal(struct deal *deal, int share)
+{
+	for (int i = 0; i < deal->stream_count; i++)
+		deal->next[i] = stream_stuck(deal->streams[i]) ? NULL : stream_peek(deal->streams[i]);
+	for (int i = 0; i < deal->profile_count; i++)
+		deal->profiles[i]->at = deal->profiles[i]->waiting;
+	group_deal_in_order(deal, share);
+	for (int i = 0; i < deal->stream_count; i++)
+		takers_free(&deal->takers[i]);
+}
+
+int64_t deal_steps(const struct deal *deal)
+{
+	return deal->steps;
 }
 
 int deal_candidates(struct deal *deal, bool *unsure)

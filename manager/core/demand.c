@@ -136,6 +136,14 @@ static struct name *link_name(const struct profile *p, int i)
 	return p->by_queue ? p->queues[i] : p->types[i];
 }
 
+bool demand_accepts(const struct profile *p, int route)
+{
+	const struct demand *d = p->demand;
+	if (route <= 0 || route >= d->route_count || !d->routes[route].queue)
+		return false;
+	return lists(p->queues, p->queue_count, d->routes[route].queue) && lists(p->types, p->type_count, d->routes[route].type);
+}
+
 void demand_routes(const struct profile *p, void (*each)(void *arg, int route), void *arg)
 {
 	const struct demand *d = p->demand;

@@ -64,6 +64,9 @@ void demand_give_back(struct profile *profile);
 /* Makes the profile known, because a Fetch waits with it. */
 void demand_wait(struct profile *profile);
 
+/* Returns true if the profile accepts the route. */
+bool demand_accepts(const struct profile *profile, int route);
+
 /* Calls `each` for every route that a known profile accepts. */
 void demand_routes(const struct profile *profile, void (*each)(void *arg, int route), void *arg);
 

@@ -32,6 +32,7 @@ struct fetch {
 	enum fetch_state state;
 	bool parks;              /* may wait for new tasks */
 	int64_t number;          /* in order of arrival */
+	int64_t wait;            /* the value of dispatch->waits when it began to wait */
 	int64_t arrived_ms;
 	int64_t claimed_ms;      /* when its claim, or the query of the journal, was sent */
 	int64_t until_ms;        /* is answered by then, even if nothing was found */
@@ -50,6 +51,7 @@ struct fetch {
 	struct fetch *prev, *next;                       /* in the list of all */
 	struct fetch *session_prev, *session_next;
 	struct fetch *waiting_prev, *waiting_next;       /* in its profile, while it waits */
+	struct fetch *latest_prev, *latest_next;         /* while it waits */
 	struct fetch *unparked_prev, *unparked_next;     /* while it waits, if it does not park */
 };
 
@@ -72,6 +74,8 @@ struct dispatch {
 	struct fetch *by_id;     /* hash: those without an answer, by incarnation and Fetch id */
 	int64_t searched;        /* for tests: Fetches looked at by fetch_find */
 	struct fetch *unparked;  /* list */
+	struct fetch *latest;    /* list: those that wait, the one that began to wait last first */
+	int64_t waits;           /* how often a Fetch began to wait */
 	struct deadlines deadlines;
 	int64_t last_number;
 	int waiting;             /* Fetches in state WAITING */
@@ -137,8 +141,12 @@ void deal_destroy(struct deal *deal);
 
 /* Moves candidates for the waiting Fetches to dispatch->grants, and returns how many. Sets *unsure if due rows that a
  * Fetch might get are still being read, or if the claim is full. Its time grows with the streams and the profiles that
- * accept them. */
+ * accept them; a stream of which Fetches exclude all candidates is not dealt again until one of them or a Fetch that
+ * accepts it is new. */
 int deal_candidates(struct deal *deal, bool *unsure);
+
+/* For tests: returns how many comparisons of Fetches with each other and with candidates there were. */
+int64_t deal_steps(const struct deal *deal);
 
 /* Returns true if a waiting Fetch can get tasks of this route now. */
 bool deal_wants(struct deal *deal, int route);

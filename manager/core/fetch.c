@@ -62,6 +62,8 @@ void fetch_wait(struct fetch *f)
 	f->granted = 0;
 	f->granted_bytes = 0;
 	f->slot = -1;
+	f->wait = ++d->waits;
+	DL_PREPEND2(d->latest, f, latest_prev, latest_next);
 	demand_wait(p);
 	fetch_line_up(f);
 	p->count++;
@@ -94,6 +96,7 @@ void fetch_move(struct fetch *f, enum fetch_state state)
 	p->coming += more;
 	d->coming += more;
 	if (f->state == WAITING) {
+		DL_DELETE2(d->latest, f, latest_prev, latest_next);
 		DL_DELETE2(p->waiting, f, waiting_prev, waiting_next);
 		p->count--;
 		p->room -= f->request.slots - f->granted;

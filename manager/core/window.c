@@ -109,6 +109,7 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 	k->c = (struct candidate){.id = c->id, .version = c->version, .run_at_us = c->run_at_us, .bytes = c->bytes, .stream = s};
 	HASH_ADD(hh, w->known, c.id, sizeof k->c.id, k);
 	DL_APPEND(s->candidates, k);
+	s->stuck = 0;
 	s->count++;
 	w->size++;
 }
@@ -362,6 +363,7 @@ int64_t window_wake_rested(struct window *w, int64_t now_ms)
 		k->state = KNOWN_WAITS;
 		s->taken--;
 		DL_APPEND(s->candidates, k);
+		s->stuck = 0;
 		s->count++;
 		w->size++;
 		if (!stream_wanted(s))

@@ -90,6 +90,11 @@ int stream_route(const struct stream *stream);
 int32_t stream_priority(const struct stream *stream);
 int stream_count(const struct stream *stream);
 
+/* Notes that no Fetch takes any of the stream's candidates; `waits`: a number above 0. Later, stream_stuck returns that
+ * number, or 0 if candidates were added since or if there are none. */
+void stream_set_stuck(struct stream *stream, int64_t waits);
+int64_t stream_stuck(const struct stream *stream);
+
 /* Returns whether due rows may be unread. */
 bool stream_unread(const struct stream *stream);
 

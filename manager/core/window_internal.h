@@ -64,6 +64,7 @@ struct stream {
 	struct known *candidates;
 	struct known *gone;     /* list */
 	int count, taken;       /* candidates that wait; candidates in claims */
+	int64_t stuck;          /* see stream_set_stuck */
 	int64_t cursor_run_at, cursor_id;
 	enum unread unread;
 	int64_t unread_round;   /* UNREAD_CHANGE */

@@ -184,6 +184,16 @@ int stream_count(const struct stream *s)
 	return s->count;
 }
 
+void stream_set_stuck(struct stream *s, int64_t waits)
+{
+	s->stuck = waits;
+}
+
+int64_t stream_stuck(const struct stream *s)
+{
+	return s->count ? s->stuck : 0;
+}
+
 bool stream_unread(const struct stream *s)
 {
 	return s->unread != UNREAD_NOTHING;

@@ -81,19 +81,49 @@ Test(dispatch, of_one_priority_what_is_due_first_goes_first_whatever_its_type)
 	fake_end(core);
 }
 
-/* Parks a Fetch and makes the streams of two routes read and empty. Returns the second route. */
-static int begin_with_two_empty_streams(struct fake_fetch *fetch)
+/* Parks a Fetch that excludes these tasks, and makes the streams of two routes read and empty. Returns the second
+ * route. */
+static int begin_excluding(struct fake_fetch *fetch, int exclude_count, const int64_t *exclude)
 {
 	begin(0);
 	int other = fake_route("q", "u");
 	fake_pass(core, 1500);
-	fake_fetch(core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	fake_fetch(core, fetch,
+	    (struct fetch_request){.incarnation = 1,
+	        .fetch_id = 1,
+	        .slots = 4,
+	        .exclude_count = exclude_count,
+	        .exclude = exclude});
 	for (int i = 0; i < 2; i++) {
 		int read = i ? other : route;
 		window_rewind(core->window, read, 0, STORE_TIME_BEGIN);
 		fake_page(fake_page_taken(read, 0), 0, NULL, 0);
 	}
 	return other;
+}
+
+static int begin_with_two_empty_streams(struct fake_fetch *fetch)
+{
+	return begin_excluding(fetch, 0, NULL);
+}
+
+Test(dispatch, excluded_tasks_of_two_types_hide_no_later_task)
+{
+	static const int64_t excluded[] = {1, 2};
+	struct fake_fetch fetch;
+	int other = begin_excluding(&fetch, 2, excluded);
+	int64_t now = fake_db_us();
+
+	window_note(core->window, route, 0, 1, now, now - 4000, 10);
+	window_note(core->window, other, 0, 2, now, now - 3000, 10);
+	window_note(core->window, route, 0, 3, now, now - 2000, 10);
+	window_note(core->window, other, 0, 4, now, now - 1000, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 2);
+	cr_expect(fake_tries(claim, 3) && fake_tries(claim, 4));
+	fake_claim(claim, 0);
+	fake_end(core);
 }
 
 /* Another manager announces a task: tasks that were due before it need not wait until it has been read. */

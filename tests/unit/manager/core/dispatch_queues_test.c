@@ -2,6 +2,7 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
+#include "manager/core/window.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -83,6 +84,163 @@ Test(dispatch, the_worker_that_has_waited_longest_is_let_first)
 	fake_pass(core, 300);
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(young.count, 1);
+	fake_end(core);
+}
+
+/* Another worker that accepts the same types has ended before. */
+Test(dispatch, workers_that_a_queue_does_not_let_yet_are_passed_over)
+{
+	struct fake_fetch ended, waits, gets;
+	const char *const types[] = {"t", "u"};
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
+	fake_fetch(core, &ended, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	note(1, route, 0, 10);
+	base_dispatch(&core->base);
+	fake_claim(fake_claim_taken(), 0);
+	cr_assert_eq(ended.count, 1);
+
+	fake_fetch(core, &waits, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .idle_ms = 1000});
+	fake_fetch(core, &gets, (struct fetch_request){.incarnation = 3, .fetch_id = 1, .type_count = 2, .types = types});
+	note(2, route, 0, 10);
+	base_dispatch(&core->base);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(gets.count, 1);
+	cr_expect_eq(waits.answered, 0);
+	fake_end(core);
+}
+
+/* Lets a Fetch wait that excludes the only task in memory. */
+static void begin_with_excluded_task(struct fake_fetch *fetch)
+{
+	static const int64_t excluded[] = {1};
+
+	begin(1);
+	fake_fetch(core,
+	    fetch,
+	    (struct fetch_request){.incarnation = 1, .fetch_id = 1, .exclude_count = 1, .exclude = excluded});
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	dispatch_run(core->dispatch);
+	cr_assert_eq(fake_count(FAKE_CLAIM), 0);
+}
+
+Test(dispatch, an_announced_task_is_read_although_those_in_memory_are_excluded)
+{
+	struct fake_fetch fetch;
+
+	begin_with_excluded_task(&fetch);
+	window_rewind(core->window, route, 0, fake_db_us() - 1000000);
+	base_dispatch(&core->base);
+	fake_page_of(fake_page_taken(route, 0), 2, 1, fake_db_us() - 1000000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 1);
+	cr_expect_eq(fetch.ids[0], 2);
+	fake_end(core);
+}
+
+Test(dispatch, an_excluded_task_goes_to_the_next_worker_that_takes_it)
+{
+	struct fake_fetch fetch, next;
+
+	begin_with_excluded_task(&fetch);
+	fake_fetch(core, &next, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(next.count, 1);
+	cr_expect_eq(fetch.answered, 0);
+	fake_end(core);
+}
+
+enum { MANY = 2000, LOG_MANY = 11 };
+static struct fake_fetch many[MANY];
+
+/* Parks Fetches with profiles of their own, all of which accept the type "t", and exclude these tasks. */
+static void fetch_with_many_profiles(const int64_t *exclude, int exclude_count)
+{
+	char other[16];
+	const char *const types[] = {"t", other};
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(other, sizeof other, "other%d", i);
+		fake_fetch(core, &many[i],
+		    (struct fetch_request){.incarnation = 1000 + i,
+		        .fetch_id = 1,
+		        .slots = 1,
+		        .type_count = 2,
+		        .types = types,
+		        .exclude_count = exclude_count,
+		        .exclude = exclude});
+	}
+}
+
+Test(dispatch, tasks_that_all_of_many_profiles_exclude_are_compared_with_each_fetch_once)
+{
+	static const int64_t excluded[] = {1, 2};
+	const char *const t[] = {"t"};
+	struct fake_fetch last;
+	int64_t before;
+
+	begin(0);
+	fetch_with_many_profiles(excluded, 2);
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	before = deal_steps(core->dispatch->deal);
+	note(1, route, 0, 10);
+	note(2, route, 0, 10);
+	dispatch_run(core->dispatch);
+	cr_expect_leq(deal_steps(core->dispatch->deal) - before, 3 * LOG_MANY * MANY, "%lld steps",
+	    (long long)(deal_steps(core->dispatch->deal) - before));
+	before = deal_steps(core->dispatch->deal);
+	for (int i = 0; i < 100; i++)
+		dispatch_run(core->dispatch);
+	cr_expect_eq(deal_steps(core->dispatch->deal), before, "nothing has changed");
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+
+	/* A Fetch that takes one of them gets it. */
+	fake_fetch(core, &last,
+	    (struct fetch_request){.incarnation = 1,
+	        .fetch_id = 1,
+	        .type_count = 1,
+	        .types = t,
+	        .exclude_count = 1,
+	        .exclude = excluded});
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(last.count, 1);
+	cr_expect_eq(last.ids[0], 2);
+
+	/* A new task goes to the oldest Fetch. */
+	note(3, route, 0, 10);
+	dispatch_run(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(many[0].count, 1);
+	cr_expect_eq(many[0].ids[0], 3);
+	fake_end(core);
+}
+
+Test(dispatch, many_profiles_that_get_a_task_each_get_them_in_order_of_arrival)
+{
+	int64_t before;
+	int got = 0;
+
+	begin(0);
+	fetch_with_many_profiles(NULL, 0);
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	for (int id = 1; id <= MANY; id++)
+		note(id, route, 0, 10);
+	before = deal_steps(core->dispatch->deal);
+	dispatch_run(core->dispatch);
+	cr_expect_leq(deal_steps(core->dispatch->deal) - before, 4 * LOG_MANY * MANY, "%lld steps",
+	    (long long)(deal_steps(core->dispatch->deal) - before));
+	while (fake_count(FAKE_CLAIM)) {
+		fake_claim(fake_claim_taken(), 0);
+		while (got < MANY && many[got].answered)
+			got++;
+		for (int i = 0; i < MANY; i++)
+			cr_assert(i < got ? many[i].count == 1 && many[i].ids[0] == i + 1 : !many[i].answered, "%d of %d", i, got);
+	}
+	cr_expect_eq(got, MANY);
 	fake_end(core);
 }
 
