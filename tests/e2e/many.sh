@@ -109,6 +109,10 @@ story_a_thousand_that_reconnect_at_once_are_served() {
 	expect_eq 1000 "$(sql "select count(*) from worker_events where event = 'returned'")"
 }
 
+of() { # MANAGERS NAME: the figure with one manager, or two
+	figure "log/streams_$1.log" "$2"
+}
+
 counter() { # MANAGER NAME
 	reeve stats --manager "${URL[$1]}" --json | jq ".counters[] | select(.name == \"$2\").value"
 }
@@ -119,19 +123,33 @@ statements() { # ROLE NAME
 	grep -cE "\] reeve-manager ($1) LOG:  duration: .* execute ($2):" "$DIR/log/postgres.log" || true
 }
 
-# Two managers, a database with a latency of 1 ms in each direction, and tasks of 400 new types: no type is delayed.
+# Tasks of 400 new types, and a database 1 ms away in each direction: two managers start them like one manager, which has
+# a database of its own and as many tasks at the same time, so that other load on the machine delays both. The medians
+# were equal to a sixth beside 24 busy processes; they are twice as far apart if a manager leaves each task of the
+# other's shard to it.
 story_two_managers_keep_up_with_many_types() {
+	local name median
 	start_postgres
+	sql 'create database apart owner reeve'
 	start_proxy away postgres
 	tell away delay up 1
 	tell away delay down 1
+	start_manager apart --database "${PROXY[away]/dbname=reeve/dbname=apart}"
 	start_manager one --database "${PROXY[away]}"
 	start_manager two --database "${PROXY[away]}"
-	timeout 120 "$REEVE_BIN/bench-streams" types "${URL[one]},${URL[two]}" 400 400 10 >"$DIR/types" || fail "bench-streams: exit code $?"
-	note 'two managers:' "$(tr '\n' ';' <"$DIR/types")"
-	expect_that "$(figure types types_rate) > 300"
-	expect_that "$(figure types types_oldest) < 5000"
-	expect_that "$(figure types types_later_p50) < 500"
+	start streams_1 timeout 120 "$REEVE_BIN/bench-streams" types "${URL[apart]}" 400 300 10
+	start streams_2 timeout 120 "$REEVE_BIN/bench-streams" types "${URL[one]},${URL[two]}" 400 300 10
+	for name in streams_1 streams_2; do
+		ended $name 120
+		expect_eq 0 "$STATUS" "exit code of $name"
+		note "$name:" "$(grep '^types_' "$DIR/log/$name.log" | tr '\n' ';')"
+	done
+	for median in types_p50 types_later_p50; do
+		expect_that "$(of 2 $median) < 50"
+		expect_that "$(of 2 $median) < 1.6 * $(of 1 $median)"
+	done
+	expect_that "$(of 2 types_oldest) < $(of 1 types_oldest) + 500"
+	expect_that "$(of 2 types_rate) > 0.9 * $(of 1 types_rate)"
 	# Each manager reads each stream at intervals; a notification that names no stream does not cause a read of all
 	# streams.
 	pages=$(($(counter one pages_read) + $(counter two pages_read)))
