@@ -14,6 +14,10 @@ def now_us():
 	return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
 
 
+def submitter(task):
+	return task.rsplit("-", 1)[0]
+
+
 class Watch:
 	def __init__(self, folder):
 		self.folder = folder
@@ -22,8 +26,9 @@ class Watch:
 		self.signs = {}  # (task, token) -> the last sign of life
 		self.starts = {}  # task -> [(token, time)]
 		self.ends = {}  # (task, token) -> time
-		self.submitted, self.completed = {}, {}  # probe -> time. Ledgers are read in no order; with both times known …
-		self.served = []  # … it moves here: (submitted, completed)
+		# Probe -> time. Ledgers are read in no order; when a probe's submit and completion are known …
+		self.submitted, self.begun, self.completed = {}, {}, {}
+		self.served = []  # … it moves here: (submitter, submitted, first begun, completed)
 		self.names = {}  # (task, token) -> probe
 		self.probes = {PROBE}  # submitters whose tasks are probes
 
@@ -60,8 +65,9 @@ class Watch:
 			self.running[key] = line
 			self.signs[key] = line["t"]
 			self.starts.setdefault(line["task"], []).append((line["token"], line["t"]))
-			if line["name"].rsplit("-", 1)[0] in self.probes:
+			if submitter(line["name"]) in self.probes:
 				self.names[key] = line["name"]
+				self.begun.setdefault(line["name"], line["t"])
 		elif event == "end":
 			key = (line["task"], line["token"])
 			self.running.pop(key, None)
@@ -74,7 +80,7 @@ class Watch:
 
 	def serve(self, probe):
 		if probe in self.submitted and probe in self.completed:
-			self.served.append((self.submitted.pop(probe), self.completed.pop(probe)))
+			self.served.append((submitter(probe), self.submitted.pop(probe), self.begun.pop(probe), self.completed.pop(probe)))
 
 	def running_of(self, life):
 		"""Returns the attempts that have begun at that worker, have not ended, and are alive: {(task, token)}."""
@@ -87,11 +93,15 @@ class Watch:
 
 	def submitted_since(self, since):
 		"""Returns the number of probes submitted since then."""
-		return sum(t >= since for t in self.submitted.values()) + sum(t >= since for t, _ in self.served)
+		return sum(t >= since for t in self.submitted.values()) + sum(t >= since for _, t, *_ in self.served)
 
 	def service_us(self, since, until, base):
 		"""Returns the longest time, in µs, of a probe submitted between the two, measured from `base` if later."""
-		return max((max(0, done - max(t, base)) for t, done in self.served if since <= t <= until), default=0)
+		return max((max(0, done - max(t, base)) for _, t, _, done in self.served if since <= t <= until), default=0)
+
+	def waits_us(self, name):
+		"""Returns the times, in µs, from submit to start of the completed probes of this submitter."""
+		return [begun - t for who, t, begun, _ in self.served if who == name]
 
 	def taken_up(self, key):
 		"""Returns when an interrupted attempt ended after all, or its task began again; None if neither has."""
