@@ -124,5 +124,6 @@ void cluster_on_heartbeat(struct cluster *p, const struct store_peer *rows, int 
 	p->place = place;
 	notifier_others(p->to.notifier, alive > 1);
 	waits_others(p->to.waits, alive > 1);
+	store_others(p->base->store, alive > 1);
 	window_shard(p->to.window, alive, place);
 }

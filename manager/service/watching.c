@@ -65,7 +65,9 @@ void admin_check(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	}
 	/* A health check must not wait for an unreachable database: another manager may reach it. */
 	if (!store_up(s->core->base.store) || !core_database_fresh(s->core)) {
-		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database", s->manager_name);
+		const char *problem = store_problem(s->core->base.store);
+		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database%s%s", s->manager_name,
+		    *problem ? ": " : "", problem);
 		return;
 	}
 	struct check_call *c = mem_calloc(1, sizeof *c);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOO_MANY_CONNECTIONS "53300"
+
 enum { RETRY_MIN_MS = 50, RETRY_MAX_MS = 1000, CONNECT_LIMIT_MS = 10000, OPTIONS_MAX = 64 };
 
 static void setup_next(struct conn *c);
@@ -168,6 +170,27 @@ static void setup_next(struct conn *c)
 	params_free(&p);
 }
 
+/* Moves the SQLSTATE out of libpq's text, as in "FATAL:  53300: sorry, too many clients already". */
+static void sqlstate_take(char *text, char sqlstate[6])
+{
+	char *code = strstr(text, ":  ");
+	*sqlstate = 0;
+	if (!code || strspn(code + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 || strncmp(code + 8, ": ", 2) != 0)
+		return;
+	snprintf(sqlstate, 6, "%s", code + 3);
+	memmove(code + 2, code + 9, strlen(code + 9) + 1);
+}
+
+static void connecting_failed(struct conn *c)
+{
+	char why[400], sqlstate[6];
+	snprintf(why, sizeof why, "%s", PQerrorMessage(c->pg));
+	sqlstate_take(why, sqlstate);
+	conn_broken(c, why);
+	if (!strcmp(sqlstate, TOO_MANY_CONNECTIONS))
+		c->listener.refused(c->listener.arg);
+}
+
 static void connecting(struct conn *c)
 {
 	/* libpq may close its socket and open another with the same number, so the event must be freed first. */
@@ -183,15 +206,13 @@ static void connecting(struct conn *c)
 		break;
 	case PGRES_POLLING_OK:
 		PQsetnonblocking(c->pg, 1);
+		PQsetErrorVerbosity(c->pg, PQERRORS_DEFAULT);
 		c->state = SETUP;
 		conn_want(c, EV_READ);
 		setup_next(c);
 		break;
-	default: {
-		char why[400];
-		snprintf(why, sizeof why, "%s", PQerrorMessage(c->pg));
-		conn_broken(c, why);
-	}
+	default:
+		connecting_failed(c);
 	}
 }
 
@@ -237,6 +258,7 @@ static void connect_start(struct conn *c, const char *hosts, const char *address
 		return;
 	}
 	PQsetNoticeReceiver(c->pg, statement_on_notice, c);
+	PQsetErrorVerbosity(c->pg, PQERRORS_VERBOSE); /* with the SQLSTATE, until it is connected */
 	conn_want(c, EV_WRITE);
 }
 
@@ -334,6 +356,16 @@ bool conn_in_transaction(const struct conn *c)
 void conn_reset(struct conn *c)
 {
 	conn_broken(c, NULL);
+}
+
+void conn_pause(struct conn *c, int ms, const char *why)
+{
+	bool reported = c->reported;
+	c->reported = true; /* the caller logs it */
+	conn_broken(c, why);
+	c->reported = reported;
+	c->retry_ms = RETRY_MIN_MS;
+	conn_timer_set(c, ms);
 }
 
 const char *conn_problem(const struct conn *c)

@@ -52,6 +52,7 @@ typedef void conn_done(void *arg, const struct conn_result *result);
 struct conn_listener {
 	void (*ready)(void *arg);                          /* connected and set up, or free again after conn_cancel */
 	void (*lost)(void *arg);                           /* was ready and broke; after the statement's callback */
+	void (*refused)(void *arg);                        /* PostgreSQL has too many connections for this one */
 	void (*notified)(void *arg, const char *payload);  /* a notification arrived */
 	void *arg;
 };
@@ -83,6 +84,9 @@ bool conn_in_transaction(const struct conn *conn);
 
 /* Closes the connection and opens a new one, as if it had broken. */
 void conn_reset(struct conn *conn);
+
+/* Closes the connection, and opens a new one after a pause. `why` is its problem until then. */
+void conn_pause(struct conn *conn, int ms, const char *why);
 
 /* Returns why the connection is down, for messages; "" while it is up. */
 const char *conn_problem(const struct conn *conn);

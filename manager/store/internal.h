@@ -4,6 +4,7 @@
 
 #include "manager/store/recent_locks.h"
 #include "manager/store/role.h"
+#include "manager/store/room.h"
 #include "manager/store/row.h"
 #include "manager/store/store.h"
 
@@ -53,6 +54,7 @@ struct store {
 	struct store_options options;
 	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
+	struct room room;
 	struct recent_locks submit_locks; /* see submit_locks.h */
 	struct recent_locks batch_locks;  /* the ids of batches that reports found locked */
 	struct store_place places[MAINTENANCE_STEPS_MAX]; /* the position of each maintenance statement */

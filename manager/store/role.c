@@ -117,7 +117,7 @@ static bool pauses(const struct role *role)
 
 void role_pump(struct role *role)
 {
-	if (role->count || !conn_idle(role->conn) || pauses(role))
+	if (role->count || role->store->room.gathers || !conn_idle(role->conn) || pauses(role))
 		return;
 	for (int i = 0; i < ROLE_LISTS && !role->count; i++)
 		if (role->takes[i] && role->takes[i]->waiting)
@@ -275,13 +275,24 @@ static void on_ready(void *arg)
 	struct role *role = arg;
 	if (role == &role->store->roles[ROLE_LISTEN])
 		role->store->listener.listening(role->store->listener.arg);
-	role_pump(role);
+	if (room_ready(&role->store->room))
+		for (int i = 0; i < ROLE_COUNT; i++)
+			role_pump(&role->store->roles[i]);
+	else
+		role_pump(role);
 }
 
 /* The batch in flight has its result already; the other operations wait for the next connection. */
 static void on_lost(void *arg)
 {
-	(void)arg;
+	const struct role *role = arg;
+	room_lost(&role->store->room);
+}
+
+static void on_refused(void *arg)
+{
+	const struct role *role = arg;
+	room_refused(&role->store->room, conn_problem(role->conn));
 }
 
 static void on_notified(void *arg, const char *payload)
@@ -296,9 +307,10 @@ void role_open(struct role *role, struct store *store, const struct conn_setting
 	role->name = settings->name;
 	role->weight_limit = weight_limit;
 	role->takes[0] = role;
-	struct conn_listener listener = {on_ready, on_lost, on_notified, role};
+	struct conn_listener listener = {on_ready, on_lost, on_refused, on_notified, role};
 	role->pause = evtimer_new(store->base, on_pause_over, role);
 	role->conn = conn_create(store->base, settings, &listener);
+	room_add(&store->room, role->conn);
 }
 
 void role_close(struct role *role)
@@ -322,7 +334,7 @@ void role_close(struct role *role)
 void role_expire(struct role *role, int64_t now_ms)
 {
 	struct store_op *op, *tmp;
-	bool up = served(role);
+	bool up = served(role) && !role->store->room.gathers;
 	DL_FOREACH_SAFE (role->waiting, op, tmp) {
 		if (!op->deadline_ms)
 			continue;
@@ -335,7 +347,8 @@ void role_expire(struct role *role, int64_t now_ms)
 			error_set(&error, STATUS(DEADLINE_EXCEEDED),
 			    "the database went away while it worked on this; ask again with the same request id");
 		else if (!up)
-			error_set(&error, STATUS(UNAVAILABLE), "no database: %s", conn_problem(role->conn));
+			error_set(&error, STATUS(UNAVAILABLE), "no database: %s",
+			    conn_up(role->conn) ? store_problem(role->store) : conn_problem(role->conn));
 		else if (op->kind->waits_for)
 			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for(op));
 		else if (op->blocked)

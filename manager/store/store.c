@@ -92,6 +92,7 @@ struct store *store_open(
 	store->base = base;
 	store->options = *options;
 	store->listener = *listener;
+	room_open(&store->room, store->base);
 	for (int i = 0; i < ROLE_COUNT; i++) {
 		struct conn_settings settings = {
 		    .conninfo = options->conninfo,
@@ -121,6 +122,7 @@ void store_close(struct store *store)
 	store->closing = true;
 	for (int i = 0; i < ROLE_COUNT; i++)
 		role_close(&store->roles[i]);
+	room_close(&store->room);
 	free(store);
 }
 
@@ -169,6 +171,19 @@ bool store_up(const struct store *store)
 		if (!conn_up(store->roles[i].conn))
 			return false;
 	return true;
+}
+
+void store_others(struct store *store, bool alive)
+{
+	store->room.others = alive;
+}
+
+const char *store_problem(const struct store *store)
+{
+	for (int i = 0; i < ROLE_COUNT; i++)
+		if (!conn_up(store->roles[i].conn))
+			return conn_problem(store->roles[i].conn);
+	return "";
 }
 
 int64_t store_manager_id(const struct store *store)

@@ -53,6 +53,12 @@ void store_expire_waiting(struct store *store);
 /* True if all roles are connected. */
 bool store_up(const struct store *store);
 
+/* Tells whether other managers are alive, to which this one must leave its connections if it lacks some. */
+void store_others(struct store *store, bool alive);
+
+/* Returns why a connection is down, for messages; "" if none is. */
+const char *store_problem(const struct store *store);
+
 /* Returns the manager's number in the database; 0 before it is known. */
 int64_t store_manager_id(const struct store *store);
 

@@ -3,6 +3,7 @@
 # created or run twice.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
+. "$(dirname "$0")/tasks.bash"
 
 # Starts a submitter and a worker at each manager, and submits a backlog.
 begin() {
@@ -71,6 +72,70 @@ story_a_task_submitted_while_nobody_listens_is_found() {
 	done
 	expect_each_once 3
 	stop a
+}
+
+manager_connections() {
+	sql "select count(*) from pg_stat_activity where application_name like 'reeve-manager%'"
+}
+
+# PostgreSQL has room for one manager's 19 connections, and for some of the other's.
+story_with_room_for_one_manager_one_works() {
+	start_postgres
+	start_manager one
+	start_manager two
+	both=${URL[one]},${URL[two]}
+	REEVE_MANAGER=$both start_worker
+	expect_eq 38 "$(manager_connections)" 'connections of two managers'
+	sql 'alter role reeve connection limit 24'
+	# In turns, so that each manager gets about half of the new ones.
+	sql "select pg_terminate_backend(pid) from (select pid from pg_stat_activity where application_name like 'reeve-manager%'
+		order by application_name offset 0) a" >/dev/null
+	expect timeout 15 "$REEVE_BIN/reeve" submit nothing --manager "$both" --wait
+	# The other one tries again, which does not disturb the one that works.
+	for n in $(seq 1 40); do
+		begin=$(ms)
+		expect timeout 15 "$REEVE_BIN/reeve" submit nothing --manager "$both" --wait
+		took=$(($(ms) - begin))
+		[ $took -lt 2000 ] || fail "task $n took $took ms"
+		sleep 0.2
+	done
+	works=one lacks=two
+	reeve check --manager "${URL[one]}" --timeout 2s || works=two lacks=one
+	expect reeve check --manager "${URL[$works]}"
+	lack='PostgreSQL has room for only [0-9]* of the 19 connections that a manager needs: .*too many connections for role "reeve"'
+	wait_until 20 '{ reeve check --manager "${URL[$lacks]}" --timeout 2s || true; } | grep -q "^REEVE UNKNOWN - .*does not reach its database: $lack"'
+	grep "$lack; it leaves them to others, and tries again from time to time" "$DIR/log/$lacks.log"
+	sql 'alter role reeve connection limit -1'
+	wait_until 30 'reeve check --manager "${URL[$lacks]}" --timeout 2s'
+	expect_eq 38 "$(manager_connections)" 'connections of two managers'
+}
+
+# A manager that starts while another has all connections does not take a share of the tasks.
+story_a_manager_that_finds_no_room_takes_no_tasks() {
+	start_postgres
+	start_manager one
+	start_worker
+	sql 'alter role reeve connection limit 30'
+	launch_manager two
+	export REEVE_MANAGER=${URL[one]}
+	wait_until 20 'grep -q "room for only" "$DIR/log/two.log"'
+	expect_eq 1 "$(sql 'select count(*) from managers')" 'managers that have begun to work'
+	sql 'alter role reeve connection limit -1'
+	wait_until 30 'reeve check --manager "${URL[two]}" --timeout 2s'
+}
+
+# Without another manager it keeps the connections that it has, as long as it has some.
+story_a_lone_manager_does_what_it_can_with_too_few_connections() {
+	start_postgres
+	start_manager
+	start_worker
+	sql 'alter role reeve connection limit 18'
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'reeve-manager maintenance'" >/dev/null
+	wait_until 20 'grep -q "PostgreSQL has room for only 18 of the 19 connections that a manager needs: " "$DIR/log/manager.log"'
+	expect timeout 15 "$REEVE_BIN/reeve" submit nothing --wait
+	sql 'alter role reeve connection limit -1'
+	wait_until 10 'reeve check --timeout 2s'
+	expect_match 'room for the manager.s connections again' "$(cat "$DIR/log/manager.log")"
 }
 
 # Calls wait for the database until their callers' timeout; then the error names the database.

@@ -80,6 +80,17 @@ void store_expire_waiting(struct store *store)
 	(void)store;
 }
 
+void store_others(struct store *store, bool alive)
+{
+	(void)store, (void)alive;
+}
+
+const char *store_problem(const struct store *store)
+{
+	(void)store;
+	return "";
+}
+
 bool store_up(const struct store *store)
 {
 	(void)store;

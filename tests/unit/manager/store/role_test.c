@@ -58,6 +58,11 @@ bool conn_in_transaction(const struct conn *conn)
 	return false;
 }
 
+void conn_pause(struct conn *conn, int ms, const char *why)
+{
+	(void)conn, (void)ms, (void)why;
+}
+
 const char *conn_problem(const struct conn *conn)
 {
 	(void)conn;
@@ -88,12 +93,15 @@ static void begin(void)
 {
 	static const struct conn_settings settings = {.name = "heartbeat"};
 	store.base = event_base_new();
+	room_open(&store.room, store.base);
+	store.room.gathers = false;
 	role_open(role, &store, &settings, LIMIT);
 }
 
 static void end(void)
 {
 	role_close(role);
+	room_close(&store.room);
 	event_base_free(store.base);
 }
 

@@ -1,0 +1,43 @@
+/*
+ * Room for a manager's connections. PostgreSQL may refuse some because it has too many (max_connections, or the limit of
+ * the role or the database). Managers that each keep a part would stop each other for ever. So one that has been refused
+ * connections for a while closes all, and tries again after a pause, in which others get theirs. The times are random,
+ * and the pauses grow.
+ *
+ * A manager that has no connections uses new ones only when it has all. Else it would count among the live managers, with
+ * a share of the tasks, before it can work. One that has worked and lacks some keeps the rest if no other is alive.
+ */
+#ifndef REEVE_MANAGER_STORE_ROOM_H
+#define REEVE_MANAGER_STORE_ROOM_H
+
+#include "manager/store/conn.h"
+
+enum { ROOM_CONNECTIONS = 32 };
+
+struct room {
+	struct conn *conns[ROOM_CONNECTIONS];
+	int count;
+	bool gathers;        /* no operation begins until all connections are ready */
+	bool others;         /* other managers are alive */
+	bool told;           /* the lack has been logged */
+	struct event *limit; /* pending: PostgreSQL refuses connections, which ends by then, or all are closed */
+	int64_t pause_ms;    /* the longest next pause */
+	char refusal[300];   /* PostgreSQL's latest */
+};
+
+void room_open(struct room *room, struct event_base *base);
+void room_close(struct room *room);
+
+/* Adds a connection that has just been created. */
+void room_add(struct room *room, struct conn *conn);
+
+/* A connection is ready. Returns true if operations may begin now. */
+bool room_ready(struct room *room);
+
+/* A connection is lost. */
+void room_lost(struct room *room);
+
+/* PostgreSQL has refused a connection because it has too many, with these words. */
+void room_refused(struct room *room, const char *words);
+
+#endif
