@@ -25,4 +25,12 @@ int run_reeve_on_terminal(int columns, ...) __attribute__((sentinel));
  * next call. */
 const char *run_file(const char *text);
 
+/* Run `reeve` without input, and check its output. */
+#define RUN(code, ...) cr_assert(eq(int, run_reeve(NULL, __VA_ARGS__, NULL), code), "%s%s", run_out, run_err)
+#define OUT(text) cr_assert(eq(str, run_out, (char *)(text)))
+#define ERR(text) cr_assert(eq(str, run_err, (char *)(text)))
+#define OUT_HAS(text) cr_assert(strstr(run_out, text) != NULL, "%s", run_out)
+#define OUT_HAS_NOT(text) cr_assert(strstr(run_out, text) == NULL, "%s", run_out)
+#define ERR_HAS(text) cr_assert(strstr(run_err, text) != NULL, "%s", run_err)
+
 #endif
