@@ -15,4 +15,15 @@ story_shellcheck_finds_nothing_in_scripts() {
 	xargs -n 12 -P 2 shellcheck --severity warning --external-sources <"$DIR/scripts" || fail 'see above'
 }
 
+# Others are to be split by purpose, not to be added here.
+LONG='./tests/unit/manager/core/storm_test.c
+./tests/unit/manager/core/window_test.c'
+
+story_no_c_file_has_over_500_lines_and_no_header_over_400() {
+	cd "$TOP"
+	find . \( -path './build*' -o -name .git \) -prune -o -type f -name '*.[ch]' -exec wc -l {} + | grep -v ' total$' >"$DIR/lines"
+	[ "$(wc -l <"$DIR/lines")" -gt 500 ] || fail "few files: $(cat "$DIR/lines")"
+	expect_eq '' "$(awk '$1 > (/\.h$/ ? 400 : 500) { print $2 }' "$DIR/lines" | grep -vxF "$LONG")"
+}
+
 run_stories
