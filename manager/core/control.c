@@ -29,36 +29,6 @@ void control_destroy(struct control *control)
 	free(control);
 }
 
-/* Wraps the caller's operation, to answer Fetches before its callback. */
-struct control_call {
-	struct store_control op;
-	struct control *control;
-	struct store_control *given;
-};
-
-static void on_controlled(struct store_op *op, const struct reeve_error *error)
-{
-	struct control_call *c = (struct control_call *)op;
-	struct store_worker_command command = {.value = c->op.value};
-	snprintf(command.kind, sizeof command.kind, "%s", c->op.kind);
-	c->given->workers = c->op.workers;
-	c->given->count = c->op.count;
-	for (int i = 0; !error && i < c->op.count; i++)
-		dispatch_commands(c->control->dispatch, c->op.workers[i].incarnation, &command, 1);
-	c->given->op.done(&c->given->op, error);
-	free(c);
-}
-
-void control_workers(struct control *control, struct store_control *op)
-{
-	struct control_call *c = mem_calloc(1, sizeof *c);
-	c->control = control;
-	c->given = op;
-	c->op = *op;
-	c->op.op.done = on_controlled;
-	store_control(control->base->store, &c->op);
-}
-
 static bool ends_fetching(const char *kind)
 {
 	return !strcmp(kind, "pause") || !strcmp(kind, "drain") || !strcmp(kind, "stop");

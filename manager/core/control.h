@@ -15,10 +15,6 @@ struct sessions;
 struct control *control_create(struct base *base, struct dispatch *dispatch, struct sessions *sessions);
 void control_destroy(struct control *control);
 
-/* Stores a worker command, and answers the parked Fetches of its workers with it. Calls `op->op.done` after the commit,
- * or with an error. */
-void control_workers(struct control *control, struct store_control *op);
-
 /* Answers a worker's parked Fetches with those commands of a heartbeat's answer that stop it from taking tasks (pause,
  * drain, stop), so that a Fetch parked before the worker knew of them brings no task. */
 void control_standing(struct control *control, int64_t incarnation, const struct store_worker_command *commands, int count);

@@ -1,5 +1,6 @@
 /* AdminService: views and control of the system. */
-#include "manager/core/control.h"
+#include "common/json_names.h"
+#include "manager/core/dispatch.h"
 #include "manager/core/routes.h"
 #include "manager/service/admin_methods.h"
 #include "manager/service/check.h"
@@ -59,77 +60,48 @@ static bool stats_complete(struct reading *r, struct reeve_error *error)
 
 enum { NAMED_MAX = 1000, WORKERS_MAX = 1000 };
 
-struct control_call {
-	struct store_control op;
-	struct rpc_call *call;
-};
-
+/* Answers the parked Fetches of the workers here with the command; other managers are notified by the statement. */
 static void on_controlled(struct store_op *op, const struct reeve_error *error)
 {
-	struct control_call *c = (struct control_call *)op;
-	if (error) {
-		rpc_call_fail_error(c->call, error);
-	} else if (c->op.count == 0 && c->op.name) {
-		rpc_call_fail(c->call, STATUS(NOT_FOUND),
-		    "no worker named \"%s\" is alive (pull clients take no commands)", c->op.name);
-	} else if (c->op.count == 0) {
-		rpc_call_fail(c->call, STATUS(NOT_FOUND), "no worker is alive");
-	} else {
-		Reeve__V1__ControlWorkersResponse response = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
-		response.notified = (uint32_t)c->op.count;
-		response.n_names = c->op.count < NAMED_MAX ? (size_t)c->op.count : NAMED_MAX;
-		response.names = mem_calloc(response.n_names, sizeof *response.names);
-		for (size_t i = 0; i < response.n_names; i++)
-			response.names[i] = c->op.workers[i].name;
-		rpc_call_reply(c->call, &response.base);
-		free(response.names);
+	struct reading *r = (struct reading *)op;
+	const Reeve__V1__ControlWorkersRequest *request = (const Reeve__V1__ControlWorkersRequest *)r->request;
+	const Reeve__V1__ListWorkersResponse *told = (const Reeve__V1__ListWorkersResponse *)r->response;
+	Reeve__V1__ControlWorkersResponse answer = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
+	bool scale = request->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE;
+	struct store_worker_command command = {.kind = "concurrency", .value = (int32_t)request->concurrency};
+	char *names[NAMED_MAX], word[JSON_NAME_BYTES];
+	struct reeve_error unknown;
+	if (!scale && json_enum_word(&reeve__v1__worker_action__descriptor, (int)request->action, word))
+		snprintf(command.kind, sizeof command.kind, "%s", word);
+	for (size_t i = 0; i < told->n_workers; i++) {
+		dispatch_commands(r->services->core->dispatch, told->workers[i]->incarnation, &command, 1);
+		if (i < NAMED_MAX)
+			names[answer.n_names++] = told->workers[i]->name;
 	}
-	free(c);
+	answer.notified = (uint32_t)told->n_workers;
+	answer.names = names;
+	if (!error && !answer.notified) {
+		if (*request->name)
+			error_set(&unknown, STATUS(NOT_FOUND), "no worker named \"%s\" is alive (pull clients take no commands)",
+			    request->name);
+		else
+			error_set(&unknown, STATUS(NOT_FOUND), "no worker is alive");
+		error = &unknown;
+	}
+	reading_end_with(r, &answer.base, error);
 }
 
-static bool check_control(const Reeve__V1__ControlWorkersRequest *r, struct reeve_error *error)
+static bool check_control(const ProtobufCMessage *request, struct reeve_error *error)
 {
+	const Reeve__V1__ControlWorkersRequest *r = (const Reeve__V1__ControlWorkersRequest *)request;
 	if (r->all && *r->name)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "there are both name and all");
 	if (!r->all && !check_name("name", r->name, false, error))
-		return false;
-	if (!check_range("action", r->action, REEVE__V1__WORKER_ACTION__WORKER_ACTION_DRAIN,
-	        REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE, error))
 		return false;
 	if (r->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE)
 		return check_range("concurrency", r->concurrency, 1, CONCURRENCY_MAX, error);
 	return r->concurrency == 0 ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "concurrency is %u; only SCALE takes one", r->concurrency);
-}
-
-static void control(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	static const char *const kinds[] = {
-	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_DRAIN] = "drain",
-	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_PAUSE] = "pause",
-	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_RESUME] = "resume",
-	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_STOP] = "stop",
-	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE] = "concurrency",
-	};
-	const Reeve__V1__ControlWorkersRequest *request = (const Reeve__V1__ControlWorkersRequest *)message;
-	struct services *s = service;
-	struct reeve_error error;
-	if (!check_control(request, &error) || !check_source("actor", rpc_call_actor(call), &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	struct control_call *c = mem_calloc(1, sizeof *c);
-	c->call = call;
-	c->op = (struct store_control){
-	    .op.done = on_controlled,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
-	    .name = request->all ? NULL : request->name,
-	    .kind = kinds[request->action],
-	    .value = (int32_t)request->concurrency,
-	    .actor = rpc_call_actor(call),
-	};
-	control_workers(s->core->control, &c->op);
 }
 
 const struct rpc_entry admin_methods[] = {
@@ -141,7 +113,9 @@ const struct rpc_entry admin_methods[] = {
 	    METHOD(SQL_WORKER_LIST, .rules = {{"queue", RULE_NAME_OR_NONE},
 	        {"limit", RULE_NUMBER, .max = WORKERS_MAX, .otherwise = WORKERS_MAX}, {"after", RULE_NUMBER, .max = INT64_MAX}})},
 	{"Stats", read_method, RPC_OPERATOR, METHOD(SQL_STATS, .complete = stats_complete)},
-	{"ControlWorkers", control, RPC_OPERATOR, NULL},
+	{"ControlWorkers", write_method, RPC_OPERATOR,
+	    METHOD(SQL_WORKER_CONTROL, .rules = {{"action", RULE_NUMBER, .min = 1, .max = REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE}},
+	        .check = check_control, .done = on_controlled)},
 	{"Check", admin_check, RPC_LEASE, NULL},
 	{0},
 };

@@ -178,6 +178,8 @@ static void add_value(struct params *p, const char *name, const struct bind_valu
 		params_int8(p, values->max_details);
 	else if (!strcmp(name, "@max_task"))
 		params_int8(p, values->max_task);
+	else if (!strcmp(name, "@manager"))
+		params_int8(p, values->manager);
 	else if (!strcmp(name, "@max_scanned"))
 		params_int8(p, values->max_scanned);
 	else

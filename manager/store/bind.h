@@ -33,6 +33,7 @@ struct bind_values {
 	int64_t max_bytes;    /* @max_bytes: the maximum of an answer */
 	int64_t max_details;  /* @max_details: the maximum length of details that this manager assigns */
 	int64_t max_task;     /* @max_task: the maximum of a task's details, result and stack trace in an answer */
+	int64_t manager;      /* @manager: the number of this manager */
 	int64_t max_scanned;  /* @max_scanned: the maximum of rows that a listing scans for an answer */
 };
 

@@ -100,22 +100,4 @@ struct store_heartbeat {
 };
 void store_heartbeat(struct store *store, struct store_heartbeat *op);
 
-struct store_controlled {
-	int64_t incarnation;
-	char name[256];
-};
-
-/* Sets a command for living workers, or resumes paused ones. */
-struct store_control {
-	struct store_op op;
-	const char *name;                /* NULL: all */
-	const char *kind;                /* drain, pause, resume, stop, concurrency */
-	int32_t value;                   /* concurrency: the number of slots; else 0 */
-	const char *actor;
-	/* results */
-	struct store_controlled *workers; /* those that it concerns */
-	int count;
-};
-void store_control(struct store *store, struct store_control *op);
-
 #endif

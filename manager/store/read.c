@@ -38,8 +38,9 @@ static int64_t list_scanned(const Reeve__V1__ListRequest *request, const struct 
 	return all && request->limit < most ? request->limit : most;
 }
 
-static enum sql_id add_list(struct params *p, const struct store_read *op)
+static enum sql_id add_list(struct role *role, const struct store_read *op)
 {
+	struct params *p = &role->params;
 	static const char *const names[] = {NULL, "queued", "executing", "failed", "completed", "dead", "cancelled"};
 	static const unsigned executing = 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
 	static const unsigned live = executing | 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED |
@@ -62,9 +63,9 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	return SQL_LIST_TASKS;
 }
 
-static enum sql_id add_matching(struct params *p, const struct store_read *op)
+static enum sql_id add_matching(struct role *role, const struct store_read *op)
 {
-	matching_params(p, op->filter, op->edit);
+	matching_params(&role->params, op->filter, op->edit);
 	return SQL_FIND_TASKS;
 }
 
@@ -79,7 +80,7 @@ static enum sql_id statement_of(const struct store_read *op)
 	return op->kind == STORE_LIST ? SQL_LIST_TASKS : id_of(op->then ? op->then : op->statement);
 }
 
-static void add_head(struct params *p, const struct store_read *op, enum sql_id statement)
+static void add_head(struct role *role, const struct store_read *op, enum sql_id statement)
 {
 	const struct bind_values values = {
 	    .request_id = op->request_id,
@@ -89,14 +90,15 @@ static void add_head(struct params *p, const struct store_read *op, enum sql_id 
 	    .max_bytes = op->max_bytes,
 	    .max_details = op->max_details,
 	    .max_task = op->max_task,
+	    .manager = role->store->manager_id,
 	    .max_scanned = SCANNED_MAX,
 	};
-	bind_params(p, statement, op->request, &values);
+	bind_params(&role->params, statement, op->request, &values);
 }
 
-static enum sql_id add_bound(struct params *p, const struct store_read *op)
+static enum sql_id add_bound(struct role *role, const struct store_read *op)
 {
-	add_head(p, op, id_of(op->statement));
+	add_head(role, op, id_of(op->statement));
 	return id_of(op->statement);
 }
 
@@ -116,8 +118,9 @@ static void add_longer(struct params *p, const Reeve__V1__CheckQuestion *questio
 		params_null(p);
 }
 
-static enum sql_id add_check(struct params *p, const struct store_read *op)
+static enum sql_id add_check(struct role *role, const struct store_read *op)
 {
+	struct params *p = &role->params;
 	const Reeve__V1__CheckRequest *request = (const Reeve__V1__CheckRequest *)op->request;
 	params_text(p, text_or_null(request->queue));
 	params_text(p, text_or_null(request->type));
@@ -132,7 +135,7 @@ static enum sql_id add_check(struct params *p, const struct store_read *op)
 	return SQL_CHECK;
 }
 
-static enum sql_id (*const adders[])(struct params *p, const struct store_read *op) = {
+static enum sql_id (*const adders[])(struct role *role, const struct store_read *op) = {
     [STORE_BOUND] = add_bound,
     [STORE_CHANGE] = add_bound,
     [STORE_LIST] = add_list,
@@ -165,14 +168,14 @@ static void on_changed(struct role *role, const PGresult *rows)
 {
 	const struct store_read *op = reading(role, 0);
 	(void)rows;
-	add_head(&role->params, op, id_of(op->then));
+	add_head(role, op, id_of(op->then));
 	role_run(role, id_of(op->then), on_read);
 }
 
 static void read_start(struct role *role)
 {
 	struct store_read *op = reading(role, 0);
-	role_run(role, adders[op->kind](&role->params, op), op->then ? on_changed : on_read);
+	role_run(role, adders[op->kind](role, op), op->then ? on_changed : on_read);
 }
 
 static Reeve__V1__Task *task_copy(const Reeve__V1__Task *task)

@@ -2,7 +2,8 @@
 -- incarnation lives. A command that exists already is not added again; a new concurrency replaces the old one. Pull
 -- clients get no commands. Returns the workers, and notifies the managers, so that the one that has a Fetch of such a
 -- worker answers it.
---   $1 name, or null for all; $2 kind (drain, pause, resume, stop, concurrency), $3 value or null, $4 actor, $5 manager
+-- takes ControlWorkersRequest: name?, action, concurrency?, @actor, @manager
+-- gives ListWorkersResponse.workers: incarnation, name, -
 with chosen as materialized (
   select id, name from workers
   where gone_at is null and not lost and not manual and ($1::text is null or name = $1) order by id),
@@ -12,7 +13,7 @@ with chosen as materialized (
   returning o.worker_id),
  given as (
   insert into worker_commands as o (worker_id, task_id, token, kind, value)
-  select id, 0, 'epoch', $2, $3::int from chosen where $2 <> 'resume' order by id
+  select id, 0, 'epoch', case $2 when 'scale' then 'concurrency' else $2 end, $3::bigint from chosen where $2 <> 'resume' order by id
   on conflict (worker_id, task_id, token, kind) do update set value = excluded.value
   where o.value is distinct from excluded.value
   returning o.worker_id),

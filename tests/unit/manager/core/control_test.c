@@ -1,6 +1,7 @@
 /* Worker commands: which Fetches are answered with them at once. */
 #include "manager/core/control.h"
 
+#include "manager/core/dispatch.h"
 #include "manager/core/leases.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
@@ -20,47 +21,15 @@ static void begin(void)
 	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
 }
 
-static int answered;
-static int told;
-
-static void on_controlled(struct store_op *op, const struct reeve_error *error)
-{
-	answered++;
-	told = error ? -1 : ((struct store_control *)op)->count;
-}
-
 Test(control, an_order_goes_to_all_that_a_worker_has_parked)
 {
-	struct store_control op = {.op.done = on_controlled, .name = "w", .kind = "concurrency", .value = 7, .actor = "me"};
-	struct store_controlled workers[] = {{1, "w"}};
+	struct store_worker_command scale = {.kind = "concurrency", .value = 7};
 
 	begin();
-	control_workers(core->control, &op);
-	struct store_control *given = fake_take(FAKE_CONTROL);
-	cr_assert_not_null(given);
-	cr_expect_str_eq(given->kind, "concurrency");
-	cr_expect_eq(given->value, 7);
-	cr_expect_eq(first.answered + answered, 0, "not before it is committed");
-	given->workers = workers;
-	given->count = 1;
-	fake_ok(given);
-	cr_expect_eq(told, 1);
+	dispatch_commands(core->dispatch, 1, &scale, 1);
 	cr_expect_eq(first.commands, 1);
 	cr_expect_eq(second.commands, 1);
 	cr_expect_eq(other.answered, 0);
-	fake_end(core);
-}
-
-Test(control, one_that_was_not_stored_is_not_told)
-{
-	struct store_control op = {.op.done = on_controlled, .kind = "drain", .actor = "me"};
-
-	begin();
-	control_workers(core->control, &op);
-	fake_fail(fake_take(FAKE_CONTROL), STATUS(UNAVAILABLE));
-	cr_expect_eq(answered, 1);
-	cr_expect_eq(told, -1);
-	cr_expect_eq(first.answered, 0);
 	fake_end(core);
 }
 
@@ -124,6 +93,8 @@ Test(control, what_is_no_other_managers_order_is_passed_over)
 	cr_expect_eq(first.answered + second.answered + other.answered, 0);
 	fake_end(core);
 }
+
+static int answered;
 
 static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 {
