@@ -2,50 +2,11 @@
 #include "manager/service/method.h"
 
 #include "manager/service/check.h"
+#include "manager/service/field.h"
 #include "manager/service/filter.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-static void *at(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-	return (char *)message + field->offset;
-}
-
-static const char *text_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-	assert(field->type == PROTOBUF_C_TYPE_STRING);
-	return *(char **)at(message, field);
-}
-
-static int64_t number_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-	switch (field->type) {
-	case PROTOBUF_C_TYPE_UINT32:
-		return *(uint32_t *)at(message, field);
-	case PROTOBUF_C_TYPE_ENUM:
-		return *(int *)at(message, field);
-	default:
-		assert(field->type == PROTOBUF_C_TYPE_INT64);
-		return *(int64_t *)at(message, field);
-	}
-}
-
-static void number_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, int64_t value)
-{
-	if (field->type == PROTOBUF_C_TYPE_INT64)
-		*(int64_t *)at(message, field) = value;
-	else
-		*(uint32_t *)at(message, field) = (uint32_t)value;
-}
-
-static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessage *message, const char *name)
-{
-	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-	assert(field);
-	return field;
-}
 
 static bool rule_check(const struct rule *rule, const ProtobufCMessage *request, struct reeve_error *error)
 {
@@ -54,31 +15,31 @@ static bool rule_check(const struct rule *rule, const ProtobufCMessage *request,
 	switch (rule->kind) {
 	case RULE_NAME:
 	case RULE_NAME_OR_NONE:
-		return check_name(rule->field, text_of(request, field), rule->kind == RULE_NAME_OR_NONE, error);
+		return check_name(rule->field, field_text(request, field), rule->kind == RULE_NAME_OR_NONE, error);
 	case RULE_PAGE:
-		return check_page(text_of(request, field), error);
+		return check_page(field_text(request, field), error);
 	case RULE_SINCE:
-		return check_range(rule->field, number_of(request, field), 0, year_10000_us, error);
+		return check_range(rule->field, field_number(request, field), 0, year_10000_us, error);
 	default:
-		return check_range(rule->field, number_of(request, field), rule->min, rule->max, error);
+		return check_range(rule->field, field_number(request, field), rule->min, rule->max, error);
 	}
 }
 
 static void rule_fill(const struct rule *rule, ProtobufCMessage *request, const struct services *services)
 {
 	const ProtobufCFieldDescriptor *field = field_named(request, rule->field);
-	if (rule->kind == RULE_SINCE && !number_of(request, field))
-		number_set(request, field, core_clock_us(services->core) - rule->otherwise);
-	if (rule->kind == RULE_NUMBER && rule->otherwise && !number_of(request, field))
-		number_set(request, field, rule->otherwise);
-	if (rule->kind == RULE_NUMBER && rule->cap && number_of(request, field) > rule->cap)
-		number_set(request, field, rule->cap);
+	if (rule->kind == RULE_SINCE && !field_number(request, field))
+		field_set_number(request, field, core_clock_us(services->core) - rule->otherwise);
+	if (rule->kind == RULE_NUMBER && rule->otherwise && !field_number(request, field))
+		field_set_number(request, field, rule->otherwise);
+	if (rule->kind == RULE_NUMBER && rule->cap && field_number(request, field) > rule->cap)
+		field_set_number(request, field, rule->cap);
 }
 
 static const char *name_or_none(const ProtobufCMessage *request, const char *name)
 {
 	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(request->descriptor, name);
-	return field ? text_of(request, field) : "";
+	return field ? field_text(request, field) : "";
 }
 
 static bool method_check(const struct method *m, const struct services *s, const ProtobufCMessage *request, struct reeve_error *error)
@@ -94,16 +55,6 @@ static bool method_check(const struct method *m, const struct services *s, const
 
 /* --- the response ------------------------------------------------------------------------------------------------- */
 
-static bool is_set(const ProtobufCMessage *message, const char *name)
-{
-	const ProtobufCFieldDescriptor *field = field_named(message, name);
-	if (field->label == PROTOBUF_C_LABEL_REPEATED)
-		return *(size_t *)((char *)message + field->quantifier_offset) != 0;
-	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-		return *(ProtobufCMessage **)at(message, field) != NULL;
-	return number_of(message, field) != 0;
-}
-
 /* Sets NOT_FOUND with the text, in which fields of the request replace {NAME}. */
 static bool not_found(const char *text, const ProtobufCMessage *request, struct reeve_error *error)
 {
@@ -118,9 +69,9 @@ static bool not_found(const char *text, const ProtobufCMessage *request, struct 
 		text += strlen(name) + 2;
 		const ProtobufCFieldDescriptor *field = field_named(request, name);
 		if (field->type == PROTOBUF_C_TYPE_STRING)
-			length += (size_t)snprintf(message + length, sizeof message - length, "%s", text_of(request, field));
+			length += (size_t)snprintf(message + length, sizeof message - length, "%s", field_text(request, field));
 		else
-			length += (size_t)snprintf(message + length, sizeof message - length, "%lld", (long long)number_of(request, field));
+			length += (size_t)snprintf(message + length, sizeof message - length, "%lld", (long long)field_number(request, field));
 	}
 	message[length < sizeof message ? length : sizeof message - 1] = '\0';
 	return error_set(error, STATUS(NOT_FOUND), "%s", message);
@@ -159,15 +110,15 @@ static void page_cut(const struct reading *r)
 	}
 	if (!items || (!more && !next))
 		return;
-	ProtobufCMessage **list = *(ProtobufCMessage ***)at(r->response, items);
+	ProtobufCMessage **list = *(ProtobufCMessage ***)field_at(r->response, items);
 	size_t *count = (size_t *)((char *)r->response + items->quantifier_offset);
 	limit = protobuf_c_message_descriptor_get_field_by_name(r->request->descriptor, "limit");
-	if (!items_cut(list, count, more && limit ? (size_t)number_of(r->request, limit) : SIZE_MAX, (size_t)r->op.max_bytes))
+	if (!items_cut(list, count, more && limit ? (size_t)field_number(r->request, limit) : SIZE_MAX, (size_t)r->op.max_bytes))
 		return;
 	if (more)
-		*(protobuf_c_boolean *)at(r->response, more) = true;
+		*(protobuf_c_boolean *)field_at(r->response, more) = true;
 	else
-		number_set(r->response, next, number_of(list[*count - 1], &list[0]->descriptor->fields[0]));
+		field_set_number(r->response, next, field_number(list[*count - 1], &list[0]->descriptor->fields[0]));
 }
 
 void method_done(struct store_op *op, const struct reeve_error *error)
@@ -177,7 +128,7 @@ void method_done(struct store_op *op, const struct reeve_error *error)
 	struct reeve_error problem;
 	if (!error)
 		page_cut(r);
-	if (!error && ((m->found && !is_set(r->response, m->found) && !not_found(m->missing, r->request, &problem)) ||
+	if (!error && ((m->found && !field_is_set(r->response, field_named(r->response, m->found)) && !not_found(m->missing, r->request, &problem)) ||
 	                  (m->complete && !m->complete(r, &problem))))
 		error = &problem;
 	reading_end(r, error);

@@ -3,6 +3,7 @@
 #include "manager/service/check.h"
 #include "manager/service/method.h"
 #include "manager/service/retry.h"
+#include "manager/service/setting.h"
 
 #include <jansson.h>
 #include <reeve/v1/admin.pb-c.h>
@@ -10,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { FIELDS_MAX = 100 };
 
 #define PERIOD_MAX_MS (365 * DAY_MS)
 #define KEEP_MAX_MS (36500 * DAY_MS)
@@ -21,13 +20,9 @@ enum { FIELDS_MAX = 100 };
 
 typedef Reeve__V1__QueueSettings settings;
 
-static json_t *text_or_null(const char *text)
+static bool put_retry_limit(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
 {
-	return *text ? json_string(text) : json_null();
-}
-
-static bool put_retry_limit(json_t *change, const settings *s, struct reeve_error *error)
-{
+	const settings *s = (const settings *)message;
 	if (!check_range("settings.retry_limit", s->retry_limit, -1, ATTEMPTS_MAX - 1, error))
 		return false;
 	json_object_set_new(
@@ -35,115 +30,47 @@ static bool put_retry_limit(json_t *change, const settings *s, struct reeve_erro
 	return true;
 }
 
-static bool put_retry(json_t *change, const settings *s, struct reeve_error *error)
+static bool put_retry(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
 {
+	const settings *s = (const settings *)message;
 	const Reeve__V1__RetryPolicy *retry = s->retry;
 	if (retry && !retry_check("settings.retry", retry, error))
 		return false;
-	char *policy = retry ? retry_json(retry) : NULL;
-	bool from_resting = retry && !retry->base_ms && retry->kind == REEVE__V1__RETRY_KIND__RETRY_KIND_LINEAR;
-	json_object_set_new(change, "retry_policy", policy ? json_loads(policy, 0, NULL) : json_null());
-	json_object_set_new(
-	    change, "retry_base_ms", retry && !from_resting ? json_integer(retry_base_ms(retry)) : json_null());
-	json_object_set_new(change, "retry_max_ms", retry ? json_integer(retry_max_ms(retry)) : json_null());
-	free(policy);
+	retry_put(change, retry);
+	if (retry && !retry->base_ms && retry->kind == REEVE__V1__RETRY_KIND__RETRY_KIND_LINEAR)
+		json_object_set_new(change, "retry_base_ms", json_null()); /* resting_ms is the base */
 	return true;
 }
 
-static bool put_url(json_t *change, const settings *s, struct reeve_error *error)
-{
-	json_object_set_new(change, "callback_url", text_or_null(s->callback_url));
-	return !*s->callback_url || check_callback_url("settings.callback_url", s->callback_url, error);
-}
-
-static bool put_secret(json_t *change, const settings *s, struct reeve_error *error)
-{
-	json_object_set_new(change, "callback_secret", text_or_null(s->callback_secret));
-	return !*s->callback_secret || check_callback_secret("settings.callback_secret", s->callback_secret, error);
-}
-
-static const struct setting {
-	const char *field;
-	enum { OWN, FLAG, NAME, PERIOD, DAYS } kind;
-	const char *column;                                                        /* NULL: it has the field's name */
-	bool (*put)(json_t *change, const settings *s, struct reeve_error *error); /* of OWN */
-} fields[] = {
-    {"retry_limit", OWN, .put = put_retry_limit},
-    {"retry", OWN, .put = put_retry},
-    {"resting_ms", PERIOD, .column = NULL},
-    {"waiting_ms", PERIOD, .column = NULL},
-    {"autostart", FLAG, .column = NULL},
-    {"verbose", FLAG, .column = "is_verbose"},
-    {"batches", FLAG, .column = NULL},
-    {"callback_url", OWN, .put = put_url},
-    {"callback_secret", OWN, .put = put_secret},
-    {"callback_tasks", FLAG, .column = NULL},
-    {"callback_type", NAME, .column = NULL},
-    {"entry_type", NAME, .column = NULL},
-    {"exit_type", NAME, .column = NULL},
-    {"keep_completed_ms", DAYS, .column = "keep_completed_days"},
-    {"keep_dead_ms", DAYS, .column = "keep_dead_days"},
-    {"keep_cancelled_ms", DAYS, .column = "keep_cancelled_days"},
+static const struct setting queue_settings[] = {
+    {"retry_limit", SETTING_OWN, .put = put_retry_limit},
+    {"retry", SETTING_OWN, .put = put_retry},
+    {"resting_ms", SETTING_NUMBER, .max = PERIOD_MAX_MS},
+    {"waiting_ms", SETTING_NUMBER, .max = PERIOD_MAX_MS},
+    {"autostart", .kind = SETTING_FLAG},
+    {"verbose", SETTING_FLAG, .column = "is_verbose"},
+    {"batches", .kind = SETTING_FLAG},
+    {"callback_url", SETTING_NAME_OR_NONE, .check = check_callback_url},
+    {"callback_secret", SETTING_NAME_OR_NONE, .check = check_callback_secret},
+    {"callback_tasks", .kind = SETTING_FLAG},
+    {"callback_type", .kind = SETTING_NAME_OR_NONE},
+    {"entry_type", .kind = SETTING_NAME_OR_NONE},
+    {"exit_type", .kind = SETTING_NAME_OR_NONE},
+    {"keep_completed_ms", SETTING_DAYS, .column = "keep_completed_days", .max = KEEP_MAX_MS},
+    {"keep_dead_ms", SETTING_DAYS, .column = "keep_dead_days", .max = KEEP_MAX_MS},
+    {"keep_cancelled_ms", SETTING_DAYS, .column = "keep_cancelled_days", .max = KEEP_MAX_MS},
+    {0},
 };
-
-static const struct setting *find_field(const char *name)
-{
-	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-		if (!strcmp(fields[i].field, name))
-			return &fields[i];
-	return NULL;
-}
-
-/* Returns the new value of a column, or NULL with the problem in *error. */
-static json_t *value_of(const struct setting *f, const char *path, const void *at, struct reeve_error *error)
-{
-	int64_t ms = f->kind == PERIOD || f->kind == DAYS ? *(const int64_t *)at : 0;
-	switch (f->kind) {
-	case FLAG:
-		return json_boolean(*(const protobuf_c_boolean *)at);
-	case NAME:
-		return check_name(path, *(char *const *)at, true, error) ? text_or_null(*(char *const *)at) : NULL;
-	case PERIOD:
-		return check_range(path, ms, 0, PERIOD_MAX_MS, error) ? json_integer(ms) : NULL;
-	default:
-		if (!check_range(path, ms, 0, KEEP_MAX_MS, error))
-			return NULL;
-		if (!(ms % DAY_MS))
-			return ms ? json_integer(ms / DAY_MS) : json_null();
-		error_set(error, STATUS(INVALID_ARGUMENT), "%s is %lld; it must be whole days of %lld ms", path, (long long)ms,
-		    (long long)DAY_MS);
-		return NULL;
-	}
-}
-
-static bool put_field(json_t *change, const struct setting *f, const settings *s, struct reeve_error *error)
-{
-	char path[64];
-	if (f->kind == OWN)
-		return f->put(change, s, error);
-	snprintf(path, sizeof path, "settings.%s", f->field);
-	const ProtobufCFieldDescriptor *d = protobuf_c_message_descriptor_get_field_by_name(s->base.descriptor, f->field);
-	json_t *value = value_of(f, path, (const char *)s + d->offset, error);
-	return value && !json_object_set_new(change, f->column ? f->column : f->field, value);
-}
 
 static char *set_change(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
 {
 	static const settings defaults = REEVE__V1__QUEUE_SETTINGS__INIT;
 	const Reeve__V1__SetQueueRequest *r = (const Reeve__V1__SetQueueRequest *)request;
 	(void)services;
-	if (r->n_fields == 0) {
-		error_set(error, STATUS(INVALID_ARGUMENT), "fields is empty: it names the settings to change");
-		return NULL;
-	}
-	bool good = check_range("fields", (int64_t)r->n_fields, 1, FIELDS_MAX, error);
+	bool good = settings_count_check(r->n_fields, error);
 	json_t *change = json_object();
-	for (size_t i = 0; good && i < r->n_fields; i++) {
-		const struct setting *f = find_field(r->fields[i]);
-		good = f ? put_field(change, f, r->settings ? r->settings : &defaults, error)
-		         : error_set(error, STATUS(INVALID_ARGUMENT), "fields[%zu] is \"%.100s\"; there is no such setting", i,
-		               r->fields[i]);
-	}
+	for (size_t i = 0; good && i < r->n_fields; i++)
+		good = setting_put(change, queue_settings, r->fields[i], "settings", r->settings ? &r->settings->base : &defaults.base, error);
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
 	json_decref(change);
 	return text;

@@ -3,7 +3,6 @@
 
 #include "manager/service/check.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,4 +105,13 @@ int64_t retry_max_ms(const Reeve__V1__RetryPolicy *p)
 	if (p->max_ms)
 		return p->max_ms;
 	return kind_of(p) == LIST || kind_of(p) == FIXED ? REST_MAX_MS : DEFAULT_RETRY_MAX_MS;
+}
+
+void retry_put(json_t *columns, const Reeve__V1__RetryPolicy *p)
+{
+	char *policy = p ? retry_json(p) : NULL;
+	json_object_set_new(columns, "retry_base_ms", p ? json_integer(retry_base_ms(p)) : json_null());
+	json_object_set_new(columns, "retry_max_ms", p ? json_integer(retry_max_ms(p)) : json_null());
+	json_object_set_new(columns, "retry_policy", policy ? json_loads(policy, 0, NULL) : json_null());
+	free(policy);
 }

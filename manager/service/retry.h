@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 
+#include <jansson.h>
 #include <reeve/v1/task.pb-c.h>
 
 /* Checks that a policy's numbers are in range and belong to its kind. `field` is "tasks[3].retry", for example. */
@@ -17,5 +18,8 @@ char *retry_json(const Reeve__V1__RetryPolicy *policy);
  * linear and list. */
 int64_t retry_base_ms(const Reeve__V1__RetryPolicy *policy);
 int64_t retry_max_ms(const Reeve__V1__RetryPolicy *policy);
+
+/* Puts the columns retry_base_ms, retry_max_ms and retry_policy of a policy; without one (NULL) all are null. */
+void retry_put(json_t *columns, const Reeve__V1__RetryPolicy *policy);
 
 #endif

@@ -1,0 +1,46 @@
+/* Settings by name, in requests that have a message and the list `fields`, the names of its fields to set. A table says
+ * how each field becomes the new value of a column in the JSON that the statement takes as @change. */
+#ifndef REEVE_MANAGER_SERVICE_SETTING_H
+#define REEVE_MANAGER_SERVICE_SETTING_H
+
+#include "common/error.h"
+
+#include <jansson.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum setting_kind {
+	SETTING_OWN,          /* `put` checks and puts it */
+	SETTING_FLAG,         /* true or false */
+	SETTING_NAME,         /* 1 to 255 bytes without control characters */
+	SETTING_NAME_OR_NONE, /* the same, or empty: `otherwise`, or null */
+	SETTING_NUMBER,       /* from `min` to `max` */
+	SETTING_DAYS,         /* milliseconds up to `max`, whole days; the column has days, null for 0 */
+	SETTING_WORD,         /* an enum from `min` to `max`: its value's name; for 0 `otherwise` */
+};
+
+struct setting {
+	const char *field; /* NULL ends a table */
+	enum setting_kind kind;
+	const char *column; /* NULL: it has the field's name */
+	int64_t min, max;
+	const char *otherwise;
+	/* Checks a name that is not empty instead; or NULL. */
+	bool (*check)(const char *field, const char *text, struct reeve_error *error);
+	bool (*put)(json_t *change, const ProtobufCMessage *message, struct reeve_error *error);
+};
+
+/* Checks the number of a request's `fields`. */
+bool settings_count_check(size_t count, struct reeve_error *error);
+
+/* Puts the value of a field into `change`. `path` is the message's name in the request: "settings". Returns false with
+ * the problem in *error, which names the field. */
+bool setting_put(json_t *change, const struct setting *settings, const char *field, const char *path,
+    const ProtobufCMessage *message, struct reeve_error *error);
+
+/* Puts all fields that do not have their defaults. */
+bool settings_put_all(json_t *change, const struct setting *settings, const char *path, const ProtobufCMessage *message,
+    struct reeve_error *error);
+
+#endif
