@@ -69,10 +69,11 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	Reeve__V1__ControlWorkersResponse answer = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
 	bool scale = request->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE;
 	struct store_worker_command command = {.kind = "concurrency", .value = (int32_t)request->concurrency};
-	char *names[NAMED_MAX], word[JSON_NAME_BYTES];
+	const char *names[NAMED_MAX];
+	char word[JSON_NAME_BYTES];
 	struct reeve_error unknown;
 	if (!scale && json_enum_word(&reeve__v1__worker_action__descriptor, (int)request->action, word))
-		snprintf(command.kind, sizeof command.kind, "%s", word);
+		snprintf(command.kind, sizeof command.kind, "%.11s", word);
 	for (size_t i = 0; i < told->n_workers; i++) {
 		dispatch_commands(r->services->core->dispatch, told->workers[i]->incarnation, &command, 1);
 		if (i < NAMED_MAX)

@@ -24,9 +24,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	r->response = mem_malloc(descriptor->sizeof_message);
 	descriptor->message_init(r->response);
 	r->op = (struct store_read){
-	    .op.done = done,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, done),
 	    .kind = kind,
 	    .request = r->request,
 	    .lease_ms = s->core->base.options.lease_ms,

@@ -41,3 +41,9 @@ int64_t service_deadline(const struct services *s, const struct rpc_call *call)
 	left = left > LONGEST_MS ? LONGEST_MS : left - margin;
 	return core_now(s->core) + left;
 }
+
+struct store_op service_op(const struct services *s, const struct rpc_call *call,
+    void (*done)(struct store_op *op, const struct reeve_error *error))
+{
+	return (struct store_op){.done = done, .deadline_ms = service_deadline(s, call), .origin = rpc_call_origin(call)};
+}

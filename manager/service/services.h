@@ -28,6 +28,10 @@ extern const struct rpc_entry task_methods[], worker_methods[], admin_methods[],
 /* Returns the deadline of the call's operations: monotonic, a little before the caller's deadline. */
 int64_t service_deadline(const struct services *services, const struct rpc_call *call);
 
+/* Returns the common part of an operation for the call, which calls `done`. */
+struct store_op service_op(const struct services *services, const struct rpc_call *call,
+    void (*done)(struct store_op *op, const struct reeve_error *error));
+
 /* Checks that the call has a valid request id that is not too old. Changing calls need one, so that they can be
  * repeated. */
 bool service_has_request_id(const struct services *services, const struct rpc_call *call, struct reeve_error *error);

@@ -167,9 +167,7 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 	}
 	c->call = call;
 	c->op = (struct store_edit){
-	    .op.done = on_edited,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, on_edited),
 	    .kind = r->kind,
 	    .count = (int)r->n_ids,
 	    .ids = r->ids,

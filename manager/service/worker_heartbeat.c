@@ -113,9 +113,7 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 	int64_t *ids = k->numbers, *tokens = ids + n;
 	k->texts = mem_malloc(n * sizeof *k->texts);
 	k->op = (struct store_remarks){
-	    .op.done = on_remarks_kept,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, on_remarks_kept),
 	    .count = (int)n,
 	    .ids = ids,
 	    .tokens = tokens,
@@ -145,9 +143,7 @@ void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_heartbeat){
-	    .op.done = on_heartbeat,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, on_heartbeat),
 	    .incarnation = request->incarnation,
 	    .seq = request->seq,
 	    .mode = worker_modes[request->mode],

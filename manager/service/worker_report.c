@@ -181,9 +181,7 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		r->remark = worker_text_cut(given->remark, WORKER_REMARK_MAX);
 	}
 	c->op = (struct store_report){
-	    .op.done = on_reported,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, on_reported),
 	    .incarnation = request->incarnation,
 	    .count = (int)request->n_results,
 	    .results = c->results,

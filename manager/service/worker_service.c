@@ -118,9 +118,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_register){
-	    .op.done = on_registered,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, on_registered),
 	    .name = request->name,
 	    .host = request->host,
 	    .version = request->version,
@@ -187,9 +185,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_extend){
-	    .op.done = on_extended,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, on_extended),
 	    .id = request->task_id,
 	    .token = request->token,
 	    .run_ms = request->run_ms,
@@ -234,9 +230,7 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_leave){
-	    .op.done = on_left,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .op.origin = rpc_call_origin(call),
+	    .op = service_op(s, call, on_left),
 	    .incarnation = request->incarnation,
 	    .reason = request->reason,
 	};
