@@ -194,10 +194,8 @@ static void name_set(struct manager *m, const char *name)
 		snprintf(m->name, sizeof m->name, "%s/%d", host, (int)getpid());
 }
 
-bool manager_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
+static void loop_open(struct manager *m)
 {
-	name_set(m, o->name);
-	signal(SIGPIPE, SIG_IGN);
 	event_set_mem_functions(mem_malloc, mem_realloc, free);
 	m->base = event_base_new();
 	m->timer = evtimer_new(m->base, on_timer, m);
@@ -209,11 +207,14 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	event_add(m->hangup, NULL);
 	event_add(m->terminate, NULL);
 	event_add(m->interrupt, NULL);
-	const struct jobs_host jobs_host = {clock_monotonic_ms, timer_set, m};
-	m->jobs = jobs_create(manager_jobs, JOBS, &jobs_host);
+	const struct jobs_host host = {clock_monotonic_ms, timer_set, m};
+	m->jobs = jobs_create(manager_jobs, JOBS, &host);
 	memory_watch(m->jobs);
+}
 
-	const struct rpc_server_options server_options = {
+static void server_open(struct manager *m, const struct manager_options *o)
+{
+	const struct rpc_server_options options = {
 	    .max_message_bytes = (size_t)o->max_message,
 	    .max_open_calls = (int)o->max_calls,
 	    .max_connections = (int)o->max_connections,
@@ -221,9 +222,12 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .address_percent = (int)o->address_share,
 	    .socket_mode = o->socket_mode,
 	};
-	m->server = rpc_server_create(m->base, &server_options);
+	m->server = rpc_server_create(m->base, &options);
+}
 
-	const struct store_options store_options = {
+static void database_open(struct manager *m, const struct manager_options *o)
+{
+	const struct store_options options = {
 	    .conninfo = o->database,
 	    .manager_name = m->name,
 	    .history_days = (int)o->history_days,
@@ -234,10 +238,27 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .waiting_bytes = (size_t)o->pending_bytes,
 	    .origin_percent = (int)o->connection_share,
 	};
-	const struct store_listener store_listener = {on_notified, on_listening, m};
-	m->store = store_open(m->base, &store_options, &store_listener);
+	const struct store_listener listener = {on_notified, on_listening, m};
+	m->store = store_open(m->base, &options, &listener);
+}
 
-	const struct core_options core_options = {
+static bool callbacks_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
+{
+	const struct callbacks_options options = {
+	    .attempts = (int)o->callback_attempts,
+	    .timeout_ms = o->callback_timeout_ms,
+	    .ca_file = o->callback_ca,
+	    .hosts = o->callback_hosts,
+	    .database_us = database_us,
+	    .arg = m,
+	};
+	m->callbacks = callbacks_create(m->base, m->store, m->jobs, &options, error);
+	return m->callbacks;
+}
+
+static void core_open(struct manager *m, const struct manager_options *o)
+{
+	const struct core_options options = {
 	    .lease_ms = o->lease_ms,
 	    .heartbeat_ms = o->heartbeat_ms,
 	    .expiry_grace_ms = o->expiry_grace_ms,
@@ -252,26 +273,19 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_routes = o->max_routes,
 	    .log_tasks = o->log_tasks,
 	};
-	const struct callbacks_options callbacks_options = {
-	    .attempts = (int)o->callback_attempts,
-	    .timeout_ms = o->callback_timeout_ms,
-	    .ca_file = o->callback_ca,
-	    .hosts = o->callback_hosts,
-	    .database_us = database_us,
-	    .arg = m,
-	};
-	m->callbacks = callbacks_create(m->base, m->store, m->jobs, &callbacks_options, error);
-	if (!m->callbacks)
-		return false;
-
 	const struct core_host host = {clock_monotonic_ms, dispatch_due, on_outdated, m};
-	m->core = core_create(m->store, m->jobs, &core_options, &host);
-	if (o->archive) {
-		m->archive = archive_create(m->base, m->store, m->jobs, o->archive, error);
-		if (!m->archive)
-			return false;
-	}
+	m->core = core_create(m->store, m->jobs, &options, &host);
+}
 
+static bool archive_open(struct manager *m, const char *folder, struct reeve_error *error)
+{
+	if (folder)
+		m->archive = archive_create(m->base, m->store, m->jobs, folder, error);
+	return !folder || m->archive;
+}
+
+static void services_open(struct manager *m, const struct manager_options *o)
+{
 	m->services = (struct services){
 	    .core = m->core,
 	    .callbacks = m->callbacks,
@@ -281,6 +295,21 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	};
 	services_add(&m->services);
 	m->counters = counters_writer_create(&m->services);
+}
+
+bool manager_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
+{
+	signal(SIGPIPE, SIG_IGN);
+	name_set(m, o->name);
+	loop_open(m);
+	server_open(m, o);
+	database_open(m, o);
+	if (!callbacks_open(m, o, error))
+		return false;
+	core_open(m, o);
+	if (!archive_open(m, o->archive, error))
+		return false;
+	services_open(m, o);
 	return listen_all(m, o->listen, error);
 }
 
