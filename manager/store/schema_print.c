@@ -32,14 +32,7 @@ bool schema_print(int from, FILE *out)
 	fprintf(out, "-- The role that runs this owns them. psql -v ON_ERROR_STOP=1 stops at what is refused.\n");
 	fprintf(out, "%s;\nset local client_min_messages = warning;\n%s;\n", sql_statements[SQL_BEGIN].text,
 	    sql_statements[SQL_SCHEMA_BEGIN].text);
-	fprintf(out,
-	    "do $check$ begin\n"
-	    "  if coalesce((select max(version) from reeve.schema_migrations), 0) <> %d then\n"
-	    "    raise exception 'this is for a schema of version %d, and it is %%',\n"
-	    "      coalesce((select max(version) from reeve.schema_migrations), 0);\n"
-	    "  end if;\n"
-	    "end $check$;\n",
-	    from, from);
+	fprintf(out, "set local reeve.schema_from = %d;\n%s;\n", from, sql_statements[SQL_SCHEMA_CHECK].text);
 	fprintf(out, "prepare reeve_schema_note(text, text) as\n%s;\n", sql_statements[SQL_SCHEMA_NOTE].text);
 	if (from == 0)
 		tables_print(sql_tables, from = SQL_VERSION, "tables", out);
