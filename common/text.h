@@ -9,6 +9,12 @@
 
 enum { NAME_MAX_BYTES = 255 };
 
+/* Returns the text, or NULL if it is empty. */
+static inline const char *text_given(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
 /* Returns why `name` is invalid, as a phrase to follow the field's name ("is empty", "is longer than 255 bytes", "holds
  * a control character", "is not UTF-8"), or NULL if it is valid. */
 const char *name_problem(const char *name, bool may_be_empty);

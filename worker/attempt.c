@@ -161,7 +161,7 @@ int reeve_outcome_complete(struct reeve_outcome *outcome, const char *result)
 {
 	/* An empty result, the usual one, needs no memory. */
 	return outcome_set(
-	    outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, result && *result ? result : NULL, NULL, NULL);
+	    outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, text_given(result), NULL, NULL);
 }
 
 int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const char *error)
@@ -197,7 +197,7 @@ void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack)
 
 void reeve_outcome_stage(struct reeve_outcome *outcome, const char *stage)
 {
-	replace(&outcome->stage, stage && *stage ? stage : NULL);
+	replace(&outcome->stage, text_given(stage));
 }
 
 void reeve_outcome_retry_in(struct reeve_outcome *outcome, int64_t ms)

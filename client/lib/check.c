@@ -13,19 +13,14 @@ enum { PRIORITY_LIMIT = 1000000, MAX_ATTEMPTS = 10000, MAX_DELAYS = 100 };
 #define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
 #define LONGEST_REST_MS (INT64_C(365) * 24 * 3600 * 1000)
 
-static bool given(const char *text)
-{
-	return text && *text;
-}
-
 static const char *pipeline_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
-	const char *field = !given(spec->pipeline)                            ? NULL
-	                    : given(spec->type)                               ? "type"
-	                    : spec->max_attempts                              ? "max_attempts"
-	                    : spec->timeout_ms                                ? "timeout"
-	                    : spec->retry                                     ? "retry"
-	                                                                      : NULL;
+	const char *field = !text_given(spec->pipeline) ? NULL
+	                    : text_given(spec->type)    ? "type"
+	                    : spec->max_attempts        ? "max_attempts"
+	                    : spec->timeout_ms          ? "timeout"
+	                    : spec->retry               ? "retry"
+	                                                : NULL;
 
 	if (!field)
 		return NULL;
@@ -41,7 +36,7 @@ static const char *names_problem(const Reeve__V1__TaskSpec *spec, char *out, siz
 		bool may_be_empty;
 	} names[] = {
 	    {"pipeline", spec->pipeline, true},
-	    {"type", spec->type, given(spec->pipeline)},
+	    {"type", spec->type, text_given(spec->pipeline)},
 	    {"queue", spec->queue, true},
 	    {"key", spec->key, true},
 	    {"source", spec->source, true},
@@ -148,7 +143,7 @@ static const char *version_problem(const Reeve__V1__TaskSpec *spec, char *out, s
 		snprintf(out, size, "batch_id is negative (%" PRId64 ")", spec->batch_id);
 	else if (spec->version < 0)
 		snprintf(out, size, "version is negative (%" PRId64 ")", spec->version);
-	else if (spec->version && !(spec->key && *spec->key))
+	else if (spec->version && !text_given(spec->key))
 		snprintf(out, size, "version needs a key");
 	else
 		return NULL;

@@ -6,6 +6,7 @@
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct
 		return fail(failure, STATUS(INVALID_ARGUMENT), "outcome is none");
 	if (result->retry_in_ms && result->outcome != REEVE__V1__OUTCOME__OUTCOME_FAILED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "retry_in_ms is for attempts that failed");
-	if (result->stage && *result->stage && result->outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)
+	if (text_given(result->stage) && result->outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "stage is for attempts that completed");
 	response = reeve_worker_report(client, &request, NULL, failure);
 	for (int tries = 1; tries < REPORT_TRIES && response && response->n_acks == 1 &&

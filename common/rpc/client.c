@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/mem.h"
+#include "common/text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -106,7 +107,7 @@ const char *rpc_client_managers(const char *option)
 {
 	const char *urls = option ? option : getenv("REEVE_MANAGER");
 
-	return urls && *urls ? urls : "tcp://127.0.0.1:7171";
+	return text_given(urls) ? urls : "tcp://127.0.0.1:7171";
 }
 
 struct rpc_client *rpc_client_create(const struct rpc_client_options *options, struct reeve_error *error)

@@ -152,7 +152,7 @@ static void call(struct delivery *d, const char *body)
 	snprintf(id, sizeof id, "cb_%lld", (long long)d->id);
 	snprintf(id_line, sizeof id_line, "webhook-id: %s", id);
 	snprintf(time_line, sizeof time_line, "webhook-timestamp: %lld", (long long)now);
-	if (d->secret && *d->secret) {
+	if (text_given(d->secret)) {
 		snprintf(signature_line, sizeof signature_line, "webhook-signature: %s",
 		    callback_sign(d->secret, id, now, body, length, signature));
 		headers[3] = signature_line;

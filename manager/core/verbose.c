@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "manager/core/db_clock.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
@@ -69,7 +70,7 @@ void verbose_result(const struct verbose *v, const struct store_result *r)
 	if (!wanted(v, r->route))
 		return;
 	int64_t rest_ms = (r->due_us - db_clock_us(v->clock)) / 1000;
-	const char *code = r->error_code && *r->error_code ? r->error_code : store_outcome_name(r->outcome);
+	const char *code = text_given(r->error_code) ? r->error_code : store_outcome_name(r->outcome);
 	if (r->outcome == STORE_COMPLETED && !strcmp(r->becomes, "completed"))
 		verbose_log(v, r->route, r->id, "completed, attempt %d: %s%s%s", r->attempt, cut(r->result, first),
 		    r->remark ? "; remark: " : "", cut(r->remark, second));

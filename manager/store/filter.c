@@ -1,9 +1,10 @@
 /* Passes a filter as parameters of a statement. */
+#include "common/text.h"
 #include "manager/store/internal.h"
 
-static void text_or_null(struct params *p, const char *text)
+static void add_text(struct params *p, const char *text)
 {
-	params_text(p, text && *text ? text : NULL);
+	params_text(p, text_given(text));
 }
 
 static void number_or_null(struct params *p, int64_t number)
@@ -26,17 +27,17 @@ void filter_params(struct params *p, const struct store_filter *filter)
 	} else {
 		params_null(p);
 	}
-	text_or_null(p, filter->queue);
-	text_or_null(p, filter->type);
-	text_or_null(p, filter->error);
-	text_or_null(p, filter->error_contains);
-	text_or_null(p, filter->error_code);
+	add_text(p, filter->queue);
+	add_text(p, filter->type);
+	add_text(p, filter->error);
+	add_text(p, filter->error_contains);
+	add_text(p, filter->error_code);
 	number_or_null(p, filter->older_ms);
 	number_or_null(p, filter->newer_ms);
 	number_or_null(p, filter->running_longer_ms);
 	number_or_null(p, filter->batch);
-	text_or_null(p, filter->key);
-	text_or_null(p, filter->source);
+	add_text(p, filter->key);
+	add_text(p, filter->source);
 }
 
 void matching_params(struct params *p, const struct store_filter *filter, enum store_edit_kind change)

@@ -2,6 +2,7 @@
 #ifndef REEVE_MANAGER_STORE_OPS_TASKS_H
 #define REEVE_MANAGER_STORE_OPS_TASKS_H
 
+#include "common/text.h"
 #include "manager/store/op.h"
 
 /* --- submitting ------------------------------------------------------------------------------------------------ */
@@ -71,17 +72,12 @@ struct store_filter {
 	int64_t after_id;                /* only ids above this one */
 };
 
-static inline bool store_filter_is_text(const char *text)
-{
-	return text && *text;
-}
-
 /* Tells whether a filter has no condition but, possibly, a batch and `after_id`. */
 static inline bool store_filter_only_batch(const struct store_filter *f)
 {
-	return !f->statuses && !store_filter_is_text(f->queue) && !store_filter_is_text(f->type) &&
-	    !store_filter_is_text(f->error) && !store_filter_is_text(f->error_contains) &&
-	    !store_filter_is_text(f->error_code) && !store_filter_is_text(f->key) && !store_filter_is_text(f->source) &&
+	return !f->statuses && !text_given(f->queue) && !text_given(f->type) &&
+	    !text_given(f->error) && !text_given(f->error_contains) &&
+	    !text_given(f->error_code) && !text_given(f->key) && !text_given(f->source) &&
 	    !f->older_ms && !f->newer_ms && !f->running_longer_ms;
 }
 

@@ -1,4 +1,5 @@
 /* Reads: turns requests into statements, and reads their rows straight into response messages (bind.c, read_rows.c). */
+#include "common/text.h"
 #include "manager/store/bind.h"
 #include "manager/store/internal.h"
 #include "manager/store/read_rows.h"
@@ -7,11 +8,6 @@
 #include <reeve/v1/task.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *text_or_null(const char *text)
-{
-	return text && *text ? text : NULL;
-}
 
 /* Returns the statuses that matching tasks can have, as bits by enum TaskStatus. */
 static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
@@ -48,8 +44,8 @@ static enum sql_id add_list(struct role *role, const struct store_read *op)
 	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)op->request;
 	unsigned wanted = statuses_wanted(request, op->filter);
 	params_text(p, names[request->status]);
-	params_text(p, text_or_null(request->queue));
-	params_text(p, text_or_null(request->type));
+	params_text(p, text_given(request->queue));
+	params_text(p, text_given(request->type));
 	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
 	params_int8(p, request->limit);
 	static const struct store_filter everything;
@@ -122,8 +118,8 @@ static enum sql_id add_check(struct role *role, const struct store_read *op)
 {
 	struct params *p = &role->params;
 	const Reeve__V1__CheckRequest *request = (const Reeve__V1__CheckRequest *)op->request;
-	params_text(p, text_or_null(request->queue));
-	params_text(p, text_or_null(request->type));
+	params_text(p, text_given(request->queue));
+	params_text(p, text_given(request->type));
 	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD) != NULL);
 	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_FAILED) != NULL);
 	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_OLDEST_QUEUED) != NULL);
