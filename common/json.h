@@ -5,7 +5,8 @@
  * - An enumeration is its value's name in lower case, without the prefix that all its values share
  *   ("TASK_STATUS_QUEUED": "queued").
  * - 64-bit numbers are numbers, and bytes are hexadecimal digits.
- * The reader accepts what the writer produces.
+ * The reader accepts what the writer produces, null for a field that is left out, times in all forms of time_parse, and
+ * instead of a number of milliseconds (an int64 field named …_ms) a duration without the suffix ("timeout": "1m30s").
  */
 #ifndef REEVE_COMMON_JSON_H
 #define REEVE_COMMON_JSON_H

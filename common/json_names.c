@@ -26,14 +26,17 @@ const char *json_field_name(const ProtobufCFieldDescriptor *field, char out[JSON
 
 const ProtobufCFieldDescriptor *json_field_by_name(const ProtobufCMessageDescriptor *descriptor, const char *name)
 {
+	static const char *const suffixes[] = {time_suffix, "_ms"};
 	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(descriptor, name);
 	char with_suffix[JSON_NAME_BYTES];
 
 	if (field)
 		return json_is_time(field) ? NULL : field;
-	snprintf(with_suffix, sizeof with_suffix, "%s%s", name, time_suffix);
-	field = protobuf_c_message_descriptor_get_field_by_name(descriptor, with_suffix);
-	return field && json_is_time(field) ? field : NULL;
+	for (size_t i = 0; !field && i < sizeof suffixes / sizeof *suffixes; i++) {
+		snprintf(with_suffix, sizeof with_suffix, "%s%s", name, suffixes[i]);
+		field = protobuf_c_message_descriptor_get_field_by_name(descriptor, with_suffix);
+	}
+	return field && field->type == PROTOBUF_C_TYPE_INT64 ? field : NULL;
 }
 
 /* Returns the length of the prefix that all the values' names share, up to and including an underscore. */

@@ -14,7 +14,7 @@ bool json_is_time(const ProtobufCFieldDescriptor *field);
 /* Writes the field's name in JSON, for times without "_us", into `out` and returns it. */
 const char *json_field_name(const ProtobufCFieldDescriptor *field, char out[JSON_NAME_BYTES]);
 
-/* Returns the field with this JSON name, or NULL. */
+/* Returns the field with this JSON name, or NULL. Durations (int64 fields named …_ms) are found without "_ms", too. */
 const ProtobufCFieldDescriptor *json_field_by_name(const ProtobufCMessageDescriptor *descriptor, const char *name);
 
 /* Writes a value's name into `out`: in lower case, without the prefix that all values of the enumeration share. Returns

@@ -50,6 +50,8 @@ static bool read_integer(const json_t *value, json_int_t low, json_int_t high, j
 	if (!json_is_integer(value))
 		return refuse(error, path, "must be a whole number");
 	*number = json_integer_value(value);
+	if (*number < 0 && low == 0)
+		return refuse(error, path, "is negative");
 	if (*number < low || *number > high)
 		return refuse(error, path, "is out of range");
 	return true;
@@ -60,8 +62,25 @@ static bool read_time(const json_t *value, int64_t *us, const struct path *path,
 	const char *text = json_string_value(value);
 
 	if (!text || !time_parse(text, us))
-		return refuse(error, path, "must be a time like \"2026-01-14T08:00:00Z\"");
+		return refuse(error, path, "must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	return true;
+}
+
+static bool read_duration(const json_t *value, int64_t *ms, const struct path *path, struct reeve_error *error)
+{
+	const char *text = json_string_value(value);
+
+	if (text && duration_parse(text, ms))
+		return true;
+	return refuse(error, path,
+	    text && *text == '-' && duration_parse(text + 1, ms) ? "is negative"
+	                                                         : "must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
+}
+
+/* Returns whether the JSON name is not the field's: it has no unit, so that the value is a text. */
+static bool has_no_unit(const ProtobufCFieldDescriptor *field, const struct path *path)
+{
+	return strcmp(path->name ? path->name : path->parent->name, field->name) != 0;
 }
 
 static bool read_text(const json_t *value, char **text, const struct path *path, struct reeve_error *error)
@@ -139,6 +158,8 @@ static bool read_value(const json_t *value, const ProtobufCFieldDescriptor *fiel
 	case PROTOBUF_C_TYPE_SFIXED64:
 		if (json_is_time(field))
 			return read_time(value, at, path, error);
+		if (has_no_unit(field, path))
+			return read_duration(value, at, path, error);
 		if (!read_integer(value, INT64_MIN, INT64_MAX, &number, path, error))
 			return false;
 		*(int64_t *)at = number;
@@ -233,8 +254,9 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 	json_object_foreach((json_t *)object, key, value) {
 		const ProtobufCFieldDescriptor *field = json_field_by_name(descriptor, key);
 		struct path here = {.parent = path, .name = key};
-		bool read = field ? read_field(value, field, message, &here, error)
-		                  : refuse(error, &here, "is not a known field");
+		bool read = field && json_is_null(value) ? true
+		            : field                      ? read_field(value, field, message, &here, error)
+		                                         : refuse(error, &here, "is not a known field");
 
 		if (!read) {
 			protobuf_c_message_free_unpacked(message, NULL);

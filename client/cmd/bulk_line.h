@@ -5,16 +5,12 @@
 #include "client/cmd/backoff.h"
 #include "common/error.h"
 
-#include <jansson.h>
 #include <reeve/client.h>
 
 struct bulk_task {
 	Reeve__V1__TaskSpec spec; /* points into the members below, or into the defaults */
-	json_t *object;
-	char *details; /* encoded from details that are not a JSON string */
-	struct backoff backoff; /* the line's own */
-	int64_t base_ms, max_ms; /* the line's own, if it sets them */
-	int32_t jitter_percent; /* the line's own, as in the policy */
+	Reeve__V1__TaskSpec *own; /* what the line says */
+	struct backoff backoff;   /* the line's own, or the defaults' policy with what the line changes */
 };
 
 /* Parses a line. Fields that it leaves out are as in `defaults`. Call bulk_task_free() afterwards in any case; until

@@ -147,7 +147,7 @@ int pipeline_define(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_error error;
-	struct pipeline_file *file;
+	Reeve__V1__Pipeline *pipeline;
 	struct reeve_client *client;
 	int operands, code;
 
@@ -155,15 +155,15 @@ int pipeline_define(int argc, char **argv)
 		return code;
 	if (operands != 1)
 		return command_usage(&define_table, operands ? "one file at a time" : "the file is missing");
-	file = pipeline_file_read(argv[1], &error);
-	if (!file) {
+	pipeline = pipeline_file_read(argv[1], &error);
+	if (!pipeline) {
 		command_log("%s: %s", argv[1], error.message);
 		return EXIT_USAGE;
 	}
 	client = command_connect_to_change(&shared, &code);
 	if (client)
-		code = define(client, pipeline_file_pipeline(file), shared.json);
+		code = define(client, pipeline, shared.json);
 	command_disconnect(client);
-	pipeline_file_free(file);
+	reeve__v1__pipeline__free_unpacked(pipeline, NULL);
 	return code;
 }

@@ -312,8 +312,8 @@ story_bad_definitions_are_refused() {
 	refused 2 'stages is missing' '{"name": "p"}'
 	refused 2 'name is missing' "{\"stages\": [$(stage a)]}"
 	refused 2 'stages must be a list' '{"name": "p", "stages": []}'
-	refused 2 'retries is not a field of a pipeline' "{\"name\": \"p\", \"retries\": 1, \"stages\": [$(stage a)]}"
-	refused 2 'stages\[0\].color is not a field of a stage' "{\"name\": \"p\", \"stages\": [$(stage a '"color": 1')]}"
+	refused 2 'retries is not a known field' "{\"name\": \"p\", \"retries\": 1, \"stages\": [$(stage a)]}"
+	refused 2 'stages\[0\].color is not a known field' "{\"name\": \"p\", \"stages\": [$(stage a '"color": 1')]}"
 	refused 2 'stages\[0\].type is missing' '{"name": "p", "stages": [{"name": "a"}]}'
 	refused 2 'stages\[0\].timeout must be a duration' "{\"name\": \"p\", \"stages\": [$(stage a '"timeout": 3')]}"
 	refused 2 'stages\[0\].max_attempts must be a whole number from 1' "{\"name\": \"p\", \"stages\": [$(stage a '"max_attempts": 0')]}"
@@ -335,6 +335,10 @@ story_bad_definitions_are_refused() {
 	# Stages that only a handler can choose are allowed.
 	define "{\"name\": \"p\", \"stages\": [$(stage a '"next": "end"'), $(stage b)]}"
 	expect_eq 'end end' "$(reeve pipeline show p --json | jq -r '[.stages[].next] | join(" ")')"
+	# What is shown can be defined again.
+	reeve pipeline show p --json >"$DIR/shown"
+	reeve pipeline define "$DIR/shown" >/dev/null
+	expect_eq "$(jq -c .stages "$DIR/shown")" "$(reeve pipeline show p --json | jq -c .stages)"
 	expect_match 'NEXT.*a +t +end +5 +1m ' "$(reeve pipeline show p | tr '\n' ' ')"
 	expect_match 'p +2 +100 +a ' "$(reeve pipeline list)"
 	# Submits.

@@ -73,6 +73,23 @@ Test(json, comes_back_as_it_went)
 	comes_back("{\"tasks\":[{\"id\":5,\"status\":\"dead\",\"changed\":true}],\"not_found\":[]}",
 	    &reeve__v1__cancel_response__descriptor);
 	comes_back("{}", &reeve__v1__task__descriptor);
+	comes_back("{\"delay\":\"1m30s\",\"key\":null,\"retry\":{\"base_ms\":7,\"max\":\"1h\",\"delays\":[\"1s\",\"2s\"]}}",
+	    &reeve__v1__task_spec__descriptor);
+}
+
+Test(json, takes_durations_and_null_from_people)
+{
+	struct reeve_error error = {0};
+	json_t *object = json_loads("{\"delay\":\"1m30s\",\"key\":null,\"retry\":{\"delays\":[\"1s\",\"250ms\"]}}", 0, NULL);
+	Reeve__V1__TaskSpec *spec = (Reeve__V1__TaskSpec *)json_to_message(object, &reeve__v1__task_spec__descriptor, &error);
+
+	cr_assert(ne(ptr, spec, NULL), "%s", error.message);
+	cr_assert(eq(i64, spec->delay_ms, 90000));
+	cr_assert(eq(str, (char *)spec->key, ""));
+	cr_assert(eq(sz, spec->retry->n_delays_ms, 2));
+	cr_assert(eq(i64, spec->retry->delays_ms[1], 250));
+	reeve__v1__task_spec__free_unpacked(spec, NULL);
+	json_decref(object);
 }
 
 static void refused(const char *text, const ProtobufCMessageDescriptor *descriptor, const char *message)
@@ -98,13 +115,16 @@ Test(json, names_the_field_that_is_wrong)
 	refused("{\"tasks\":[{},{},{\"details\":5}]}", submit, "tasks[2].details must be a text");
 	refused(
 	    "{\"tasks\":[{\"type\":\"a\",\"details\":\"a\\u0000b\"}]}", submit, "tasks[0].details holds a NUL byte");
-	refused("{\"tasks\":[{\"retry\":{\"base\":1}}]}", submit, "tasks[0].retry.base is not a known field");
+	refused("{\"tasks\":[{\"retry\":{\"least\":1}}]}", submit, "tasks[0].retry.least is not a known field");
+	refused("{\"tasks\":[{\"retry\":{\"base\":1}}]}", submit,
+	    "tasks[0].retry.base must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
+	refused("{\"tasks\":[{\"retry\":{\"delays\":[\"1s\",\"-1s\"]}}]}", submit, "tasks[0].retry.delays[1] is negative");
 	refused("{\"tasks\":[{\"run_at_us\":1}]}", submit, "tasks[0].run_at_us is not a known field");
-	refused("{\"tasks\":[{\"run_at\":1}]}", submit, "tasks[0].run_at must be a time like \"2026-01-14T08:00:00Z\"");
+	refused("{\"tasks\":[{\"run_at\":1}]}", submit, "tasks[0].run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	refused("{\"tasks\":[{\"priority\":2147483648}]}", submit, "tasks[0].priority is out of range");
-	refused("{\"tasks\":[{\"max_attempts\":-1}]}", submit, "tasks[0].max_attempts is out of range");
+	refused("{\"tasks\":[{\"max_attempts\":-1}]}", submit, "tasks[0].max_attempts is negative");
 	refused("{\"tasks\":[{\"max_attempts\":1.5}]}", submit, "tasks[0].max_attempts must be a whole number");
-	refused("{\"tasks\":[{\"type\":null}]}", submit, "tasks[0].type must be a text");
+	refused("{\"tasks\":[{\"colour\":null}]}", submit, "tasks[0].colour is not a known field");
 	refused("{\"status\":\"asleep\"}", task,
 	    "status must be one of: unspecified, queued, executing, failed, completed, dead, cancelled");
 	refused("{\"cancel_requested\":1}", task, "cancel_requested must be true or false");

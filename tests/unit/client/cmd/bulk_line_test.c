@@ -103,7 +103,7 @@ static void refused(const char *line, const char *message)
 Test(bulk_line, says_what_is_wrong)
 {
 	refused("[]", "must be a JSON object");
-	refused("{\"typ\":\"t\"}", "typ is not a field of a task");
+	refused("{\"typ\":\"t\"}", "typ is not a known field");
 	refused("{\"type\":5}", "type must be a text");
 	refused("{\"queue\":\"\"}", "queue is empty");
 	refused("{\"key\":\"\"}", "key is empty");
@@ -119,7 +119,7 @@ Test(bulk_line, says_what_is_wrong)
 	refused("{\"delay_ms\":\"5s\"}", "delay_ms must be a whole number");
 	refused("{\"run_at\":5}", "run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	refused("{\"retry\":\"5s\"}", "retry must be an object");
-	refused("{\"retry\":{\"least\":1}}", "retry.least is not a field of a task");
+	refused("{\"retry\":{\"least\":1}}", "retry.least is not a known field");
 	refused("{\"retry\":{\"base\":\"x\"}}", "retry.base must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
 
 	cr_assert(not(read_line("{\"type\":\"a\",\"type\":\"b\"}", &no_defaults)));
@@ -190,8 +190,8 @@ Test(bulk_line, a_backoff_and_its_jitter)
 	    {RETRY("\"base_ms\":9"), &capped, "0 9 2 0 0 7:"},
 	    {RETRY("\"backoff\":\"fixed:5s\""), &listed, "2 5000 0 0 0 5:"},
 	    {RETRY("\"backoff\":\"fixed:5s\""), &capped, "2 5000 2 0 0 7:"},
-	    {RETRY("\"jitter\":101"), &no_defaults, "retry.jitter is out of range"},
-	    {RETRY("\"jitter\":-1"), &no_defaults, "retry.jitter is negative"},
+	    {RETRY("\"jitter\":101"), &no_defaults, "retry.jitter must be a whole number from 0 to 100"},
+	    {RETRY("\"jitter\":-1"), &no_defaults, "retry.jitter must be a whole number from 0 to 100"},
 	    {RETRY("\"backoff\":5"), &no_defaults, "retry.backoff must be a text"},
 	    {RETRY("\"backoff\":\"list:1m,,2m\""), &no_defaults,
 	        "retry.backoff: \"\" is not a duration like 250ms, 5s, 1m30s or 2h"},
