@@ -58,15 +58,17 @@ static const struct option_spec specs[] = {
     {"max-routes", OPTION_INTEGER, AT(max_routes), "100000", 1, 10000000, NULL, "N",
         "maximum number of pairs of queue and type in use; above it submits of new pairs are refused, except by SQL", 0, true},
     {"max-calls", OPTION_INTEGER, AT(max_calls), "20000", 10, 1000000, NULL, "N",
-        "maximum number of open calls; above it calls are refused. Calls that leases depend on have an eighth more, operators' "
-        "calls a sixteenth", 0, true},
+        "maximum number of open calls; above it calls are refused. Calls that do not wait have more: those that leases depend on "
+        "and ordinary ones an eighth each, operators' a sixteenth", 0, true},
     {"max-connections", OPTION_INTEGER, AT(max_connections), "10000", 1, 1000000, NULL, "N",
         "maximum number of connections, less if the limit of open files is low; above it a new connection replaces the one "
         "that is idle longest, or one of an address that has more than half of all, or is refused", 0, true},
     {"connection-share", OPTION_INTEGER, AT(connection_share), "12", 1, 100, NULL, "PERCENT",
-        "maximum share of one connection in --max-calls, in the memory for calls and in --max-pending", 0, true},
+        "maximum share of one connection in what others leave of --max-calls (at least the share of 64 calls), of the memory for "
+        "calls (64 times --max-message) and of --max-pending", 0, true},
     {"address-share", OPTION_INTEGER, AT(address_share), "100", 1, 100, NULL, "PERCENT",
-        "maximum share of one address in --max-calls, in the memory for calls and in --max-connections", 0, true},
+        "maximum share of one address in what others leave of --max-calls (at least the share of 64 calls) and of the memory for "
+        "calls, and in --max-connections", 0, true},
     {"max-pending", OPTION_SIZE, AT(pending_bytes), "256MiB", 1 << 20, INT64_C(1) << 40, NULL, "SIZE",
         "maximum memory of calls that wait for each of the database connections; above it calls are refused", 0, true},
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,

@@ -162,7 +162,7 @@ struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
 {
 	return (struct rpc_server_memory){
 	    .incoming = atomic_load(&server->budget.incoming),
-	    .held = (size_t)server->usage.all[BYTES],
+	    .held = (size_t)limits_used(server, BYTES),
 	    .unsent = atomic_load(&server->budget.unsent),
 	};
 }
@@ -181,7 +181,7 @@ int64_t rpc_server_idle_ping_ms(const struct rpc_server *server)
 
 int rpc_server_open_calls(const struct rpc_server *server)
 {
-	return (int)server->usage.all[CALLS];
+	return (int)limits_used(server, CALLS);
 }
 
 int64_t rpc_server_calls(const struct rpc_server *server)

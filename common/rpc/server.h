@@ -25,7 +25,8 @@ struct rpc_server_options {
 	/* Over it, an idle connection is closed for a new one, or the new one is refused. It is lowered to what the limit
 	 * of descriptors allows. 0: 10,000. */
 	int max_connections;
-	int connection_percent;   /* maximum share of one connection in the open calls and their memory; 0: 100 */
+	/* Maximum share of one connection in what others leave of the open calls and their memory; 0: 100. */
+	int connection_percent;
 	int address_percent;      /* the same for one address, also in the connections; 0: 100 */
 	int quiet_ms;             /* a peer that sends nothing for longer is disconnected; 0: 5 minutes */
 	mode_t socket_mode;       /* permissions of the files of ipc sockets; 0: 0600 */
@@ -34,12 +35,13 @@ struct rpc_server_options {
 /* Serves one method. `request` belongs to the call and lives until the call is answered. */
 typedef void rpc_method(void *service, struct rpc_call *call, const ProtobufCMessage *request);
 
+/* Each class but RPC_WAITING has a reserve beyond the limits, for it alone. Each connection may have two small calls of each
+ * class whatever others have. */
 enum rpc_class {
-	RPC_ORDINARY,
-	RPC_OPERATOR, /* for operators: a sixteenth more than ordinary calls */
-	/* Answered soon, and leases depend on it: an eighth more than ordinary calls, for this class alone. Each connection may
-	 * have two small ones even if that is used up. */
-	RPC_LEASE,
+	RPC_ORDINARY, /* an eighth more than calls that wait */
+	RPC_WAITING,  /* may stay open for long, because it waits for what others do */
+	RPC_OPERATOR, /* for operators: a sixteenth more */
+	RPC_LEASE,    /* answered soon, and leases depend on it: an eighth more */
 	RPC_CLASSES,  /* not a class: the number of classes */
 };
 

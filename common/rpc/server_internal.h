@@ -27,13 +27,12 @@ struct method {
 
 /* What the limits count. */
 enum measure { CALLS, BYTES, MEASURES };
-enum { LIMITS = 3 }; /* for all, for one connection, for one address */
+enum { LIMITS_MAX = 3 }; /* for all, for one connection, for one address */
 
-/* What open calls use of a limit and of the reserves beyond it. */
+/* What open calls use: of what is for all, and of the reserve of each class. */
+enum { GENERAL = RPC_CLASSES, POOLS };
 struct usage {
-	int64_t all[MEASURES];
-	int64_t reserve[RPC_CLASSES][MEASURES]; /* part of `all` in this limit's reserve for the class */
-	int64_t shared[RPC_CLASSES][MEASURES];  /* part of `all` in the server's reserve for the class */
+	int64_t of[POOLS][MEASURES];
 };
 
 /* The origin of connections: an IPv4 address, the first half of an IPv6 address, or this machine's ipc. */
@@ -86,8 +85,7 @@ struct rpc_call {
 	struct rpc_call *prev_of_peer, *next_of_peer; /* in the peer's `calls` */
 	const struct method *method;
 	struct arena arena;
-	int64_t counted[MEASURES];           /* towards the limits: the call itself, and bytes */
-	int64_t reserved[LIMITS][MEASURES];  /* part of `counted` in the reserve of each limit */
+	struct usage usage;                     /* the call itself, and bytes */
 	uint32_t frame_id;
 	uint32_t deadline_ms;
 	int64_t arrived_ms;
@@ -147,6 +145,9 @@ void server_listen_no_more(struct rpc_server *server);
 bool limits_enter(struct rpc_call *call, struct reeve_error *error);
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
 void limits_leave(struct rpc_call *call);
+
+/* Returns what open calls use in total. */
+int64_t limits_used(const struct rpc_server *server, enum measure measure);
 
 /* Returns the maximum share of `total` for one address: at least 1. */
 int limits_of_address(const struct rpc_server *server, int total);

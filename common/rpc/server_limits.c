@@ -1,84 +1,56 @@
 /*
- * The limits on open calls and on their memory. There is a limit for all calls together, a share of it for each
- * connection and for each address, so that none of them can take everything, and two reserves beyond it: one for
- * operators, so that their calls are served when ordinary calls have reached the limit, and one for the calls on which
- * leases depend, so that workers keep their leases. Each reserve is for its own class alone. A connection may take only
- * as much of a reserve as it leaves for others. That is little when many connections flood the server, or a few with
- * long messages. So each connection may also have a few small calls on which leases depend when the reserve is used up.
+ * The limits on open calls and on their memory. There is a limit for all calls together, and beyond it a reserve for each
+ * class of calls but those that wait, for that class alone. So calls that wait cannot keep out others, nor can a flood
+ * of one class keep out another.
+ *
+ * One rule keeps callers from each other: a connection, or an address, may have a share of what the others leave. What
+ * is refused then is a call of a caller that has much; there is room for one that has little, however many greedy ones
+ * there are. If their number leaves very little, each connection may still have a few small calls of each class.
  */
 #include "common/rpc/server_internal.h"
 
 #include "common/mem.h"
 
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
 	HELD_MESSAGES = 64, /* maximum memory of open calls, in longest messages */
-	OPERATOR_PART = 16, /* calls of operators have this part of a limit in addition … */
-	LEASE_PART = 8,     /* … and calls on which leases depend have this part */
-	SHARE_MIN = 64,   /* open calls of a connection or an address, even if its share is smaller */
-	/* A connection may have OWN_CALLS calls on which leases depend even if their reserve is used up. For the memory of
-	 * these calls the connections share an OWN_PART-th of the reserve: each gets between OWN_MIN and OWN_MAX bytes. */
+	SHARE_MIN = 64,     /* open calls of a connection or an address, even if its share is smaller */
+	RESERVE_PERCENT = 50, /* share of a connection in a reserve */
+	/* Small calls of a connection, of each class. For their memory the connections share an OWN_PART-th of the limit:
+	 * each gets between OWN_MIN and OWN_MAX bytes. */
 	OWN_CALLS = 2,
-	OWN_PART = 8,
+	OWN_PART = 64,
 	OWN_MIN = 4 << 10,
 	OWN_MAX = 64 << 10,
 };
 
+/* The reserve of a class is this part of the limit; 0: none. */
+static const int reserve_parts[RPC_CLASSES] = {[RPC_ORDINARY] = 8, [RPC_OPERATOR] = 16, [RPC_LEASE] = 8};
+
 /* A limit on usage, and the parts of its error message. */
 struct limit {
 	struct usage *usage;
-	/* reserve_percent: of what the server's reserve has left plus what `usage` has of it. */
 	int percent, reserve_percent;
 	const char *whose, *option;
 };
 
-/* A share of 100 % is not a separate limit. */
-static bool applies(const struct limit *limit, const struct rpc_server *server)
-{
-	return limit->usage == &server->usage || limit->percent < 100;
-}
-
-static void limits_of(const struct rpc_call *call, struct limit limits[LIMITS])
+/* Returns the number of limits that apply to a call: for all, for its connection, and for its address if that has a share.
+ */
+static int limits_of(const struct rpc_call *call, struct limit limits[LIMITS_MAX])
 {
 	struct rpc_server *server = call->server;
 	struct peer *peer = call->peer;
 	int address_percent = server->options.address_percent;
 
 	limits[0] = (struct limit){&server->usage, 100, 100, "", ""};
-	limits[1] = (struct limit){
-	    &peer->usage, server->options.connection_percent, 50, " of one connection", "--connection-share of "};
+	limits[1] = (struct limit){&peer->usage, server->options.connection_percent, RESERVE_PERCENT, " of one connection",
+	    "--connection-share of "};
 	limits[2] = (struct limit){
 	    &peer->address->usage, address_percent, address_percent, " of one address", "--address-share of "};
-}
-
-static int64_t share_of(int64_t total, int percent, int64_t min)
-{
-	int64_t share = total * percent / 100;
-
-	min = min < total ? min : total;
-	return share > min ? share : min;
-}
-
-/* Returns the reserve of a class beyond a limit. */
-static int64_t reserve_of(int64_t limit, enum rpc_class class)
-{
-	switch (class) {
-	case RPC_OPERATOR:
-		return limit / OPERATOR_PART + 1;
-	case RPC_LEASE:
-		return limit / LEASE_PART + 1;
-	default:
-		return 0;
-	}
-}
-
-int limits_of_address(const struct rpc_server *server, int total)
-{
-	return (int)share_of(total, server->options.address_percent, 1);
+	return address_percent < 100 ? 3 : 2;
 }
 
 static enum rpc_class class_of(const struct rpc_call *call)
@@ -86,144 +58,156 @@ static enum rpc_class class_of(const struct rpc_call *call)
 	return call->method ? call->method->class : RPC_ORDINARY;
 }
 
-/* Returns the server's limit: bytes that open calls may hold, or their number. */
-static int64_t total_of(const struct rpc_server *server, enum measure measure)
+/* Returns the size of a pool: calls, or bytes that they may hold. */
+static int64_t size_of(const struct rpc_server *server, int pool, enum measure measure)
 {
-	return measure == CALLS ? server->options.max_open_calls
-	                        : (int64_t)(HELD_MESSAGES * server->options.max_message_bytes);
+	int64_t limit = measure == CALLS ? server->options.max_open_calls
+	                                 : (int64_t)(HELD_MESSAGES * server->options.max_message_bytes);
+
+	if (pool == GENERAL)
+		return limit;
+	return reserve_parts[pool] ? limit / reserve_parts[pool] + 1 : 0;
 }
 
-static void count(struct rpc_call *call, enum measure measure, int64_t amount, const int64_t reserved[LIMITS])
+/* Adds an amount to what a call uses, or subtracts it. */
+static void count(struct rpc_call *call, int pool, enum measure measure, int64_t amount)
 {
-	enum rpc_class class = class_of(call);
-	struct limit limits[LIMITS];
+	call->usage.of[pool][measure] += amount;
+	call->peer->usage.of[pool][measure] += amount;
+	call->peer->address->usage.of[pool][measure] += amount;
+	call->server->usage.of[pool][measure] += amount;
+}
 
-	limits_of(call, limits);
-	call->counted[measure] += amount;
-	for (int i = 0; i < LIMITS; i++) {
-		limits[i].usage->all[measure] += amount;
-		limits[i].usage->reserve[class][measure] += reserved[i];
-		limits[i].usage->shared[class][measure] += reserved[0];
-		call->reserved[i][measure] += reserved[i];
+/* Returns the part of a pool that one of its users may have: its share of what the others leave, rounded up. */
+static int64_t part_of(const struct limit *limit, int pool, enum measure measure, int64_t size, int64_t left)
+{
+	int64_t share = pool == GENERAL ? limit->percent : limit->reserve_percent, whole = 100;
+
+	if (pool == GENERAL && measure == CALLS && share * size < whole * SHARE_MIN) {
+		share = size < SHARE_MIN ? size : SHARE_MIN;
+		whole = size;
 	}
+	return left > 0 ? (share * left + whole - 1) / whole : 0;
 }
 
-/* Returns what a connection, or an address with a share, may have of a class even if the reserve is used up. */
-static int64_t own_part(const struct rpc_server *server, enum measure measure, enum rpc_class class)
+/* True if no other call uses what one of the limits restricts. */
+static bool is_alone(const struct rpc_call *call, const struct limit limits[], int n, enum measure measure)
 {
-	int64_t part;
-
-	if (class != RPC_LEASE)
-		return 0;
-	if (measure == CALLS)
-		return OWN_CALLS;
-	part = reserve_of(total_of(server, BYTES), class) / OWN_PART / (server->n_peers + 1);
-	part = part < OWN_MAX ? part : OWN_MAX;
-	return part > OWN_MIN ? part : OWN_MIN;
+	for (int i = 1; i < n; i++)
+		if (limits[i].usage->of[GENERAL][measure] > call->usage.of[GENERAL][measure])
+			return false;
+	return true;
 }
 
-/* Returns true if a connection, and its address if that has a share, have so little that it may have more even if the
- * reserve is used up. */
-static bool has_little(
-    const struct rpc_server *server, const struct limit limits[LIMITS], enum measure measure, enum rpc_class class, int64_t amount)
+/* Sets *error to which limit an amount exceeds. Always returns false. */
+static bool refuse(const struct limit *limit, enum measure measure, int64_t amount, int64_t left, struct reeve_error *error)
 {
-	int64_t part = own_part(server, measure, class);
+	long long own = limit->usage->of[GENERAL][measure];
 
-	return limits[1].usage->shared[class][measure] + amount <= part &&
-	       (!applies(&limits[2], server) || limits[2].usage->shared[class][measure] + amount <= part);
-}
-
-/* Returns where an amount of a class fits: 0: in the ordinary part, which one amount may exceed; 1: in the reserve, if
- * it has room for `room`; -1: nowhere. */
-static int place_in(const struct usage *usage, enum measure measure, int64_t max, enum rpc_class class, int64_t room)
-{
-	int64_t ordinary = usage->all[measure];
-
-	for (int i = 0; i < RPC_CLASSES; i++)
-		ordinary -= usage->reserve[i][measure];
-	if (ordinary < max)
-		return 0;
-	return usage->reserve[class][measure] + room <= reserve_of(max, class) ? 1 : -1;
-}
-
-static bool refuse_at(const struct limit *limit, enum measure measure, struct reeve_error *error)
-{
+	if (measure == CALLS && !*limit->whose)
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+		    "%lld calls are open, as many as the manager takes (--max-calls); try again later", own);
 	if (measure == CALLS)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-		    "%lld calls%s are open, as many as the manager takes (%s--max-calls); try again later",
-		    (long long)limit->usage->all[CALLS], limit->whose, limit->option);
-	return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-	    "open calls%s hold %lld bytes, as much as the manager takes (%s%d times --max-message); try again later",
-	    limit->whose, (long long)limit->usage->all[BYTES], limit->option, HELD_MESSAGES);
-}
-
-static bool refuse_reserve(const struct limit *limit, enum measure measure, int64_t own, int64_t left, struct reeve_error *error)
-{
-	if (measure == CALLS)
+		    "%lld calls%s are open, its share of the %lld that others leave (%s--max-calls); try again later", own,
+		    limit->whose, (long long)left, limit->option);
+	if (!*limit->whose)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-		    "%lld calls of this kind%s are open beyond the limit, and the %lld that are left (--max-calls) are kept for "
-		    "others; try again later",
-		    (long long)own, limit->whose, (long long)left);
+		    "open calls hold %lld bytes, as much as the manager takes (%d times --max-message); try again later", own,
+		    HELD_MESSAGES);
 	return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-	    "open calls of this kind%s hold %lld bytes beyond the limit, and what is left (%d times --max-message) is kept for "
-	    "others; try again later",
-	    limit->whose, (long long)own, HELD_MESSAGES);
+	    "open calls%s hold %lld bytes, and %lld more exceed its share of the %lld that others leave (%s%d times "
+	    "--max-message); try again later",
+	    limit->whose, own, (long long)amount, (long long)left, limit->option, HELD_MESSAGES);
 }
 
-/* Counts an amount where it fits. A limit may be exceeded by one amount: a long message passes however small a share
- * is. The server's reserves are not exceeded, except by those who have little. */
-static bool take(struct rpc_call *call, enum measure measure, int64_t amount, int64_t share_min, struct reeve_error *error)
+/* Returns whether an amount fits into a pool. A caller's only call may have any length while half of the memory is free:
+ * a long message passes however small a share is. */
+static bool fits(
+    const struct rpc_call *call, int pool, enum measure measure, int64_t amount, struct reeve_error *error)
 {
-	struct rpc_server *server = call->server;
-	int64_t total = total_of(server, measure), reserved[LIMITS] = {0};
-	enum rpc_class class = class_of(call);
-	int64_t left = reserve_of(total, class) - server->usage.reserve[class][measure];
-	int place = place_in(&server->usage, measure, total, class, amount);
-	struct limit limits[LIMITS];
-	bool little;
+	int64_t size = size_of(call->server, pool, measure), used = call->server->usage.of[pool][measure];
+	struct limit limits[LIMITS_MAX];
+	int n = limits_of(call, limits);
 
-	limits_of(call, limits);
-	little = place != 0 && has_little(server, limits, measure, class, amount);
-	if (little)
-		place = 1;
-	reserved[0] = place ? amount : 0;
-	for (int i = LIMITS - 1; i >= 0; i--) {
-		const struct limit *limit = &limits[i];
-		int64_t own = limit->usage->shared[class][measure];
-		int in_share = 0;
+	if (pool == GENERAL && used < size / 2 && is_alone(call, limits, n, measure))
+		return true;
+	for (int i = 0; i < n; i++) {
+		int64_t own = limits[i].usage->of[pool][measure], left = size - used + own;
 
-		if (i > 0 && applies(limit, server)) {
-			in_share = place_in(limit->usage, measure, share_of(total, limit->percent, share_min), class, 1);
-			reserved[i] = in_share ? amount : 0;
-		}
-		if (in_share < 0 || (i == 0 && place < 0))
-			return refuse_at(limit, measure, error);
-		if (place == 1 && !little && own * (100 - limit->reserve_percent) >= left * limit->reserve_percent)
-			return refuse_reserve(limit, measure, own, left, error);
+		if (own + amount > part_of(&limits[i], pool, measure, size, left))
+			return refuse(&limits[i], measure, amount, left, error);
 	}
-	count(call, measure, amount, reserved);
+	return true;
+}
+
+/* Returns true if a connection, and its address if that has a share, use so little of a class's reserve that they may
+ * have more even if it is used up. */
+static bool has_little(const struct rpc_call *call, enum measure measure, int64_t amount)
+{
+	const struct rpc_server *server = call->server;
+	int64_t part = OWN_CALLS;
+	struct limit limits[LIMITS_MAX];
+	int n = limits_of(call, limits);
+
+	if (measure == BYTES) {
+		part = size_of(server, GENERAL, BYTES) / OWN_PART / (server->n_peers + 1);
+		part = part < OWN_MAX ? part : OWN_MAX;
+		part = part > OWN_MIN ? part : OWN_MIN;
+	}
+	for (int i = 1; i < n; i++)
+		if (limits[i].usage->of[class_of(call)][measure] + amount > part)
+			return false;
+	return true;
+}
+
+/* Counts an amount where it fits: in what is for all, or in the reserve of its class. */
+static bool take(struct rpc_call *call, enum measure measure, int64_t amount, struct reeve_error *error)
+{
+	enum rpc_class class = class_of(call);
+	struct reeve_error ignored;
+	int pool = GENERAL;
+
+	if (!fits(call, GENERAL, measure, amount, error)) {
+		if (!fits(call, (int)class, measure, amount, &ignored) && !has_little(call, measure, amount))
+			return false;
+		pool = (int)class;
+	}
+	count(call, pool, measure, amount);
 	return true;
 }
 
 bool limits_enter(struct rpc_call *call, struct reeve_error *error)
 {
-	return take(call, CALLS, 1, SHARE_MIN, error);
+	return take(call, CALLS, 1, error);
 }
 
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
 {
-	return take(call, BYTES, (int64_t)bytes, 0, error);
+	return take(call, BYTES, (int64_t)bytes, error);
 }
 
 void limits_leave(struct rpc_call *call)
 {
-	for (enum measure measure = 0; measure < MEASURES; measure++) {
-		int64_t reserved[LIMITS];
+	for (int pool = 0; pool < POOLS; pool++)
+		for (enum measure measure = 0; measure < MEASURES; measure++)
+			count(call, pool, measure, -call->usage.of[pool][measure]);
+}
 
-		for (int i = 0; i < LIMITS; i++)
-			reserved[i] = -call->reserved[i][measure];
-		count(call, measure, -call->counted[measure], reserved);
-	}
+int64_t limits_used(const struct rpc_server *server, enum measure measure)
+{
+	int64_t used = 0;
+
+	for (int pool = 0; pool < POOLS; pool++)
+		used += server->usage.of[pool][measure];
+	return used;
+}
+
+int limits_of_address(const struct rpc_server *server, int total)
+{
+	int share = (int)((int64_t)total * server->options.address_percent / 100);
+
+	return share > 1 ? share : 1;
 }
 
 /* Reads the part of an address that identifies its user. */

@@ -77,7 +77,7 @@ static int64_t idleness(const struct peer *peer, const struct rpc_conn_state *st
 {
 	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
 
-	if (peer->refusal || peer->usage.all[CALLS] > 0)
+	if (peer->refusal || peer->calls)
 		return 0;
 	if (!state->opened)
 		return now_ms - peer->since_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;

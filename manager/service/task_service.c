@@ -324,7 +324,7 @@ const struct rpc_entry task_methods[] = {
 	{"Submit", submit, RPC_ORDINARY, NULL},
 	{"Get", get, RPC_OPERATOR, NULL},
 	{"List", list, RPC_OPERATOR, NULL},
-	{"Wait", wait_for, RPC_ORDINARY, NULL},
+	{"Wait", wait_for, RPC_WAITING, NULL},
 	{"Cancel", task_cancel, RPC_OPERATOR, NULL},
 	{"Retry", task_retry, RPC_OPERATOR, NULL},
 	{"Update", task_update, RPC_OPERATOR, NULL},

@@ -239,7 +239,7 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 
 const struct rpc_entry worker_methods[] = {
 	{"Register", register_worker, RPC_LEASE, NULL},
-	{"Fetch", worker_fetch, RPC_ORDINARY, NULL},
+	{"Fetch", worker_fetch, RPC_WAITING, NULL},
 	{"Report", worker_report, RPC_LEASE, NULL},
 	{"Heartbeat", worker_heartbeat, RPC_LEASE, NULL},
 	{"Leave", leave, RPC_LEASE, NULL},

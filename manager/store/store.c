@@ -126,11 +126,13 @@ void store_close(struct store *store)
 	free(store);
 }
 
-/* True if an origin's waiting operations exceed its share. The new one is not counted, so that one may always wait. */
+/* True if an origin's waiting operations exceed its share of what the others leave. The new one is not counted, so that one
+ * may always wait. */
 static bool over_share(const struct store *store, const struct role *role, const struct store_op *op)
 {
-	int percent = store->options.origin_percent;
-	return percent && fair_bytes(&role->fair, op->origin) > store->options.waiting_bytes / 100 * (size_t)percent;
+	size_t own = fair_bytes(&role->fair, op->origin), others = role->waiting_bytes - own;
+	size_t left = others < store->options.waiting_bytes ? store->options.waiting_bytes - others : 0;
+	return store->options.origin_percent && own > left / 100 * (size_t)store->options.origin_percent;
 }
 
 void store_give(struct store *store, enum role_name name, const struct op_kind *kind, struct store_op *op, int weight,

@@ -24,7 +24,7 @@ struct store_options {
 	int64_t max_details;  /* bytes; for submits by SQL */
 	size_t waiting_bytes; /* maximum waiting for a role: beyond it, operations with a deadline are refused with
 	                       * RESOURCE_EXHAUSTED */
-	int origin_percent;   /* the maximum share of it for one origin; 0: all */
+	int origin_percent;   /* the maximum share of what others leave of it for one origin; 0: all */
 };
 
 struct store_listener {

@@ -15,7 +15,8 @@ answers_to() { # NAME of a hostile.py: how many it has received
 	awk '{ n += $1 } END { print n + 0 }' "$DIR/log/$1.log"
 }
 
-# Waits take all calls, and many more are refused: the log has one line, and the counter has all of them.
+# Waits take all calls, and many more are refused: the log has one line, and the counter has all of them. Each connection
+# may have two in addition.
 story_calls_over_the_limit_are_logged_and_counted() {
 	start_postgres
 	start_manager --max-calls 100 --connection-share 100
@@ -23,12 +24,11 @@ story_calls_over_the_limit_are_logged_and_counted() {
 	id=$(reeve submit nothing --delay 1h)
 	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" waits 400 "$id"
 	# Without a call of ours before all are answered: it would have one of the 100 places, and leave it free.
-	wait_until 20 '[ "$(answers_to flood)" -ge 300 ]'
-	expect [ "$(refused_calls)" -ge 300 ]
+	wait_until 20 '[ "$(answers_to flood)" -ge 298 ]'
+	expect [ "$(refused_calls)" -ge 298 ]
 	expect_eq 1 "$(refusals_said '100 calls are open, as many as the manager takes (--max-calls)')"
-	wait_until 20 '[ "$(reeve metric list manager --json | jq "select(.name | endswith(\"/calls_refused\")).value >= 300")" = true ]'
-	expect_fail 3 reeve submit nothing
-	expect_match '100 calls are open.*--max-calls' "$OUTPUT"
+	wait_until 20 '[ "$(reeve metric list manager --json | jq "select(.name | endswith(\"/calls_refused\")).value >= 298")" = true ]'
+	reeve submit nothing >/dev/null
 }
 
 story_a_backlog_over_the_limit_is_logged_and_counted() {

@@ -170,7 +170,7 @@ struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_
 	static const struct rpc_entry tasks[] = {
 	    {"Submit", fake_submit, RPC_ORDINARY, NULL},
 	    {"Get", fake_get, RPC_ORDINARY, NULL},
-	    {"Wait", fake_wait, RPC_ORDINARY, NULL},
+	    {"Wait", fake_wait, RPC_WAITING, NULL},
 	    {0},
 	};
 	static const struct rpc_entry workers[] = {

@@ -170,13 +170,14 @@ int dial_greeted(int port)
 
 void ask(int fd, int count, const char *method, const ProtobufCMessage *body)
 {
-	uint8_t bytes[256];
+	uint8_t *bytes = malloc(protobuf_c_message_get_packed_size(body) + 256);
 
 	for (int i = 0; i < count; i++) {
 		uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)i, method, body);
 
 		cr_assert_eq(send(fd, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
 	}
+	free(bytes);
 }
 
 void count_connections(struct fake_manager *manager, void *arg)

@@ -357,6 +357,31 @@ Test(role, no_heartbeat_keeps_lost_workers_waiting)
 	end();
 }
 
+/* Many connections ask for as much as they can get of what may wait for the database. Each gets a share of what the
+ * others leave, so that there is room for another one. */
+Test(role, many_greedy_origins_leave_room_for_others)
+{
+	enum { GREEDY = 20, EACH = 20 };
+	static const struct op_kind kind = {.name = "test"};
+	static struct store_op some[GREEDY * EACH + 1];
+	struct store_op *last = &some[GREEDY * EACH];
+	int before;
+	begin();
+	store.roles[ROLE_REQUEUE].store = &store; /* it has no connection, so that what it gets waits */
+	store.options.waiting_bytes = 64 << 20;
+	store.options.origin_percent = 12;
+	for (int i = 0; i <= GREEDY * EACH; i++) {
+		some[i] = (struct store_op){
+		    .done = on_requeued, .origin = (uint64_t)(1 + i / EACH), .deadline_ms = clock_monotonic_ms() + 60000};
+		before = refused;
+		store_give(&store, ROLE_REQUEUE, &kind, &some[i], 1, 1 << 20);
+	}
+	cr_expect(gt(int, refused, GREEDY * EACH - 64));
+	cr_expect(eq(int, refused, before), "there was no room for %d", (int)last->origin);
+	role_expire(&store.roles[ROLE_REQUEUE], INT64_MAX);
+	end();
+}
+
 /* --- Reports, whose batches take several statements --------------------------------------------------------------- */
 
 /* Returns a row of int8 values, except that the last column has `last_bytes` bytes; its value must be small. */
