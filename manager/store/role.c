@@ -352,7 +352,7 @@ void role_expire(struct role *role, int64_t now_ms)
 		else if (op->kind->waits_for)
 			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for(op));
 		else if (op->blocked)
-			error_set(&error, STATUS(UNAVAILABLE), LOCKED_OUT, op_name(op));
+			error_set(&error, STATUS(UNAVAILABLE), LOCKED_OUT "; try again", op_name(op));
 		else
 			error_set(&error, STATUS(UNAVAILABLE),
 			    "it waited %lld ms for its turn on the database connection \"%s\", which works on: %s; try again",

@@ -4,7 +4,7 @@
 
 #include "manager/store/internal.h"
 
-#define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
+#define LOCKED_OUT "another transaction holds a lock that this needs (%s)"
 
 /* Starts the next batch if the role is free. */
 void role_pump(struct role *role);

@@ -120,7 +120,8 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 			log_error(role->name, "%s: %s", op_name(role->batch[0]), refusal->message);
 		char message[400];
 		if (refusal->locked)
-			snprintf(message, sizeof message, LOCKED_OUT, op_name(role->batch[0]));
+			snprintf(message, sizeof message, LOCKED_OUT "%s", op_name(role->batch[0]),
+			    role->batch[0]->deadline_ms ? "; try again" : ""); /* a job is tried again by itself */
 		role_batch_fail(role, refusal->code, refusal->locked ? message : refusal->message);
 	}
 }

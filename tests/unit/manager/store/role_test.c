@@ -75,6 +75,7 @@ static struct store store;
 static struct role *role = &store.roles[ROLE_HEARTBEAT];
 static struct store_op ops[OPS];
 static int given, ended;
+static struct reeve_error last_error;
 static bool can_wait = true;
 static int weight = 1;
 
@@ -85,7 +86,9 @@ static void start(struct role *r)
 
 static void done(struct store_op *op, const struct reeve_error *error)
 {
-	(void)op, (void)error;
+	(void)op;
+	if (error)
+		last_error = *error;
 	ended++;
 }
 
@@ -188,6 +191,21 @@ Test(role, the_parts_of_a_batch_that_was_split_follow_each_other_at_once)
 		answer(CONN_OK, "");
 	cr_expect(eq(int, ended, LIMIT));
 	cr_expect(gt(int, batches, 32));
+	end();
+}
+
+Test(role, only_who_called_is_asked_to_try_again)
+{
+	begin();
+	give(1);
+	answer(CONN_REFUSED, "55P03");
+	cr_expect(eq(str, last_error.message, "another transaction holds a lock that this needs (test)"), "a job's");
+	can_wait = false;
+	give(2);
+	ops[2].deadline_ms = clock_monotonic_ms() + 60000;
+	answer(CONN_REFUSED, "55P03");
+	answer(CONN_REFUSED, "55P03");
+	cr_expect(eq(str, last_error.message, "another transaction holds a lock that this needs (test); try again"), "a call's");
 	end();
 }
 
