@@ -13,25 +13,34 @@ with recursive ways as materialized (
   select r.id, r.queue, r.type from routes r
   where r.retired is null and ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)
     and not exists (select from queues q where q.name = r.queue and q.state <> 'running')),
- -- The priorities of each route that have tasks, from the highest down: one probe each, for up to 10,000 of them.
+ -- The first task of each priority of each route, from the highest down: one probe each, for up to 10,000 of them.
  stream as (
-  select w.id as route_id, 1 as n,
-    (select t.priority from tasks t where t.lane is null and t.route_id = w.id order by t.priority desc limit 1) as priority
-  from ways w where $5::boolean
-  union all
-  select s.route_id, s.n + 1,
-    (select t.priority from tasks t where t.lane is null and t.route_id = s.route_id and t.priority < s.priority
-     order by t.priority desc limit 1)
-  from stream s where s.priority is not null and s.n < 10000),
- oldest as (
-  select t.id, t.run_at, s.route_id
-  from stream s cross join lateral (
-    select t.id, t.run_at from tasks t
-    where t.lane is null and t.route_id = s.route_id and t.priority = s.priority and t.run_at <= statement_timestamp()
-      and t.status in ('queued', 'failed') and t.cancel_requested_at is null
+  select w.id as route_id, 1 as n, t.*
+  from ways w cross join lateral (
+    select t.priority, t.run_at, t.id, t.status in ('queued', 'failed') and t.cancel_requested_at is null as waits
+    from tasks t where t.lane is null and t.route_id = w.id
     order by t.priority desc, t.run_at, t.id + 0 limit 1) t
-  where s.priority is not null
-  order by t.run_at limit 1),
+  where $5::boolean
+  union all
+  select s.route_id, s.n + 1, t.*
+  from stream s cross join lateral (
+    select t.priority, t.run_at, t.id, t.status in ('queued', 'failed') and t.cancel_requested_at is null
+    from tasks t where t.lane is null and t.route_id = s.route_id and t.priority < s.priority
+    order by t.priority desc, t.run_at, t.id + 0 limit 1) t
+  where s.n < 10000),
+ oldest as (
+  select * from (
+    select s.id, s.run_at, s.route_id from stream s where s.waits and s.run_at <= statement_timestamp()
+    union all
+    select t.id, t.run_at, s.route_id
+    from stream s cross join lateral (
+      select t.id, t.run_at from tasks t
+      where t.lane is null and t.route_id = s.route_id and t.priority = s.priority
+        and t.run_at between s.run_at and statement_timestamp()
+        and t.status in ('queued', 'failed') and t.cancel_requested_at is null
+      order by t.priority desc, t.run_at, t.id + 0 limit 1) t
+    where not s.waits and s.run_at <= statement_timestamp()) o
+  order by o.run_at limit 1),
  -- Tasks that are given out together are claimed together: the journal's row has the time, except for the duration of
  -- the claim.
  longest as (

@@ -172,4 +172,17 @@ story_a_queue_of_many_types_is_counted_as_fast_as_all_queues() {
 		fail 'a queue with all of 20,000 types takes more than four times as long as the counts of all queues'
 }
 
+# For each type one probe of the index finds its first task, and one that it has no other priority. A probe touches three
+# or four pages.
+story_a_check_of_many_types_probes_each_twice() {
+	start_postgres -c autovacuum=off
+	start_manager
+	seq -f '{"type":"type%.0f"}' 2000 | reeve submit --bulk - >/dev/null
+	stop manager
+	sql 'analyze tasks'
+	pages=$(pages check 'null,null,false,false,true,null,null,false,false,false')
+	note "$pages pages"
+	[ "$pages" -gt 4000 ] && [ "$pages" -lt 16000 ] || fail "a check of 2,000 types touches $pages pages"
+}
+
 run_stories
