@@ -30,7 +30,6 @@ the_run() {
 	ended s 60
 	ended b 60
 	wait_until 60 all_ended
-	wait_until 60 "[ \"\$(sql \"select (select count(*) from batches where phase <> 'ended') + (select count(*) from callbacks where state = 'waiting')\")\" = 0 ]"
 	for name in programs functions heir one two; do
 		stop $name
 		expect_eq 0 "$STATUS" "exit code of $name"

@@ -20,7 +20,7 @@
 #	submit_deeds PREFIX COUNT DETAILS [MEMBERS]   submits tasks PREFIX-1 … in one call, of the type $TYPE (fault-exec
 #	                             unless set), with MEMBERS added to their JSON; sets ${IDS[@]} to their ids
 #	send FILE URL                sends a call that a proxy has copied or taken, unchanged; prints what raw-call prints
-#	end_load [SUBMITTER…]        stops the submitters (`load` unless given), and waits until all tasks have ended
+#	end_load [SUBMITTER…]        stops the submitters (`load` unless given), and waits until all has ended (all_ended)
 #	conclude [--jumped] WORKER…  stops the workers, which must exit with 0, while their manager runs; then runs the
 #	                             checker. --jumped: the database's clock has been set
 #	respawn FILE COMMAND…        (with `start`) runs the command again and again until FILE exists

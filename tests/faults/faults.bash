@@ -11,7 +11,7 @@
 #	                             prints its id. Its type is `fault-exec`; --type as the first OPTION sets another
 #	ledger ID EVENT [N]          prints the times (in µs) of that event in the task's N-th attempt (default: in all)
 #	begun ID [N]                 returns whether the task's N-th attempt (default: 1) has begun
-#	all_ended                    returns whether all tasks have ended
+#	all_ended                    returns whether all tasks, closed batches and callbacks have ended
 #	check_faults [OPTION…]       runs the checker; the test fails if it finds a violation or cannot read the facts
 
 LEDGERS=$DIR/ledgers
@@ -101,7 +101,7 @@ begun() {
 }
 
 all_ended() {
-	[ "$(sql 'select count(*) from tasks')" = 0 ]
+	[ "$(sql "$(cat "$TOP/tests/faults/unended.sql")")" = 0 ]
 }
 
 check_faults() {
