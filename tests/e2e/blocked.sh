@@ -74,16 +74,31 @@ longest() { # NAME: the longest that any of its tasks took, in ms
 		END { print longest + 0 }' "$DIR/log/$1.log"
 }
 
-# Expects the p99 of NAME to be within 50 ms of MS: the median of the p99 of five parts of FROM to UNTIL, because other
-# load on the machine may spoil one or two.
-expect_as_before() { # NAME MS FROM UNTIL
-	local part fifth=$((($4 - $3) / 5)) good=0 got
+parts() { # NAME FROM UNTIL [LEAST]: prints the p99 of each fifth of that time, FOR_EVER if it has too few tasks
+	local part fifth=$((($3 - $2) / 5))
 	for part in 0 1 2 3 4; do
-		got=$(p99 "$1" $(($3 + part * fifth)) $(($3 + (part + 1) * fifth))) || got=$FOR_EVER
-		note "99 of 100 tasks of $1: $2 ms before, $got ms in fifth $((part + 1))"
-		[ "$got" -gt $(($2 + 50)) ] || good=$((good + 1))
+		(p99 "$1" $(($2 + part * fifth)) $(($2 + (part + 1) * fifth)) "${4:-20}") || echo $FOR_EVER
 	done
-	[ $good -ge 3 ] || fail "tasks of $1 take longer than before"
+}
+
+# Prints the p99 of NAME that is usual before something is locked: the median of fifths. The p99 of the entire time is up
+# to three times as long, because programs that have just been started are slow at first.
+usual() { # NAME FROM UNTIL
+	local median
+	median=$(parts "$1" "$2" "$3" 8 | sort -n | sed -n 3p)
+	[ "$median" -lt $FOR_EVER ] || fail "few tasks of $1 in $(($3 - $2)) ms"
+	echo "$median"
+}
+
+# Expects the p99 of NAME to be within 50 ms of MS, or twice MS on a machine so busy that this is more, in four of five
+# parts of FROM to UNTIL. The first two waits for a lock, or a burst of other load, can spoil one part. What a lock causes
+# again and again, such as a wait for it at each retry, shows in more.
+expect_as_before() { # NAME MS FROM UNTIL
+	local got bad=0
+	got=$(parts "$1" "$3" "$4")
+	note "99 of 100 tasks of $1: $2 ms before, and then in each fifth: $(xargs <<<"$got")"
+	bad=$(awk -v most=$(($2 > 50 ? 2 * $2 : $2 + 50)) '$1 > most { n++ } END { print n + 0 }' <<<"$got")
+	[ "$bad" -le 1 ] || fail "tasks of $1 take longer than before"
 }
 
 pace() { # CONDITION FROM UNTIL: how many such tasks have ended in a second of that time
@@ -250,12 +265,12 @@ story_a_locked_task_holds_up_no_other_result() {
 	start_calls plain plain
 	wait_until 10 '[ -s "$DIR/log/plain.log" ]'
 	from=$(ms)
-	sleep 3
+	sleep 5
 	until=$(ms)
 	start_worker worker --queue default --concurrency 30
 	for n in $(seq 30); do reeve submit sh "$HOLD" >>"$DIR/ids"; done
 	while read -r id; do wait_began "$id"; done <"$DIR/ids"
-	before=$(p99 plain "$from" "$until")
+	before=$(usual plain "$from" "$until")
 	locked=$(sed -n 7p "$DIR/ids")
 	hold holder 200 "select from tasks where id = $locked for update"
 	release
@@ -296,10 +311,10 @@ story_a_locked_task_holds_up_no_batch_that_two_managers_share() {
 	REEVE_MANAGER=${URL[two]} start_calls other batched "$b"
 	wait_until 10 '[ -s "$DIR/log/beside.log" ] && [ -s "$DIR/log/other.log" ]'
 	from=$(ms)
-	sleep 4
+	sleep 5
 	until=$(ms)
 	sleep 1
-	before=$(p99 beside "$from" "$until")
+	before=$(usual beside "$from" "$until")
 	hold holder 60 "select from tasks where id = $id for update"
 	release
 	from=$(ms)
@@ -326,12 +341,12 @@ story_a_locked_batch_holds_up_no_other_result() {
 	start_calls beside batched "$b"
 	wait_until 10 '[ -s "$DIR/log/plain.log" ] && [ -s "$DIR/log/beside.log" ]'
 	from=$(ms)
-	sleep 3
+	sleep 5
 	until=$(ms)
 	reeve submit sh "$HOLD" --queue batched --batch "$a" >"$DIR/a"
 	wait_began "$(cat "$DIR/a")"
-	before=$(p99 plain "$from" "$until")
-	before_beside=$(p99 beside "$from" "$until")
+	before=$(usual plain "$from" "$until")
+	before_beside=$(usual beside "$from" "$until")
 	hold holder 60 "select from batches where id = $a for update"
 	from=$(ms)
 	release
@@ -448,10 +463,10 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_calls plain plain
 	wait_until 10 '[ -s "$DIR/log/plain.log" ]'
 	from=$(ms)
-	sleep 3
+	sleep 5
 	until=$(ms)
 	stop_calls plain
-	before=$(p99 plain "$from" "$until")
+	before=$(usual plain "$from" "$until")
 	stop worker
 	for n in 1 2 3; do reeve submit nothing --queue plain >>"$DIR/ids"; done
 	hold holder 200 "select from tasks where id = $(head -n 1 "$DIR/ids") for update"
