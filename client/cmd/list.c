@@ -3,6 +3,7 @@
 
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
+#include "client/cmd/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -100,8 +101,11 @@ int list_print(
 	struct reeve_failure failure = {0};
 	void *page = NULL; /* the last one read: strings of the request can point into it */
 	bool more = true, looked_on = false;
+	struct progress progress;
+	int64_t pages = 0;
 	int code = EXIT_OK;
 
+	progress_begin(&progress, "pages read", -1, 0);
 	/* For the hint, one item more than the limit is requested. If the manager's own limit stops before it, it is
 	 * looked for on one page more: the next item that matches can be far away. */
 	while (code == EXIT_OK && more && !printing.excess && !looked_on && !ferror(stdout) &&
@@ -111,13 +115,17 @@ int list_print(
 		looked_on = printing.count >= limit;
 		page = read_page(&printing, request, limit - printing.count + (list->hint != NULL), &failure);
 		reeve_free(before);
+		if (json || !page)
+			progress_end(&progress);
 		if (page) {
 			more = reeve_next_page(request, page);
 			print_items(&printing, page, limit);
+			progress_show(&progress, ++pages);
 		} else {
 			code = command_failed(&failure);
 		}
 	}
+	progress_end(&progress);
 	if (code == EXIT_OK && list->hint && printing.excess) {
 		end(&printing, false);
 		command_log("there are more %s than the %" PRId64 " shown; %s", name_of(list), printing.count, list->hint);

@@ -1,4 +1,4 @@
-/* The progress bar: one line, redrawn. */
+/* The progress: one line, redrawn. */
 #include "client/cmd/progress.h"
 
 #include "client/cmd/terminal.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BAR = 24, REDRAW_MS = 100 };
+enum { BAR = 24, REDRAW_MS = 100, COUNT_AFTER_MS = 500 };
 
 void progress_begin(struct progress *progress, const char *label, int64_t total, int64_t from)
 {
@@ -21,20 +21,15 @@ void progress_begin(struct progress *progress, const char *label, int64_t total,
 	};
 }
 
-void progress_show(struct progress *progress, int64_t done)
+static void draw_bar(const struct progress *progress, int64_t done, int64_t elapsed)
 {
 	static const char bar[] = "########################";
-	int64_t now = clock_monotonic_ms();
-	int64_t elapsed = now - progress->begun_ms;
 	int64_t gained = done - progress->from;
 	int filled = progress->total > 0 ? (int)(done * BAR / progress->total) : 0;
 	char left[64] = "";
 
-	if (!progress->shown || (progress->drawn_ms && now - progress->drawn_ms < REDRAW_MS && done < progress->total))
-		return;
 	if (filled > BAR)
 		filled = BAR;
-	progress->drawn_ms = now;
 	if (elapsed > 500 && gained > 0 && done < progress->total) {
 		int64_t rest_ms = elapsed * (progress->total - done) / gained;
 		char text[40];
@@ -45,6 +40,22 @@ void progress_show(struct progress *progress, int64_t done)
 	}
 	fprintf(stderr, "\r\x1b[K%s [%.*s%*s] %" PRId64 "/%" PRId64 "%s", progress->label, filled, bar, BAR - filled,
 	    "", done, progress->total, left);
+}
+
+void progress_show(struct progress *progress, int64_t done)
+{
+	int64_t now = clock_monotonic_ms();
+	bool counts = progress->total < 0;
+
+	if (!progress->shown || (progress->drawn_ms && now - progress->drawn_ms < REDRAW_MS && (counts || done < progress->total)))
+		return;
+	if (counts && now - progress->begun_ms < COUNT_AFTER_MS)
+		return;
+	progress->drawn_ms = now;
+	if (counts)
+		fprintf(stderr, "\r\x1b[K%s: %" PRId64, progress->label, done);
+	else
+		draw_bar(progress, done, now - progress->begun_ms);
 	fflush(stderr);
 }
 

@@ -1,4 +1,4 @@
-/* A progress bar on standard error if that is a terminal; otherwise no output. */
+/* A progress bar, or a count, on standard error if that is a terminal; otherwise no output. */
 #ifndef REEVE_CLIENT_PROGRESS_H
 #define REEVE_CLIENT_PROGRESS_H
 
@@ -14,7 +14,8 @@ struct progress {
 	int64_t from; /* where the rate counts from */
 };
 
-/* Begins a progress bar; `label` is not copied. */
+/* Begins a progress bar; `label` is not copied. If `total` is below 0, because nobody knows it, the progress is a
+ * count, shown from half a second on. */
 void progress_begin(struct progress *progress, const char *label, int64_t total, int64_t from);
 
 /* Shows the progress; draws up to ten times a second. */

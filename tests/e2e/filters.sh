@@ -4,6 +4,7 @@
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/faults.bash"
 
 HURRY=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
 
@@ -251,6 +252,23 @@ story_few_among_many_are_found() {
 	expect_eq '10000001 10300000' "$(sql "select task_id from task_history order by 1" | xargs)"
 	expect_fail 4 reeve discard --where source=wanted
 	expect_eq 'reeve: no task matches' "$OUTPUT"
+}
+
+story_progress_is_shown_while_a_listing_finds_nothing() {
+	local list
+	start_postgres
+	start_manager
+	reeve submit nothing --queue many --delay 1h >/dev/null
+	sql "insert into tasks (route_id, queue, type, details, run_at, max_attempts, source, created, last_updated)
+		select route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated from tasks, generate_series(1, 100000) n"
+	start_proxy away manager
+	tell away delay up 300
+	list="'$REEVE_BIN/reeve' --manager '${PROXY[away]}' list --where source=none"
+	script -qec "$list" /dev/null >"$DIR/shown"
+	expect_match $'\r\e\\[Kpages read: [0-9]+' "$(cat "$DIR/shown")"
+	expect_match $'\r\e\\[Kno tasks' "$(cat "$DIR/shown")"
+	expect_match $'\e\\[Kpages read: ' "$(script -qec "$list --json" /dev/null)"
+	expect_eq 'no tasks' "$(bash -c "$list" 2>&1)"
 }
 
 # A repeated call, as after a lost answer, does nothing more and returns the same, also when it reaches several managers
