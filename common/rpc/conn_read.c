@@ -14,6 +14,9 @@ enum {
 	SHORT_PART = 8,
 	/* Of a long frame. With a budget, its memory grows as bytes arrive, since its length is only announced. */
 	PARTIAL_MIN = 16384,
+	/* Bytes of a long frame in one read. A loop that reads megabytes of each connection at a time has no time for others,
+	 * such as the database's, whose sockets also take only a part of a statement at a time. */
+	READ_MAX = 65536,
 };
 
 /* Adds `bytes` to the budget for an incoming frame of `length` bytes. Returns false, and adds nothing, if the budget is
@@ -63,7 +66,7 @@ static void starve(struct rpc_conn *conn)
 /* Reads more. `reading` must be set. Bytes after a partial frame go to the buffer, which is empty then. */
 static void read_on(struct rpc_conn *conn)
 {
-	size_t room = 0, total = 0;
+	size_t room = 0, total = 0, missing = 0;
 	struct iovec places[2];
 	unsigned count = 0;
 
@@ -74,9 +77,11 @@ static void read_on(struct rpc_conn *conn)
 		}
 		room = conn->partial_room;
 		total = FRAME_HEAD_BYTES + conn->partial->length;
-		places[count++] = (struct iovec){conn->partial->wire + conn->partial_filled, room - conn->partial_filled};
+		missing = room - conn->partial_filled;
+		places[count++] =
+		    (struct iovec){conn->partial->wire + conn->partial_filled, missing < READ_MAX ? missing : READ_MAX};
 	}
-	if (room == total)
+	if (room == total && missing < READ_MAX)
 		places[count++] = (struct iovec){conn->buffer + conn->filled, conn->size - conn->filled};
 	if (!conn->carrier->receive(conn, places, count))
 		rpc_conn_stop(conn, &conn->reading);

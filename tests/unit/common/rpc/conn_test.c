@@ -3,9 +3,11 @@
 
 #include "common/rpc/conn.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,27 +32,37 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
+/* Connects two sockets. The conn's is *fd; returns the other one. */
+static int connect_pair(int *fd)
+{
+	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), other;
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t length = sizeof address;
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	setsockopt(listening, SOL_SOCKET, SO_RCVBUF, &(int){400000}, sizeof(int));
+	cr_assert_eq(bind(listening, (struct sockaddr *)&address, sizeof address), 0);
+	cr_assert_eq(listen(listening, 1), 0);
+	cr_assert_eq(getsockname(listening, (struct sockaddr *)&address, &length), 0);
+	other = dial_bare(ntohs(address.sin_port));
+	*fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	cr_assert_geq(*fd, 0);
+	close(listening);
+	return other;
+}
+
 /* However fast the peer reads, one iteration of the loop sends at most 2 MiB. */
 Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 {
 	enum { FRAMES = 4000, LENGTH = 20000, TURN_MAX = 8 << 18 };
 	static const struct rpc_conn_events events = {note_event, never_arrived, note_event, NULL};
 	struct event_base *base = event_base_new();
-	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, reader;
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof address;
+	int fd, reader = connect_pair(&fd);
 	size_t before, largest = 0;
 	atomic_int noted = 0;
 	struct rpc_conn *conn;
 	pthread_t thread;
 
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	cr_assert_eq(bind(listening, (struct sockaddr *)&address, sizeof address), 0);
-	cr_assert_eq(listen(listening, 1), 0);
-	cr_assert_eq(getsockname(listening, (struct sockaddr *)&address, &length), 0);
-	reader = dial_bare(ntohs(address.sin_port));
-	fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	cr_assert_geq(fd, 0);
 	conn = rpc_conn_create_on_loop(base, fd, RPC_CONN_REPLIES, LENGTH, NULL, &events, &noted);
 	rpc_conn_start(conn);
 	for (int i = 0; i < FRAMES; i++) {
@@ -77,6 +89,38 @@ Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 	pthread_join(thread, NULL);
 	rpc_conn_free(conn);
 	close(reader);
-	close(listening);
+	event_base_free(base);
+}
+
+/* However fast the peer writes, one iteration of the loop reads at most 64 KiB of a long message. */
+Test(rpc_server, a_long_message_arrives_in_turns, .timeout = 20)
+{
+	enum { LENGTH = 1 << 20, SENT = 200000, TURN_MAX = 65536 };
+	static const struct rpc_conn_events events = {note_event, never_arrived, note_event, NULL};
+	struct event_base *base = event_base_new();
+	int fd, writer = connect_pair(&fd), before = 0, left, largest = 0;
+	uint64_t length = htobe64(LENGTH);
+	uint8_t *bytes = calloc(1, SENT);
+	atomic_int noted = 0;
+	struct rpc_conn *conn;
+
+	memcpy(bytes, handshake, 8);
+	memcpy(bytes + 8, &length, 8);
+	cr_assert_eq(send(writer, bytes, SENT, MSG_NOSIGNAL), SENT);
+	while (before < SENT)
+		cr_assert_eq(ioctl(fd, FIONREAD, &before), 0);
+	conn = rpc_conn_create_on_loop(base, fd, RPC_CONN_REPLIES, LENGTH, NULL, &events, &noted);
+	rpc_conn_start(conn);
+	while (before > 0) {
+		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		cr_assert_eq(ioctl(fd, FIONREAD, &left), 0);
+		largest = before - left > largest ? before - left : largest;
+		before = left;
+	}
+	cr_assert_leq(largest, TURN_MAX);
+	rpc_conn_close(conn);
+	rpc_conn_free(conn);
+	close(writer);
+	free(bytes);
 	event_base_free(base);
 }

@@ -536,11 +536,11 @@ Test(rpc_server, many_greedy_connections_leave_room_for_others, .timeout = 30)
 	fake_manager_free(manager);
 }
 
-/* Hundreds of connections with Waits have taken the memory of calls, or all calls: what does not wait has a reserve, and
+/* Many connections with Waits have taken the memory of calls, or all calls: what does not wait has a reserve, and
  * another connection's small Wait passes. */
 Test(rpc_server, calls_that_wait_keep_out_no_others, .timeout = 30)
 {
-	enum { GREEDY = 400, MAX = 100000 };
+	enum { GREEDY = 120, MAX = 100000 };
 	struct rpc_server_options options = {.max_message_bytes = MAX, .max_open_calls = 300, .connection_percent = 12};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	int fds[GREEDY];

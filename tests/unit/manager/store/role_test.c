@@ -400,6 +400,25 @@ Test(role, many_greedy_origins_leave_room_for_others)
 	end();
 }
 
+/* A long operation shares no batch with others, which would wait for it. */
+Test(role, long_operations_share_no_batch)
+{
+	begin();
+	give(1); /* in flight */
+	for (int i = 0; i < 3; i++) {
+		static const struct op_kind kind = {.name = "long", .start = start};
+		ops[given] = (struct store_op){.done = done, .kind = &kind, .bytes = i == 1 ? 100 : 8 << 20};
+		role_add(role, &ops[given++]);
+	}
+	for (int i = 1; i <= 3; i++) {
+		answer(CONN_OK, "");
+		cr_expect(eq(int, role->count, 1));
+		cr_expect(eq(int, ended, i));
+	}
+	answer(CONN_OK, "");
+	end();
+}
+
 /* --- Reports, whose batches take several statements --------------------------------------------------------------- */
 
 /* Returns a row of int8 values, except that the last column has `last_bytes` bytes; its value must be small. */
