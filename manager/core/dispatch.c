@@ -13,7 +13,10 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { UNPARKED_LIMIT_MS = 500 }; /* how long a Fetch that does not park waits for a claim or page in flight */
+enum {
+	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
+	PARKED_MAX = 1000,       /* Fetches of an incarnation that park: its commands and its end go to all of them */
+};
 
 /* Returns true if a Fetch that does not park accepts the route, whose left tasks are then read, and marks the profiles of
  * such Fetches. */
@@ -84,6 +87,16 @@ void dispatch_gone(struct dispatch *d, int64_t incarnation, int64_t fetch_id, vo
 		fetch_abort(f);
 }
 
+/* Refuses a Fetch of an incarnation that has as many as it may. */
+static void refuse_fetch(const struct fetch_request *request, fetch_done *done, void *arg)
+{
+	struct reeve_error error;
+	error_set(&error, STATUS(RESOURCE_EXHAUSTED),
+	    "%d Fetches of incarnation %lld wait, as many as one may have at a manager; try again later", PARKED_MAX,
+	    (long long)request->incarnation);
+	done(arg, &(struct fetch_answer){0}, &error);
+}
+
 void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fetch_done *done, void *arg)
 {
 	struct base *base = d->base;
@@ -95,6 +108,10 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	struct fetch *earlier = again ? fetch_find(d, request->incarnation, request->fetch_id) : NULL;
 	if (earlier)
 		fetch_abort(earlier);
+	if (request->wait_ms > 0 && session->parked >= PARKED_MAX) {
+		refuse_fetch(request, done, arg);
+		return;
+	}
 
 	struct fetch *f = mem_calloc(1, sizeof *f);
 	f->dispatch = d;
@@ -111,6 +128,7 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	if (f->request.max_bytes <= 0 || f->request.max_bytes > base->options.max_answer_bytes)
 		f->request.max_bytes = base->options.max_answer_bytes;
 	f->parks = request->wait_ms > 0;
+	session->parked += f->parks;
 	int64_t wait = request->wait_ms < base->options.fetch_wait_ms ? request->wait_ms : base->options.fetch_wait_ms;
 	f->arrived_ms = f->claimed_ms = base_now(base);
 	f->until_ms = f->arrived_ms + (f->parks ? wait : UNPARKED_LIMIT_MS);

@@ -123,6 +123,7 @@ static void fetch_unlist(struct fetch *f)
 		HASH_DEL(d->by_id, f);
 	demand_give_back(f->profile);
 	DL_DELETE2(f->session->fetches, f, session_prev, session_next);
+	f->session->parked -= f->parks;
 	sessions_leave(d->sessions, f->session);
 }
 

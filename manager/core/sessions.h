@@ -22,6 +22,7 @@ struct session {
 	enum session_state state;
 	int64_t highest_fetch;  /* the highest Fetch id seen here */
 	struct fetch *fetches;  /* that are open here; owned by the dispatcher */
+	int parked;             /* how many of them park; also the dispatcher's */
 	bool looking;           /* a query whether it still lives is in flight; also the dispatcher's */
 	int64_t heard_ms;       /* monotonic: its last call */
 	int64_t commands_ms;      /* notifications do not cause a read of its commands before this time */

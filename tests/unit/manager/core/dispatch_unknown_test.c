@@ -169,29 +169,50 @@ Test(dispatch, one_whose_caller_is_gone_takes_nothing_more)
 	fake_end(core);
 }
 
-/* A connection with thousands of Fetches of one incarnation closes; others of them are sent again. */
+/* A connection with thousands of Fetches of a few incarnations closes; one of them is sent again. */
 Test(dispatch, those_whose_callers_are_gone_are_not_searched_for)
 {
-	enum { FETCHES = 5000 };
+	enum { FETCHES = 5000, EACH = 1000, LAST = FETCHES / EACH };
 	static struct fake_fetch fetches[FETCHES], again;
 
 	begin(0);
 	for (int i = 0; i < FETCHES; i++)
-		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = 1, .fetch_id = i + 1});
+		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = 1 + i / EACH, .fetch_id = i + 1});
 	int64_t before = core->dispatch->searched;
-	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = FETCHES, .again = true});
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = LAST, .fetch_id = FETCHES, .again = true});
 	cr_expect_eq(fetches[FETCHES - 1].code, STATUS(ABORTED), "the newer copy replaces it");
-	dispatch_gone(core->dispatch, 1, FETCHES, &fetches[FETCHES - 1]);
+	dispatch_gone(core->dispatch, LAST, FETCHES, &fetches[FETCHES - 1]);
 	cr_expect_eq(again.answered, 0, "that was the older copy's caller");
-	dispatch_gone(core->dispatch, 1, FETCHES, &again);
+	dispatch_gone(core->dispatch, LAST, FETCHES, &again);
 	cr_expect_eq(again.answered, 1);
-	dispatch_gone(core->dispatch, 1, FETCHES, &again);
+	dispatch_gone(core->dispatch, LAST, FETCHES, &again);
 	for (int i = FETCHES - 2; i >= 0; i--) {
-		dispatch_gone(core->dispatch, 1, i + 1, &fetches[i]);
+		dispatch_gone(core->dispatch, 1 + i / EACH, i + 1, &fetches[i]);
 		cr_assert_eq(fetches[i].answered, 1);
 	}
 	cr_expect_leq(core->dispatch->searched - before, FETCHES + 4);
 	fake_redeliver(0, NULL);
+	fake_end(core);
+}
+
+/* A worker may have a thousand that park. Others, and those that do not park, are served. */
+Test(dispatch, an_incarnation_has_a_limited_number_of_fetches_that_park)
+{
+	enum { MOST = 1000 };
+	static struct fake_fetch fetches[MOST], more, other, unparked;
+
+	begin(0);
+	for (int i = 0; i < MOST; i++)
+		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = 1, .fetch_id = i + 1});
+	fake_fetch(core, &more, (struct fetch_request){.incarnation = 1, .fetch_id = MOST + 1});
+	cr_expect_eq(more.code, STATUS(RESOURCE_EXHAUSTED));
+	fake_fetch(core, &unparked, (struct fetch_request){.incarnation = 1, .fetch_id = MOST + 2, .wait_ms = -1});
+	cr_expect_eq(unparked.code, STATUS(OK));
+	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	cr_expect_eq(other.answered, 0);
+	dispatch_gone(core->dispatch, 1, 1, &fetches[0]);
+	fake_fetch(core, &more, (struct fetch_request){.incarnation = 1, .fetch_id = MOST + 3});
+	cr_expect_eq(more.answered, 0, "one of the others has ended");
 	fake_end(core);
 }
 
