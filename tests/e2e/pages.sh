@@ -31,6 +31,13 @@ story_the_page_of_states_is_what_the_manager_prints() {
 	expect_eq "$("$REEVE_BIN/reeve-manager" --print-states)" "$(cat "$TOP/docs/states.md")"
 }
 
+story_every_page_begins_with_its_title() {
+	local page
+	for page in "$TOP"/docs/*.md; do
+		expect_match '^# ' "$(head -n 1 "$page")" "first line of $page"
+	done
+}
+
 small_tree() { # in $DIR/tree: modules a and b, of which a includes b, and one of another folder
 	mkdir -p "$DIR"/tree/{common,manager/core,worker,client}
 	touch "$DIR"/tree/common/c.h "$DIR"/tree/manager/core/{a,b}.h
