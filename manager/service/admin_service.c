@@ -1,11 +1,9 @@
 /* AdminService: views and control of the system. */
 #include "common/json_names.h"
 #include "manager/core/dispatch.h"
-#include "manager/core/routes.h"
 #include "manager/service/admin_methods.h"
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
-#include "manager/service/filter.h"
 #include "manager/service/method.h"
 
 #include <reeve/v1/admin.pb-c.h>
@@ -27,13 +25,6 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	response.idle_ping_ms = (uint32_t)rpc_server_idle_ping_ms(s->server);
 	response.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	rpc_call_reply(call, &response.base);
-}
-
-static bool list_queues_complete(struct reading *r, struct reeve_error *error)
-{
-	const char *queue = ((const Reeve__V1__ListQueuesRequest *)r->request)->queue;
-	return !*queue || routes_have_queue(r->services->core->routes, queue) ||
-	    error_set(error, STATUS(NOT_FOUND), "queue: there is no task in queue \"%s\", and none in the history", queue);
 }
 
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
@@ -108,8 +99,7 @@ static bool check_control(const ProtobufCMessage *request, struct reeve_error *e
 const struct rpc_entry admin_methods[] = {
 	{"Ping", ping, RPC_LEASE, NULL},
 	{"ListQueues", read_method, RPC_OPERATOR,
-	    METHOD(SQL_QUEUE_COUNTS, .rules = {{"queue", RULE_NAME_OR_NONE}, {"page", RULE_PAGE}}, .names = NAMES_FRESH,
-	        .complete = list_queues_complete)},
+	    METHOD(SQL_QUEUE_COUNTS, .rules = {{"queue", RULE_NAME_OR_NONE}, {"page", RULE_PAGE}})},
 	{"ListWorkers", read_method, RPC_OPERATOR,
 	    METHOD(SQL_WORKER_LIST, .rules = {{"queue", RULE_NAME_OR_NONE},
 	        {"limit", RULE_NUMBER, .max = WORKERS_MAX, .otherwise = WORKERS_MAX}, {"after", RULE_NUMBER, .max = INT64_MAX}})},
