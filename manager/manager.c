@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, SHUTDOWN_NOTICE_MS = 300 };
+enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, SHUTDOWN_NOTICE_MS = 300, PRIORITIES_LIMIT = 1024 };
 
 enum {
 	FROZEN_MS = 1000, /* a timer that expires this late shows that the process was frozen */
@@ -269,6 +269,7 @@ static void core_open(struct manager *m, const struct manager_options *o)
 	    .max_answer_bytes = o->max_message - ENVELOPE_BYTES < ANSWER_BYTES ? o->max_message / 2 : ANSWER_BYTES,
 	    .max_sent_bytes = o->max_message - ENVELOPE_BYTES,
 	    .window_limit = (int)o->window,
+	    .priorities_limit = PRIORITIES_LIMIT,
 	    .claim_limit = (int)o->claim_batch,
 	    .max_routes = o->max_routes,
 	    .log_tasks = o->log_tasks,

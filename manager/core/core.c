@@ -40,13 +40,12 @@ static void on_route_forgotten(void *arg, int route)
 {
 	const struct core *core = arg;
 	dispatch_forget_route(core->dispatch, route);
-	window_forget_route(core->window, route);
 }
 
 static void on_routes_changed(void *arg)
 {
-	const struct core *core = arg;
-	window_routes_changed(core->window);
+	struct core *core = arg;
+	base_dispatch(&core->base);
 }
 
 static void on_queues_changed(void *arg)
@@ -91,7 +90,7 @@ static void create_knowledge(struct core *core)
 static void create_dispatch(struct core *core)
 {
 	struct base *base = &core->base;
-	core->window = window_create(base, core->clock, core->routes,
+	core->window = window_create(base, core->clock,
 	    &(struct window_fetches){fetch_waits, fetch_wants, fetch_takes, core});
 	core->late = rescan_create(base, core->window);
 	core->dispatch = dispatch_create(base, &(struct dispatch_neighbours){

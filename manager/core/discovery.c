@@ -1,119 +1,95 @@
 /*
- * Discovery, with one struct scope for each route, by its number. A statement queries many routes. A route with more
- * priorities than an answer holds continues in a query of its own, towards lower priorities.
+ * Discovery, with one struct scope for each route, by its number. A statement queries many routes, each from its own
+ * priority down. A route with more priorities than an answer holds takes its turn again after the others.
  */
 #include "manager/core/discovery.h"
 
-#include "manager/core/routes.h"
-
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	ROUTES_AT_ONCE = 1000,      /* per statement */
 	STREAMS_FOUND_AT_ONCE = 64, /* priorities of a route */
 	RETRY_MS = 200,             /* after a failed query */
+	FIRST_MS = 100,             /* routes that are wanted so long after the first one count as first, too */
 };
+
+#define ABOVE_ALL INT32_MAX /* no task has this priority */
 
 /* What is known of the priorities of a route. */
 struct scope {
-	bool complete; /* the ready cache knows every priority that has tasks */
-	bool once;     /* it was complete before: callers need not wait for it again */
-	int asked;     /* its index in find_routes, if it is there */
+	bool wanted;
+	bool first;    /* it was among the first wanted routes, and its highest priorities have not been found yet */
+	bool complete; /* all its priorities have been found */
+	bool listed;   /* it is in the list of routes to query */
+	bool asked;    /* it is in the query in flight, … */
+	bool stale;    /* … which may not see what exists now */
+	int32_t below; /* all priorities from this one up have been found, unless it is complete */
+	int found;     /* while an answer is read: the number of its streams in it, … */
+	int32_t lowest; /* … and the lowest priority of them */
 };
 
 struct discovery {
 	struct base *base;
-	struct routes *routes;
-	discovery_found *found;
-	void *arg;
-	struct scope *all; /* by route */
+	struct discovery_user user;
+	struct scope *all;   /* by route */
 	int count;
-	bool stale;                /* the query in flight began before the last request to rescan */
-	bool finding, find_wanted; /* find_wanted: the streams of some routes are not all known */
+	int64_t began_ms;    /* when the first route was wanted; 0: none has been */
+	int missing;         /* number of routes that are `first` */
+	int *listed;         /* routes, in the order in which they will be queried */
+	int listed_count;
+	bool finding;
 	struct store_streams find;
-	int *find_routes;
-	int find_count;
+	int find_routes[ROUTES_AT_ONCE];
+	int32_t find_below[ROUTES_AT_ONCE];
 	int64_t find_retry_ms;
-	int ready_to; /* every route up to this one has been complete once */
-	int32_t find_below;
 };
 
 void discovery_destroy(struct discovery *s)
 {
 	free(s->all);
-	free(s->find_routes);
+	free(s->listed);
 	free(s);
 }
 
 static struct scope *scope_of(struct discovery *s, int route)
 {
 	if (route >= s->count) {
-		int count = routes_last(s->routes) + 1;
-		count = count > route ? count : route + 1;
+		int count = route + 1 > 2 * s->count ? route + 1 : 2 * s->count;
 		s->all = mem_realloc(s->all, sizeof *s->all * (size_t)count);
-		for (int i = s->count; i < count; i++)
-			s->all[i] = (struct scope){0};
+		s->listed = mem_realloc(s->listed, sizeof *s->listed * (size_t)count);
+		memset(s->all + s->count, 0, sizeof *s->all * (size_t)(count - s->count));
 		s->count = count;
 	}
 	return &s->all[route];
 }
 
-static void find_start(struct discovery *s);
-static void find_all(struct discovery *s);
+static void on_found(struct store_op *op, const struct reeve_error *error);
 
-static void on_found(struct store_op *op, const struct reeve_error *error)
-{
-	struct discovery *s = (struct discovery *)((char *)op - offsetof(struct discovery, find));
-	s->finding = false;
-	if (error) {
-		s->find_wanted = true;
-		s->find_retry_ms = base_now(s->base) + RETRY_MS;
-		jobs_at(s->base->jobs, JOB_STREAMS_LIST, s->find_retry_ms);
-		return;
-	}
-	bool stale = s->stale;
-	s->stale = false;
-	s->find_wanted |= stale;
-	/* A route with the maximum number of streams may have more at lower priorities. These are queried at once. */
-	int *found = mem_calloc((size_t)s->find_count + 1, sizeof *found);
-	int32_t *lowest = mem_calloc((size_t)s->find_count + 1, sizeof *lowest);
-	for (int i = 0; i < s->find.found; i++) {
-		const struct store_stream *f = &s->find.streams[i];
-		s->found(s->arg, f->route, f->priority, f->first_us);
-		int k = scope_of(s, f->route)->asked;
-		if (!found[k]++ || f->priority < lowest[k])
-			lowest[k] = f->priority;
-	}
-	for (int k = 0; k < s->find_count; k++) {
-		struct scope *scope = scope_of(s, s->find_routes[k]);
-		scope->once = true;
-		scope->complete = !stale;
-		if (found[k] >= STREAMS_FOUND_AT_ONCE && !s->finding) {
-			/* One route at a time continues; the other routes after it in this query are queried again. */
-			s->find_wanted = true;
-			s->find_routes[0] = s->find_routes[k];
-			s->find_count = 1;
-			s->find_below = lowest[k];
-			scope->complete = scope->once = false;
-			find_start(s);
-			break;
-		}
-	}
-	free(found);
-	free(lowest);
-	if (!s->finding && s->find_wanted)
-		find_all(s);
-	base_dispatch(s->base);
-}
-
+/* Queries the first routes of the list. */
 static void find_start(struct discovery *s)
 {
+	int taken = 0, count = 0;
+	if (s->finding || !s->listed_count || base_now(s->base) < s->find_retry_ms)
+		return;
+	for (; taken < s->listed_count && count < ROUTES_AT_ONCE; taken++) {
+		struct scope *scope = &s->all[s->listed[taken]];
+		scope->listed = false;
+		if (!scope->wanted)
+			continue;
+		scope->asked = true;
+		scope->found = 0;
+		s->find_routes[count] = s->listed[taken];
+		s->find_below[count++] = scope->below;
+	}
+	s->listed_count -= taken;
+	memmove(s->listed, s->listed + taken, sizeof *s->listed * (size_t)s->listed_count);
+	if (!count)
+		return;
 	s->finding = true;
-	for (int k = 0; k < s->find_count; k++)
-		scope_of(s, s->find_routes[k])->asked = k;
 	s->find = (struct store_streams){
 	    .op.done = on_found,
-	    .count = s->find_count,
+	    .count = count,
 	    .routes = s->find_routes,
 	    .below = s->find_below,
 	    .most = STREAMS_FOUND_AT_ONCE,
@@ -121,85 +97,152 @@ static void find_start(struct discovery *s)
 	store_streams(s->base->store, &s->find);
 }
 
-/* Queries the streams of all routes whose scope is not complete. */
-static void find_all(struct discovery *s)
+/* Lists a wanted route for a query, unless it is in the query in flight. */
+static void list(struct discovery *s, int route)
 {
-	int last = routes_last(s->routes);
-	if (s->finding || base_now(s->base) < s->find_retry_ms) {
-		s->find_wanted = true;
+	struct scope *scope = scope_of(s, route);
+	if (!scope->wanted || scope->listed || scope->asked)
+		return;
+	scope->listed = true;
+	s->listed[s->listed_count++] = route;
+}
+
+static void search_from_top(struct discovery *s, int route)
+{
+	struct scope *scope = scope_of(s, route);
+	scope->below = ABOVE_ALL;
+	scope->complete = false;
+	scope->stale = scope->asked;
+	list(s, route);
+}
+
+/* Notes how far the answer goes in each route. */
+static void read_answer(struct discovery *s)
+{
+	for (int i = 0; i < s->find.found; i++) {
+		const struct store_stream *f = &s->find.streams[i];
+		struct scope *scope = scope_of(s, f->route);
+		if (!scope->found++ || f->priority < scope->lowest)
+			scope->lowest = f->priority;
+	}
+	for (int i = 0; i < s->find.count; i++) {
+		struct scope *scope = &s->all[s->find_routes[i]];
+		scope->asked = false;
+		s->missing -= scope->first;
+		scope->first = false;
+		if (!scope->stale && scope->found >= STREAMS_FOUND_AT_ONCE)
+			scope->below = scope->lowest;
+		else if (!scope->stale)
+			scope->complete = true;
+		if (scope->stale)
+			list(s, s->find_routes[i]);
+		scope->stale = false;
+	}
+}
+
+static void on_found(struct store_op *op, const struct reeve_error *error)
+{
+	struct discovery *s = (struct discovery *)((char *)op - offsetof(struct discovery, find));
+	s->finding = false;
+	if (error) {
+		for (int i = 0; i < s->find.count; i++) {
+			s->all[s->find_routes[i]].asked = s->all[s->find_routes[i]].stale = false;
+			list(s, s->find_routes[i]);
+		}
+		s->find_retry_ms = base_now(s->base) + RETRY_MS;
+		jobs_at(s->base->jobs, JOB_STREAMS_LIST, s->find_retry_ms);
 		return;
 	}
-	s->find_routes = mem_realloc(s->find_routes, sizeof *s->find_routes * (size_t)(last + 1));
-	s->find_count = 0;
-	s->find_wanted = false;
-	for (int route = 1; route <= last; route++) {
-		if (!routes_known(s->routes, route) || scope_of(s, route)->complete)
-			continue;
-		if (s->find_count == ROUTES_AT_ONCE) { /* the others follow when these are known */
-			s->find_wanted = true;
-			break;
-		}
-		s->find_routes[s->find_count++] = route;
+	read_answer(s);
+	for (int i = 0; i < s->find.found; i++) {
+		const struct store_stream *f = &s->find.streams[i];
+		s->user.found(s->user.arg, f->route, f->priority, f->first_us);
 	}
-	s->find_below = INT32_MAX;
-	if (s->find_count)
-		find_start(s);
+	for (int i = 0; i < s->find.count; i++)
+		if (!s->all[s->find_routes[i]].complete && !s->user.enough(s->user.arg, s->find_routes[i]))
+			list(s, s->find_routes[i]);
+	find_start(s);
+	base_dispatch(s->base);
 }
 
-bool discovery_ready(struct discovery *s)
+void discovery_want(struct discovery *s, int route, bool wanted)
 {
-	int last = routes_last(s->routes);
-	for (; s->ready_to < last; s->ready_to++)
-		if (routes_known(s->routes, s->ready_to + 1) && !scope_of(s, s->ready_to + 1)->once) {
-			find_all(s);
-			return false;
-		}
-	return true;
-}
-
-bool discovery_complete(const struct discovery *s)
-{
-	return !s->finding && !s->find_wanted;
-}
-
-void discovery_routes_changed(struct discovery *s)
-{
-	s->ready_to = 0;
-	find_all(s);
-}
-
-void discovery_forget_route(struct discovery *s, int route)
-{
-	if (route >= s->count)
+	struct scope *scope = scope_of(s, route);
+	if (scope->wanted == wanted)
 		return;
-	s->stale |= s->finding; /* the query in flight may concern it */
-	s->all[route].complete = s->all[route].once = false;
+	scope->wanted = wanted;
+	s->missing -= scope->first;
+	scope->first = false;
+	if (!wanted)
+		return;
+	if (!s->began_ms)
+		s->began_ms = base_now(s->base);
+	scope->first = base_now(s->base) - s->began_ms < FIRST_MS;
+	s->missing += scope->first;
+	search_from_top(s, route);
+	jobs_ask(s->base->jobs, JOB_STREAMS_LIST); /* later: other routes may follow */
+}
+
+void discovery_again(struct discovery *s, int route)
+{
+	search_from_top(s, route);
+	find_start(s);
 }
 
 void discovery_rescan(struct discovery *s)
 {
-	s->stale = s->finding;
-	for (int i = 0; i < s->count; i++)
-		s->all[i].complete = false;
-	find_all(s);
+	for (int route = 0; route < s->count; route++)
+		if (s->all[route].wanted)
+			search_from_top(s, route);
+	find_start(s);
+}
+
+void discovery_more(struct discovery *s, int route)
+{
+	if (scope_of(s, route)->complete)
+		return;
+	list(s, route);
+	find_start(s);
+}
+
+void discovery_forget(struct discovery *s, int route, int32_t below)
+{
+	struct scope *scope = scope_of(s, route);
+	scope->stale |= scope->asked;
+	if (scope->complete || scope->below < below)
+		scope->below = below;
+	scope->complete = false;
+}
+
+bool discovery_will_find(const struct discovery *s, int route, int32_t priority)
+{
+	const struct scope *scope = route < s->count ? &s->all[route] : NULL;
+	return scope && scope->wanted && !scope->complete && !scope->asked && priority < scope->below;
+}
+
+bool discovery_ready(struct discovery *s)
+{
+	find_start(s);
+	return !s->missing;
+}
+
+bool discovery_complete(const struct discovery *s)
+{
+	return !s->finding && !s->listed_count;
 }
 
 /* Continues with queries that could not start before. */
 static bool find_wanted(void *arg)
 {
-	struct discovery *s = arg;
-	if (s->find_wanted)
-		find_all(s);
+	find_start(arg);
 	return false;
 }
 
-struct discovery *discovery_create(struct base *base, struct routes *routes, discovery_found *found, void *arg)
+struct discovery *discovery_create(struct base *base, const struct discovery_user *user)
 {
 	struct discovery *s = mem_calloc(1, sizeof *s);
 	s->base = base;
-	s->routes = routes;
-	s->found = found;
-	s->arg = arg;
+	s->user = *user;
 	jobs_bind(base->jobs, JOB_STREAMS_LIST, find_wanted, s);
 	return s;
 }

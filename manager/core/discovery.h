@@ -1,32 +1,48 @@
-/* Discovery of streams: finds the priorities of each route that have tasks, by a skip scan of the ready index. */
+/*
+ * Discovery of streams: finds the priorities of each wanted route that have tasks, by a skip scan of the ready index,
+ * from the highest down. It stops in a route of which the ready cache has enough.
+ */
 #ifndef REEVE_MANAGER_CORE_DISCOVERY_H
 #define REEVE_MANAGER_CORE_DISCOVERY_H
 
 #include "manager/core/base.h"
 
-struct routes;
 struct discovery;
 
-/* Tasks of this route and priority exist or existed, and none of them is due before `first_us`. */
-typedef void discovery_found(void *arg, int route, int32_t priority, int64_t first_us);
+/* What discovery asks and tells its user. */
+struct discovery_user {
+	/* Tasks of this route and priority exist or existed, and none of them is due before `first_us`. */
+	void (*found)(void *arg, int route, int32_t priority, int64_t first_us);
+	bool (*enough)(void *arg, int route); /* whether enough streams of the route are known for now */
+	void *arg;
+};
 
-struct discovery *discovery_create(struct base *base, struct routes *routes, discovery_found *found, void *arg);
+struct discovery *discovery_create(struct base *base, const struct discovery_user *user);
 void discovery_destroy(struct discovery *discovery);
 
-/* Returns whether discovery has covered every known route once. If not, starts it, and runs the dispatcher when it has
- * results. */
+/* Sets whether a route is wanted: only the streams of those are searched. None is at first. */
+void discovery_want(struct discovery *discovery, int route, bool wanted);
+
+/* Searches the route again, from its highest priority down. */
+void discovery_again(struct discovery *discovery, int route);
+
+/* The same for all wanted routes. */
+void discovery_rescan(struct discovery *discovery);
+
+/* Goes on in a route that had enough streams. */
+void discovery_more(struct discovery *discovery, int route);
+
+/* Handles that streams of the route are not known any more; all of them are below this priority. */
+void discovery_forget(struct discovery *discovery, int route, int32_t below);
+
+/* Returns whether the search has not come to this priority yet, and will find tasks that are there now. */
+bool discovery_will_find(const struct discovery *discovery, int route, int32_t priority);
+
+/* Returns whether the highest priorities of the routes that were wanted first have been found. If not, starts that, and
+ * runs the dispatcher when it has results. Later routes do not count: new ones could come all the time. */
 bool discovery_ready(struct discovery *discovery);
 
 /* Returns whether no query is in flight or needed. */
 bool discovery_complete(const struct discovery *discovery);
-
-/* Handles new routes. */
-void discovery_routes_changed(struct discovery *discovery);
-
-/* Handles a route that is no longer known. */
-void discovery_forget_route(struct discovery *discovery, int route);
-
-/* Queries all routes again, in the background. */
-void discovery_rescan(struct discovery *discovery);
 
 #endif

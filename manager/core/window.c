@@ -35,6 +35,7 @@ void window_destroy(struct window *w)
 		stream_free(s);
 	deadlines_free(&w->timers);
 	free(w->routes);
+	free(w->over);
 	discovery_destroy(w->discovery);
 	free(w);
 }
@@ -172,6 +173,14 @@ static void note(struct stream *s, struct known *k, const struct store_candidate
 	}
 }
 
+/* Returns whether a stream is to be added of which a task is said to wait. Otherwise discovery finds the task, when the
+ * route is wanted or when the streams of higher priorities run empty. */
+static bool stream_missing(struct window *w, int route, int32_t priority)
+{
+	const struct route_streams *r = window_route(w, route);
+	return r->wanted && (r->count < window_route_limit(w) || !discovery_will_find(w->discovery, route, priority));
+}
+
 void window_note(struct window *w, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
     int32_t bytes)
 {
@@ -187,6 +196,8 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 		drop_candidate(w, k); /* an older version, perhaps of another priority */
 		k = NULL;
 	}
+	if (!s && !stream_missing(w, route, priority))
+		return;
 	if (!s) {
 		s = stream_add(w, route, priority);
 		if (s->unread == UNREAD_CHANGE)
@@ -200,6 +211,8 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at_us)
 {
 	struct stream *s = stream_find(w, route, priority);
+	if (!s && !stream_missing(w, route, priority))
+		return;
 	if (!s && w->hinted == HINTED_MAX) {
 		window_poll_again(w, run_at_us);
 		return;
@@ -225,10 +238,11 @@ bool window_passed_by(struct window *w, int route, int32_t priority, int64_t run
 bool window_late(struct window *w, int route, int32_t priority, const struct store_candidate *candidates, int count)
 {
 	struct stream *s = stream_find(w, route, priority);
-	if (w->size + count > w->base->options.window_limit || (s && !stream_wanted(s)))
+	if (w->size + count > w->base->options.window_limit || !window_route(w, route)->wanted)
 		return false;
 	if (!s) {
-		stream_read(stream_add(w, route, priority));
+		if (stream_missing(w, route, priority))
+			stream_read(stream_add(w, route, priority));
 		return true;
 	}
 	for (int i = 0; i < count; i++)
@@ -435,23 +449,33 @@ int window_streams(const struct window *w)
 static void found(void *arg, int route, int32_t priority, int64_t first_us)
 {
 	struct window *w = arg;
-	if (stream_find(w, route, priority))
+	const struct route_streams *r = window_route(w, route);
+	if (!r->wanted || stream_find(w, route, priority))
 		return;
+	if (r->count >= window_route_limit(w) && !is_due(w, first_us, 0)) {
+		window_look_at(w, route, first_us);
+		return;
+	}
 	struct stream *s = stream_add(w, route, priority);
+	s->unread = UNREAD_BACKLOG;
 	s->unread_from_us = first_us;
 	stream_read(s);
 }
 
-struct window *window_create(struct base *base, const struct db_clock *clock, struct routes *routes,
-    const struct window_fetches *fetches)
+static bool enough(void *arg, int route)
+{
+	struct window *w = arg;
+	return window_route(w, route)->active >= window_route_limit(w);
+}
+
+struct window *window_create(struct base *base, const struct db_clock *clock, const struct window_fetches *fetches)
 {
 	struct window *w = mem_calloc(1, sizeof *w);
 	w->base = base;
 	w->clock = clock;
 	w->fetches = *fetches;
 	w->slices = 1;
-	w->cold = true;
-	w->discovery = discovery_create(base, routes, found, w);
+	w->discovery = discovery_create(base, &(struct discovery_user){found, enough, w});
 	w->again_from_us = STORE_TIME_NEVER;
 	jobs_bind(base->jobs, JOB_STREAMS, window_fire, w);
 	jobs_bind(base->jobs, JOB_STREAMS_LATE, rescan_late, w);

@@ -10,7 +10,8 @@
  * is remembered and tried after a while. If it can still be claimed, the other managers do not take the tasks of this
  * stream, and all shards of it are read for some time.
  *
- * Memory is bounded: over the limit nothing is read ahead, and notes only rewind a cursor.
+ * Memory is bounded: over the limit nothing is read ahead, and notes only rewind a cursor. Of each route the streams of
+ * its highest priorities are kept, and lower ones are discovered when those run empty (window_limit.c).
  */
 #ifndef REEVE_MANAGER_CORE_WINDOW_H
 #define REEVE_MANAGER_CORE_WINDOW_H
@@ -18,7 +19,6 @@
 #include "manager/core/base.h"
 
 struct db_clock;
-struct routes;
 struct stream;
 
 struct candidate {
@@ -36,8 +36,7 @@ struct window_fetches {
 	void *arg;
 };
 
-struct window *window_create(struct base *base, const struct db_clock *clock, struct routes *routes,
-    const struct window_fetches *fetches);
+struct window *window_create(struct base *base, const struct db_clock *clock, const struct window_fetches *fetches);
 void window_destroy(struct window *window);
 
 /* Notes a task of this stream that waits, from this version on. `bytes`: of its details, −1 if unknown. */
@@ -71,15 +70,8 @@ void window_shard(struct window *window, int slices, int shard);
 /* Returns the shard of a task: see shard_of.sql, which computes the same. */
 int window_shard_of(int64_t id, int shards);
 
-/* Handles new routes. */
-void window_routes_changed(struct window *window);
-
-/* Handles a route that is no longer known. If it returns, its streams are discovered again. */
-void window_forget_route(struct window *window, int route);
-
-/* Sets whether a waiting or recent Fetch accepts the route. Every route is wanted until this function is called for it.
- * Streams of unwanted routes are neither listed nor read, and have no candidates, so they cost nothing. Takes time in
- * proportion to the route's streams. */
+/* Sets whether a waiting or recent Fetch accepts the route. No route is wanted at first. Of unwanted routes no stream is
+ * kept; when they are wanted, their streams are discovered. Takes time in proportion to the route's streams. */
 void window_route_wanted(struct window *window, int route, bool wanted);
 
 /* Iterate over the streams of wanted routes that have or may have candidates, from the highest priority down. Only
@@ -100,7 +92,7 @@ bool stream_unread(const struct stream *stream);
 
 /* Returns from which time on the stream is an ordering barrier now: no other stream's task may overtake it from that
  * time on, and no task of a lower priority at all. INT64_MAX: no task has to wait. A stream is a barrier when it has no
- * candidates and its rows are being read. With a backlog it is one from its cursor on, until the backlog is read. After
+ * candidates and its rows are being read. With a backlog it is one from its first unread task on, until the backlog is read. After
  * a notification or a change it is one until those rows have been read once, from 100 ms after the first of them is
  * due: tasks that are due so close to each other start in any order, or several managers would wait for each other's
  * tasks all the time. Further notifications in that time do not make a stream hold back others again before something
@@ -113,11 +105,12 @@ bool stream_failing(const struct stream *stream);
 /* Starts to read ahead if the stream has fewer than `wanted` candidates and may have more. */
 void window_read_ahead(struct window *window, struct stream *stream, int wanted);
 
-/* Returns whether discovery has found all streams once since this manager started. If not, starts discovery, and runs
- * the dispatcher when it has results. */
+/* Returns whether the highest priorities of the routes that were wanted first have been found. If not, starts discovery,
+ * and runs the dispatcher when it has results. Drops streams over the limit. */
 bool window_ready(struct window *window);
 
-/* Returns whether all streams are known that existed a moment ago. If not, the dispatcher runs when they are. */
+/* Returns whether all streams are known that existed a moment ago, up to the limit. If not, the dispatcher runs when they
+ * are. */
 bool window_complete(const struct window *window);
 
 /* Return the stream's candidates in order: the first, and the one after another. NULL: none. */

@@ -37,7 +37,7 @@ enum unread {
 	UNREAD_NOTHING,
 	UNREAD_POLL,    /* for a rescan: most find nothing, and no other stream waits for it */
 	UNREAD_CHANGE,  /* since a notification or a change of our own, which round `unread_round` will have read */
-	UNREAD_BACKLOG, /* the last page was full, or none has been read since this manager started */
+	UNREAD_BACKLOG, /* the last page was full, or none has been read since discovery found the stream */
 };
 
 /* The purpose of the page that is being read. */
@@ -97,8 +97,12 @@ struct stream {
 
 /* The streams of a route. */
 struct route_streams {
-	bool unwanted;          /* no Fetch accepts it */
+	bool wanted;            /* a Fetch accepts it */
+	bool over;              /* it is in the list of routes that may have too many streams */
 	struct stream *streams; /* list */
+	int count, active;      /* all; those in the list of their priority */
+	int trim_at;            /* above this number of streams some are dropped; 0: above twice the limit */
+	int64_t look_us;        /* when a dropped stream may have a due task; 0: at no known time */
 };
 
 struct window {
@@ -110,12 +114,15 @@ struct window {
 	struct levels active;
 	struct route_streams *routes; /* by route number */
 	int route_count;
+	int routes_used;        /* number of routes with streams */
+	int *over;              /* routes that may have too many streams */
+	int over_count;
+	int64_t look_ms;        /* when a route's look_us may have come; 0: no route has one */
 	struct known *known;    /* hash */
 	struct discovery *discovery;  /* discovery */
 	int size;               /* candidates not taken */
 	int expected;           /* maximum number of candidates of the pages in flight */
 	struct deadlines timers; /* of the streams */
-	bool cold;              /* discovery has not covered all streams since this manager started */
 	bool left_unread;       /* a stream that has unread rows is not being read */
 	int64_t rounds;         /* the number of statements that have read pages */
 	int64_t held_until_round; /* see stream_holds_from */
@@ -141,8 +148,11 @@ struct stream *stream_find(struct window *window, int route, int32_t priority);
 /* Adds a stream, unread from its beginning. */
 struct stream *stream_add(struct window *window, int route, int32_t priority);
 
-/* Frees a stream without candidates. */
+/* Frees a stream of which no task is in a claim, and no page is being read. */
 void stream_free(struct stream *stream);
+
+/* Returns the streams of a route. The pointer is valid until a new route is passed. */
+struct route_streams *window_route(struct window *window, int route);
 
 /* Returns whether a Fetch accepts its route. */
 bool stream_wanted(const struct stream *stream);
@@ -159,6 +169,23 @@ void stream_note_position(struct stream *stream, int64_t run_at_us, int64_t id);
 
 /* Marks the stream as unread from this position on. */
 void stream_rewind(struct stream *stream, int64_t run_at_us, int64_t id);
+
+/* --- window_limit.c ---- */
+
+/* Returns how many streams of a route are kept. */
+int window_route_limit(const struct window *window);
+
+/* Notes that a stream was added to the route. */
+void window_route_grown(struct window *window, int route);
+
+/* Drops streams of routes that have too many. No stream may be in use by a caller. */
+void window_trim(struct window *window);
+
+/* Discovers the streams of a route when this time has come: they are not kept. */
+void window_look_at(struct window *window, int route, int64_t due_us);
+
+/* Discovers streams that were dropped and may have due tasks now. Returns when to call this again; INT64_MAX: never. */
+int64_t window_look(struct window *window, int64_t now_ms);
 
 /* --- window_read.c ---- */
 

@@ -296,8 +296,10 @@ int64_t stream_holds_from(const struct stream *s)
 	struct window *w = s->window;
 	if (!s->unread || s->count || s->failed)
 		return INT64_MAX;
-	if (s->unread != UNREAD_CHANGE)
-		return s->unread == UNREAD_BACKLOG ? s->cursor_run_at : INT64_MAX;
+	if (s->unread == UNREAD_POLL)
+		return INT64_MAX;
+	if (s->unread == UNREAD_BACKLOG && s->unread_from_us < STORE_TIME_NEVER)
+		return s->cursor_run_at > s->unread_from_us ? s->cursor_run_at : s->unread_from_us;
 	if (s->unread_round > w->held_until_round)
 		w->held_until_round = w->rounds + HELD_ROUNDS;
 	if (w->rounds >= w->held_until_round || s->unread_from_us > STORE_TIME_NEVER - ORDER_SLACK_US)
@@ -348,11 +350,12 @@ static void stream_fire(struct stream *s, int64_t now_ms)
 bool window_fire(void *window)
 {
 	struct window *w = window;
-	int64_t now_ms = base_now(w->base), rested_ms = window_wake_rested(w, now_ms);
+	int64_t now_ms = base_now(w->base), other_ms = earlier(window_wake_rested(w, now_ms), window_look(w, now_ms));
 	struct deadline *timer;
+	window_trim(w);
 	for (int n = 0; n < FIRED_MAX && (timer = deadlines_first(&w->timers)) && timer->at_ms <= now_ms; n++)
 		stream_fire(stream_of_timer(timer), now_ms);
 	timer = deadlines_first(&w->timers);
-	jobs_at(w->base->jobs, JOB_STREAMS, timer ? earlier(timer->at_ms, rested_ms) : rested_ms);
+	jobs_at(w->base->jobs, JOB_STREAMS, timer ? earlier(timer->at_ms, other_ms) : other_ms);
 	return false;
 }

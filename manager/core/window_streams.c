@@ -15,11 +15,12 @@ struct stream *stream_find(struct window *w, int route, int32_t priority)
 	return s;
 }
 
-static struct route_streams *streams_of_route(struct window *w, int route)
+struct route_streams *window_route(struct window *w, int route)
 {
 	if (route >= w->route_count) {
 		int count = route + 1 > 2 * w->route_count ? route + 1 : 2 * w->route_count;
 		w->routes = mem_realloc(w->routes, sizeof *w->routes * (size_t)count);
+		w->over = mem_realloc(w->over, sizeof *w->over * (size_t)count);
 		memset(w->routes + w->route_count, 0, sizeof *w->routes * (size_t)(count - w->route_count));
 		w->route_count = count;
 	}
@@ -28,43 +29,61 @@ static struct route_streams *streams_of_route(struct window *w, int route)
 
 bool stream_wanted(const struct stream *s)
 {
-	return !streams_of_route(s->window, s->key.route)->unwanted;
+	return window_route(s->window, s->key.route)->wanted;
+}
+
+static void stream_unlist(struct stream *s)
+{
+	if (!s->place.level)
+		return;
+	levels_remove(&s->window->active, &s->place);
+	window_route(s->window, s->key.route)->active--;
 }
 
 void stream_settle(struct stream *s)
 {
-	bool rests = s->rest_until_ms && base_now(s->window->base) < s->rest_until_ms;
-	bool active = (s->count > 0 || s->unread) && stream_wanted(s) && !rests;
-	if (active && !s->place.level)
-		levels_add(&s->window->active, &s->place, s->key.priority);
-	else if (!active && s->place.level)
-		levels_remove(&s->window->active, &s->place);
+	struct window *w = s->window;
+	struct route_streams *r = window_route(w, s->key.route);
+	bool rests = s->rest_until_ms && base_now(w->base) < s->rest_until_ms;
+	bool active = (s->count > 0 || s->unread) && r->wanted && !rests;
+	if (active && !s->place.level) {
+		levels_add(&w->active, &s->place, s->key.priority);
+		r->active++;
+	} else if (!active && s->place.level) {
+		stream_unlist(s);
+		if (r->active < window_route_limit(w))
+			discovery_more(w->discovery, s->key.route);
+	}
 }
 
 struct stream *stream_add(struct window *w, int route, int32_t priority)
 {
+	struct route_streams *r = window_route(w, route);
 	struct stream *s = mem_calloc(1, sizeof *s);
 	s->key = (struct stream_key){route, priority};
 	s->window = w;
 	s->cursor_run_at = STORE_TIME_BEGIN;
 	s->next_due_us = STORE_TIME_NEVER;
-	s->unread = w->cold ? UNREAD_BACKLOG : UNREAD_CHANGE;
+	s->unread = UNREAD_CHANGE;
 	s->unread_from_us = STORE_TIME_BEGIN;
 	s->unread_round = w->rounds + 1;
 	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
-	DL_APPEND2(streams_of_route(w, route)->streams, s, route_prev, route_next);
+	DL_APPEND2(r->streams, s, route_prev, route_next);
+	w->routes_used += !r->count++;
 	stream_settle(s);
+	window_route_grown(w, route);
 	return s;
 }
 
 void stream_free(struct stream *s)
 {
 	struct window *w = s->window;
-	if (s->place.level)
-		levels_remove(&w->active, &s->place);
+	struct route_streams *r = window_route(w, s->key.route);
+	stream_unlist(s);
 	deadlines_remove(&w->timers, &s->timer);
 	stream_forget_passed(s);
-	DL_DELETE2(streams_of_route(w, s->key.route)->streams, s, route_prev, route_next);
+	DL_DELETE2(r->streams, s, route_prev, route_next);
+	w->routes_used -= !--r->count;
 	HASH_DEL(w->streams, s);
 	free(s);
 }
@@ -104,14 +123,19 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 
 void window_route_wanted(struct window *w, int route, bool wanted)
 {
-	struct route_streams *r = streams_of_route(w, route);
-	struct stream *s;
-	if (r->unwanted == !wanted)
+	struct route_streams *r = window_route(w, route);
+	struct stream *s, *tmp;
+	if (r->wanted == wanted)
 		return;
-	r->unwanted = !wanted;
-	DL_FOREACH2 (r->streams, s, route_next) {
+	r->wanted = wanted;
+	discovery_want(w->discovery, route, wanted);
+	DL_FOREACH_SAFE2 (r->streams, s, tmp, route_next) {
 		if (!wanted)
 			stream_let_go(s);
+		if (!wanted && !s->taken && !s->reading) {
+			stream_free(s);
+			continue;
+		}
 		stream_settle(s);
 		stream_schedule(s);
 		stream_read(s);
@@ -133,25 +157,15 @@ void window_read_passed(struct window *w, bool (*accept)(void *arg, int route), 
 
 bool window_ready(struct window *w)
 {
-	w->cold = w->cold && !discovery_ready(w->discovery);
+	window_trim(w);
+	bool ready = discovery_ready(w->discovery);
 	window_read_unread(w);
-	return !w->cold;
+	return ready;
 }
 
 bool window_complete(const struct window *w)
 {
 	return discovery_complete(w->discovery);
-}
-
-void window_routes_changed(struct window *w)
-{
-	discovery_routes_changed(w->discovery);
-	base_dispatch(w->base);
-}
-
-void window_forget_route(struct window *w, int route)
-{
-	discovery_forget_route(w->discovery, route);
 }
 
 static struct stream *stream_at(struct place *place)

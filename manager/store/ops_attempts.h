@@ -41,7 +41,7 @@ struct store_streams {
 	struct store_op op;
 	int count;
 	const int *routes;
-	int32_t below;                   /* only lower priorities; INT32_MAX: all */
+	const int32_t *below;            /* for each: only lower priorities; INT32_MAX: all */
 	int most;                        /* the maximum for each route */
 	/* results */
 	struct store_stream *streams;

@@ -109,11 +109,13 @@ static void on_streams(struct role *role, const PGresult *rows)
 
 static void streams_start(struct role *role)
 {
-	static const struct params_column columns[] = {COLUMN_LIST(struct store_streams, routes, count, INT4)};
+	static const struct params_column columns[] = {
+	    COLUMN_LIST(struct store_streams, routes, count, INT4),
+	    COLUMN_LIST(struct store_streams, below, count, INT4),
+	};
 	struct store_streams *op = BATCH_OP(role, struct store_streams, 0);
 	struct params *p = &role->params;
 	BATCH_COLUMNS(role, columns);
-	params_int4(p, op->below);
 	params_int4(p, op->most);
 	role_run(role, SQL_WINDOW_STREAMS, on_streams);
 }

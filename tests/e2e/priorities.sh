@@ -244,4 +244,30 @@ story_hundreds_of_priorities_in_several_queues_all_get_done() {
 	expect_eq 0 "$(sql "select count(*) from tasks where queue like 'many _'")"
 }
 
+streams() { # the number of streams in the manager's memory
+	reeve stats --json | jq '.counters[] | select(.name == "window_streams").value'
+}
+
+# One task of each of 20,000 priorities. After a restart the manager starts tasks of others at once, and keeps the highest
+# priorities when they are wanted.
+story_many_invented_priorities_delay_nobody() {
+	local begin
+	types
+	seq 1 20000 | awk '{ printf "{\"queue\":\"invented\",\"priority\":%d}\n", $1 * 77 % 20000 }' |
+		reeve submit --bulk - nothing >/dev/null
+	expect [ "$(streams)" -lt 100 ]
+	stop manager
+	start_manager
+	start_worker other --concurrency 1 --queue other
+	begin=$(ms)
+	reeve submit nothing --queue other --wait
+	expect [ $(($(ms) - begin)) -lt 1000 ]
+	expect [ "$(streams)" -lt 100 ]
+	start_worker invented --concurrency 1 --queue invented
+	wait_until 60 "[ \"\$(sql \"select count(*) from task_history where queue = 'invented'\")\" -ge 100 ]"
+	expect [ "$(streams)" -le 2200 ]
+	expect_eq '' "$(sql "select * from (select priority, lag(priority) over (order by started, priority desc) as before
+		from task_history where queue = 'invented') x where priority > before")" 'out of order'
+}
+
 run_stories

@@ -104,6 +104,8 @@ Test(demand, streams_of_routes_that_nobody_accepts_are_not_listed)
 	struct profile *a = take(1, (const char *const[]){"a"}, 0, NULL);
 	cr_expect(!listed(ax), "nobody waits with it");
 	demand_wait(a);
+	window_ready(core->window);
+	fake_stream(ax, 0);
 	cr_expect(listed(ax) && !listed(bx));
 
 	/* For a worker that returns within seconds, everything is as before. */

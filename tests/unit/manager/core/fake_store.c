@@ -415,6 +415,7 @@ struct core *fake_core_with(const struct core_options *options)
 	o.fetch_wait_ms = o.fetch_wait_ms ? o.fetch_wait_ms : 15000;
 	o.max_answer_bytes = o.max_answer_bytes ? o.max_answer_bytes : 4 << 20;
 	o.window_limit = o.window_limit ? o.window_limit : 20000;
+	o.priorities_limit = o.priorities_limit ? o.priorities_limit : 1024;
 	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;
 	fake = (struct fake){.now_ms = 1000000, .alarm_ms = INT64_MAX, .clock_us = INT64_C(1700000000000000),
 	    .schedule_next_us = STORE_TIME_NEVER};

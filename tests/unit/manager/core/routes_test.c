@@ -139,9 +139,11 @@ Test(routes, a_frozen_manager_has_not_forgotten_what_it_is_asked_about)
 /* Its streams are discovered again, because they were not read in between. */
 Test(routes, one_that_comes_back_is_looked_at)
 {
+	struct fake_fetch fetch;
 	int a = fake_route("q", "a");
 
 	core = fake_core();
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_stream(a, 0);
 	fake_route_retired(a, true);
 	fake_pass(core, 2000);

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 4000, OPS = 64, WAKES = 64, WORKERS = 4, STORMS = 150, STEPS = 1500, QUIET_MS = 6000 };
+enum { ROWS = 4000, OPS = 64, WAKES = 64, WORKERS = 4, STORMS = 150, STEPS = 1500, QUIET_MS = 6000, LONG_QUIET_MS = 20000 };
 
 enum row_state { ROW_UNSEEN, ROW_WAITS, ROW_RUNS, ROW_OVER };
 
@@ -82,6 +82,7 @@ static struct hand hands[WORKERS + 1];
 static int routes[3];
 static uint64_t seed;
 static bool quiet; /* no new work is created */
+static uint32_t priorities; /* number of them; if there are many, the ready cache keeps only two of a route */
 
 static uint32_t chance(uint32_t below)
 {
@@ -148,20 +149,31 @@ static void page_begin(struct under_way *u)
 	u->count = u->count < page->limit ? u->count : page->limit;
 }
 
+/* Finds the route's highest priority below this one. */
+static bool stream_below(int route, int32_t below, struct store_stream *found)
+{
+	*found = (struct store_stream){route, INT32_MIN, STORE_TIME_NEVER};
+	for (int id = 1; id <= row_count; id++) {
+		const struct row *r = &rows[id];
+		if (r->route != route || r->priority >= below || r->priority < found->priority || r->state != ROW_WAITS)
+			continue;
+		if (r->priority > found->priority || r->run_at < found->first_us)
+			found->first_us = r->run_at;
+		found->priority = r->priority;
+	}
+	return found->priority > INT32_MIN;
+}
+
 static void streams_begin(struct under_way *u)
 {
 	struct store_streams *look = u->op;
+	struct store_stream s;
 
-	u->streams = calloc((size_t)row_count + 1, sizeof *u->streams);
-	for (int id = 1; id <= row_count; id++) {
-		const struct row *r = &rows[id];
-		bool asked = false, known = false;
-		for (int i = 0; i < look->count; i++)
-			asked |= look->routes[i] == r->route;
-		for (int i = 0; i < u->count; i++)
-			known |= u->streams[i].route == r->route && u->streams[i].priority == r->priority;
-		if (asked && !known && (r->state == ROW_WAITS || r->state == ROW_RUNS) && r->priority < look->below)
-			u->streams[u->count++] = (struct store_stream){r->route, r->priority, STORE_TIME_BEGIN};
+	u->streams = calloc((size_t)(look->count * look->most), sizeof *u->streams);
+	for (int i = 0; i < look->count; i++) {
+		s.priority = look->below[i];
+		for (int n = 0; n < look->most && stream_below(look->routes[i], s.priority, &s); n++)
+			u->streams[u->count++] = s;
 	}
 }
 
@@ -448,7 +460,7 @@ static void submit_some(void)
 		s->tasks[i] = (struct store_task){.queue = "q",
 		    .type = types[chance(3)],
 		    .details = "0123456789",
-		    .priority = (int32_t)chance(3),
+		    .priority = (int32_t)chance(priorities),
 		    .delay_ms = chance(4) ? 0 : chance(2000)};
 	uuid7_make(fake_db_us() / 1000, request);
 	submit_tasks(core->submits, request, s->tasks, count, fake.now_ms + 60000, 0, on_submitted, s);
@@ -475,7 +487,7 @@ static void edit_some(void)
 		return;
 	}
 	e->op = (struct store_edit){.op.done = on_edited, .kind = STORE_UPDATE, .count = 1, .ids = &e->id, .actor = "",
-	    .reason = "", .set_priority = true, .priority = (int32_t)chance(3)};
+	    .reason = "", .set_priority = true, .priority = (int32_t)chance(priorities)};
 	edit_tasks(core->edits, &e->op);
 }
 
@@ -489,7 +501,7 @@ static void other_begins(void)
 	if (foreign_count == sizeof foreign / sizeof *foreign || row_count >= ROWS - 10)
 		return;
 	if (!quiet && chance(4) == 0) {
-		rows[++row_count] = (struct row){.route = routes[chance(3)], .priority = (int32_t)chance(3), .locked = true};
+		rows[++row_count] = (struct row){.route = routes[chance(3)], .priority = (int32_t)chance(priorities), .locked = true};
 		*f = (struct foreign){row_count, ROW_WAITS, rows[row_count].priority, now, now + (chance(4) ? 0 : chance(2000000))};
 		foreign_count++;
 		return;
@@ -500,7 +512,7 @@ static void other_begins(void)
 		return;
 	*f = (struct foreign){f->row, r->state, r->priority, later(r->version, now), r->run_at};
 	if (r->state == ROW_WAITS && chance(3) == 0) {
-		f->priority = (int32_t)chance(3);
+		f->priority = (int32_t)chance(priorities);
 	} else if (r->state == ROW_WAITS && r->run_at <= now) {
 		f->state = ROW_RUNS;
 	} else if (r->state == ROW_RUNS && r->worker == 0) {
@@ -628,12 +640,12 @@ static void step(void)
 }
 
 /* Lets all activity end. Returns the number of due tasks that are still unclaimed; *first is one of them. */
-static int calm(int *first)
+static int calm(int64_t quiet_ms, int *first)
 {
 	int left = 0;
 
 	quiet = true;
-	for (int64_t until = fake.now_ms + QUIET_MS; fake.now_ms < until; fake.now_ms++) {
+	for (int64_t until = fake.now_ms + quiet_ms; fake.now_ms < until; fake.now_ms++) {
 		for (int i = 0; i < 40; i++)
 			step();
 		for (int w = 1; w <= WORKERS; w++)
@@ -652,20 +664,23 @@ static void storm(uint64_t number)
 	seed = number * 0x9e3779b97f4a7c15 + 1;
 	row_count = op_count = foreign_count = wake_count = 0;
 	quiet = false;
+	bool many = number % 6 == 0;
+	priorities = many ? 200 : 3;
 	memset(rows, 0, sizeof rows);
 	memset(hands, 0, sizeof hands);
-	core = fake_core_with(&(struct core_options){.window_limit = 60, .claim_limit = 10});
+	core = fake_core_with(
+	    &(struct core_options){.window_limit = 60, .claim_limit = 10, .priorities_limit = many ? 2 : 1024});
 	draw_managers();
 	fake_pass(core, 1100); /* a heartbeat reports them */
 	/* An old backlog. */
 	for (int i = 0; i < 400; i++) {
 		int64_t at = fake_db_us() - 600000000 + i / 3;
 		rows[++row_count] = (struct row){
-		    .state = ROW_WAITS, .route = routes[i % 3], .priority = (int32_t)chance(3), .version = at, .run_at = at};
+		    .state = ROW_WAITS, .route = routes[i % 3], .priority = (int32_t)chance(priorities), .version = at, .run_at = at};
 	}
 	for (int i = 0; i < STEPS; i++)
 		step();
-	int left = calm(&first);
+	int left = calm(many ? LONG_QUIET_MS : QUIET_MS, &first);
 	cr_assert_eq(left, 0, "storm %d: %d due tasks were not seen, the first is %d of route %d, priority %d, due %lld ms ago",
 	    (int)number, left, first, rows[first].route, rows[first].priority,
 	    (long long)(fake_db_us() - rows[first].run_at) / 1000);

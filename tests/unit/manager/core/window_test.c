@@ -519,13 +519,13 @@ Test(window, a_route_that_nobody_wants_costs_nothing)
 	cr_expect_eq(fake_count(FAKE_PAGE), 0, "it is not looked at either");
 	cr_expect_null(window_first(core->window));
 
-	/* When the route is wanted again, it is read from the first dropped task on. */
+	cr_expect_eq(window_streams(core->window), 0);
+
+	/* When the route is wanted again, its streams are discovered. */
 	window_route_wanted(core->window, route, true);
 	fetch_again(2);
-	struct store_page *page = fake_page_taken(route, 0);
-	cr_expect_eq(page->after_run_at_us, fake_db_us() - 4000000 + 10);
-	cr_expect_eq(page->after_id, 10);
-	fake_page_of(page, 11, 21, fake_db_us() - 4000000 + 10);
+	fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 11, 21, fake_db_us() - 4000000 + 10);
 	claim_all();
 	cr_expect_eq(fetch.ids[0], 11);
 	fake_end(core);

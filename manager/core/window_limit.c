@@ -1,0 +1,124 @@
+/*
+ * The limit of streams. Each route has a list of those that have or may have candidates: they are active. A route keeps
+ * as many as the limit says, the active ones of the highest priorities first. When a route has twice as many, the others
+ * are dropped. Discovery goes on below those that are kept as soon as fewer than the limit are active.
+ *
+ * The limit is above the number of tasks that a Fetch may exclude, so that excluded tasks do not hide others.
+ */
+#include "manager/core/window_internal.h"
+
+#include "manager/core/discovery.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+enum {
+	STREAMS_MAX = 200000, /* with more streams in total each route keeps fewer, … */
+	STREAMS_LEAST = 4,    /* … but so many */
+	AGAIN_US = 1000000,   /* when to search for tasks of dropped streams that may be claimable soon */
+	CHECK_MS = 1000,      /* the database's clock may jump: due times are checked at this interval, … */
+	SOON_MS = 100,        /* … and no sooner than this */
+};
+
+int window_route_limit(const struct window *w)
+{
+	int limit = w->base->options.priorities_limit;
+	if (HASH_COUNT(w->streams) <= STREAMS_MAX)
+		return limit;
+	int share = STREAMS_MAX / w->routes_used;
+	share = share < STREAMS_LEAST ? STREAMS_LEAST : share;
+	return share < limit ? share : limit;
+}
+
+void window_route_grown(struct window *w, int route)
+{
+	struct route_streams *r = window_route(w, route);
+	if (r->over || r->count <= r->trim_at || r->count <= 2 * window_route_limit(w))
+		return;
+	r->over = true;
+	w->over[w->over_count++] = route;
+	jobs_at(w->base->jobs, JOB_STREAMS, base_now(w->base));
+}
+
+static int by_use(const void *a, const void *b)
+{
+	const struct stream *x = *(struct stream *const *)a, *y = *(struct stream *const *)b;
+	if (!x->place.level != !y->place.level)
+		return x->place.level ? -1 : 1;
+	return (x->key.priority < y->key.priority) - (x->key.priority > y->key.priority);
+}
+
+/* Drops a stream. If it is not active, the search below the kept streams does not find it: notes when to look again. */
+static void drop(struct stream *s, bool active)
+{
+	struct window *w = s->window;
+	if (!active && (s->count || s->unread || s->passed.id))
+		window_look_at(w, s->key.route, db_clock_shown_us(w->clock) + AGAIN_US);
+	else if (!active)
+		window_look_at(w, s->key.route, s->next_due_us);
+	stream_let_go(s);
+	stream_free(s);
+}
+
+static void route_trim(struct window *w, int route)
+{
+	struct route_streams *r = window_route(w, route);
+	int limit = window_route_limit(w), count = 0, dropped = 0;
+	r->over = false;
+	if (r->count <= 2 * limit)
+		return;
+	struct stream **all = mem_calloc((size_t)r->count, sizeof(struct stream *)), *s;
+	DL_FOREACH2 (r->streams, s, route_next)
+		all[count++] = s;
+	qsort(all, (size_t)count, sizeof(struct stream *), by_use);
+	for (int i = limit; i < count; i++)
+		if (!all[i]->taken && !all[i]->reading)
+			all[limit + dropped++] = all[i];
+	if (dropped && all[limit]->place.level) /* the first one is the highest */
+		discovery_forget(w->discovery, route, all[limit]->key.priority + 1);
+	for (int i = limit; i < limit + dropped; i++)
+		drop(all[i], all[i]->place.level);
+	r->trim_at = r->count + limit;
+	free(all);
+}
+
+void window_trim(struct window *w)
+{
+	while (w->over_count)
+		route_trim(w, w->over[--w->over_count]);
+}
+
+void window_look_at(struct window *w, int route, int64_t due_us)
+{
+	struct route_streams *r = window_route(w, route);
+	if (due_us == STORE_TIME_NEVER)
+		return;
+	if (!r->look_us || due_us < r->look_us)
+		r->look_us = due_us;
+	w->look_ms = base_now(w->base) + SOON_MS;
+	jobs_at(w->base->jobs, JOB_STREAMS, w->look_ms);
+}
+
+int64_t window_look(struct window *w, int64_t now_ms)
+{
+	int64_t shown_us = db_clock_shown_us(w->clock), next_us = STORE_TIME_NEVER;
+	if (!w->look_ms)
+		return INT64_MAX;
+	if (now_ms < w->look_ms)
+		return w->look_ms;
+	for (int route = 0; route < w->route_count; route++) {
+		struct route_streams *r = &w->routes[route];
+		if (!r->look_us)
+			continue;
+		if (!r->wanted || r->look_us <= shown_us) {
+			r->look_us = 0;
+			discovery_again(w->discovery, route);
+		} else if (r->look_us < next_us) {
+			next_us = r->look_us;
+		}
+	}
+	int64_t left_ms = next_us == STORE_TIME_NEVER ? 0 : (next_us - shown_us) / 1000 + 1;
+	left_ms = left_ms < SOON_MS ? SOON_MS : left_ms < CHECK_MS ? left_ms : CHECK_MS;
+	w->look_ms = next_us == STORE_TIME_NEVER ? 0 : now_ms + left_ms;
+	return w->look_ms ? w->look_ms : INT64_MAX;
+}

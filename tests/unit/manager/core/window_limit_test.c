@@ -1,0 +1,231 @@
+/* The limit of streams, with a database in which a route has thousands of priorities, each with one task. */
+#include "manager/core/window.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+enum { PRIORITIES = 10000, LIMIT = 1024 };
+
+static struct core *core;
+static int route, other;
+static int64_t due_us;              /* of the tasks of `route` */
+static bool waits[PRIORITIES];      /* by priority: its task, whose id is greater by one */
+static int queries;                 /* of discovery */
+static struct fake_fetch fetch;
+
+/* Answers with the highest priorities of `route`, and priority 0 of `other`. */
+static void answer_streams(struct store_streams *look)
+{
+	struct store_stream *found = calloc((size_t)(look->count * look->most), sizeof *found);
+
+	queries++;
+	look->found = 0;
+	for (int i = 0; i < look->count; i++) {
+		int begin = look->found;
+		if (look->routes[i] == other && look->below[i] > 0)
+			found[look->found++] = (struct store_stream){other, 0, STORE_TIME_BEGIN};
+		for (int p = look->below[i] < PRIORITIES ? look->below[i] - 1 : PRIORITIES - 1;
+		     look->routes[i] == route && p >= 0 && look->found - begin < look->most; p--)
+			if (waits[p])
+				found[look->found++] = (struct store_stream){route, p, due_us};
+	}
+	look->streams = found;
+	fake_ok(look);
+	free(found);
+}
+
+static void answer_page(struct store_page *page)
+{
+	struct store_candidate task = {page->priority + 1, due_us, due_us, 10};
+	bool is = page->route == route && waits[page->priority];
+
+	page->more_follow = fake_count(FAKE_PAGE) > 0;
+	if (page->route == other)
+		fake_page_of(page, PRIORITIES + 1, 1, fake_db_us() - 1000);
+	else if (is && due_us > page->due_us)
+		fake_page(page, 0, NULL, due_us);
+	else
+		fake_page(page, is && (due_us > page->after_run_at_us || (due_us == page->after_run_at_us && task.id > page->after_id)), &task, 0);
+}
+
+/* Answers all reads. */
+static void serve(void)
+{
+	void *op;
+
+	while (fake_count(FAKE_STREAMS) || fake_count(FAKE_PAGE)) {
+		while ((op = fake_take(FAKE_STREAMS)))
+			answer_streams(op);
+		while ((op = fake_take(FAKE_PAGE)))
+			answer_page(op);
+	}
+}
+
+static void begin(void)
+{
+	route = fake_route("q", "t");
+	other = fake_route("q", "u");
+	core = fake_core();
+	due_us = fake_db_us() - 1000000;
+}
+
+static void fetch_again(int slots, int exclude_count, const int64_t *exclude)
+{
+	static int64_t id;
+	const char *const types[] = {"t"};
+
+	fake_fetch(core,
+	    &fetch,
+	    (struct fetch_request){.incarnation = 1,
+	        .fetch_id = ++id,
+	        .slots = slots,
+	        .type_count = 1,
+	        .types = types,
+	        .exclude_count = exclude_count,
+	        .exclude = exclude});
+	serve();
+}
+
+/* Claims what the Fetch gets. Returns the number of tasks; their priorities must be below *below, which becomes the
+ * lowest. */
+static int claim(int *below)
+{
+	int lowest = *below;
+
+	fake_claim(fake_claim_taken(), 0);
+	for (int i = 0; i < fetch.count; i++) {
+		int priority = (int)fetch.ids[i] - 1;
+		cr_assert_lt(priority, *below);
+		cr_assert(waits[priority]);
+		waits[priority] = false;
+		lowest = priority < lowest ? priority : lowest;
+	}
+	*below = lowest;
+	return fetch.count;
+}
+
+/* Expects that Fetches get so many tasks, which are all, from the highest priority down. */
+static void expect_all_in_order(int count)
+{
+	int below = PRIORITIES;
+
+	while (count > 0) {
+		fetch_again(100, 0, NULL);
+		count -= claim(&below);
+		fake_pass(core, 1);
+		cr_assert_leq(window_streams(core->window), 2 * LIMIT);
+	}
+}
+
+Test(window, the_streams_of_a_route_are_bounded)
+{
+	begin();
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	expect_all_in_order(PRIORITIES);
+	fake_end(core);
+}
+
+Test(window, noted_tasks_of_thousands_of_priorities_are_claimed_in_order)
+{
+	int below = PRIORITIES;
+
+	begin();
+	waits[5000] = true;
+	fetch_again(1, 0, NULL);
+	claim(&below);
+	for (int n = 0; n < PRIORITIES; n++) {
+		int p = n * 7 % PRIORITIES;
+		waits[p] = true;
+		window_note(core->window, route, p, p + 1, fake_db_us(), due_us, 10);
+	}
+	fake_pass(core, 1);
+	cr_expect_leq(window_streams(core->window), 2 * LIMIT);
+	expect_all_in_order(PRIORITIES);
+	fake_end(core);
+}
+
+Test(window, announced_priorities_are_bounded)
+{
+	begin();
+	fetch_again(1, 0, NULL);
+	for (int p = 0; p < PRIORITIES; p++)
+		window_rewind(core->window, route, p, due_us);
+	serve();
+	fake_pass(core, 1);
+	cr_expect_leq(window_streams(core->window), 3 * LIMIT, "%d", window_streams(core->window));
+	fake_end(core);
+}
+
+Test(window, excluded_tasks_of_a_thousand_priorities_do_not_hide_others)
+{
+	static int64_t exclude[1000];
+	int below = PRIORITIES;
+
+	begin();
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	for (int i = 0; i < 1000; i++)
+		exclude[i] = PRIORITIES - i;
+	fetch_again(10, 1000, exclude);
+	cr_expect_eq(claim(&below), 10);
+	cr_expect_eq(below, PRIORITIES - 1010);
+	fake_end(core);
+}
+
+Test(window, tasks_that_are_due_later_in_thousands_of_priorities_hide_no_lower_one)
+{
+	int below = PRIORITIES;
+
+	begin();
+	due_us = fake_db_us() + 5000000;
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	fetch_again(1, 0, NULL);
+	fake_pass(core, 100);
+	serve();
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	cr_expect_leq(window_streams(core->window), 2 * LIMIT);
+	/* All are due now, of which most have no stream. */
+	while (fake_db_us() < due_us + 2000) {
+		fake_pass(core, 1);
+		serve();
+	}
+	claim(&below);
+	expect_all_in_order(PRIORITIES - 1);
+	fake_end(core);
+}
+
+Test(window, one_route_of_many_priorities_delays_no_other_after_a_restart)
+{
+	struct fake_fetch another;
+	const char *const types[] = {"u"};
+
+	begin();
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	fake.dispatch_later = true;
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fetch(core, &another, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = types});
+	dispatch_run(core->dispatch);
+	answer_streams(fake_take(FAKE_STREAMS));
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		answer_page(page);
+	dispatch_run(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(another.count, 1);
+	cr_expect_eq(queries, 1);
+	fake_end(core);
+}
+
+Test(window, streams_of_unwanted_routes_are_not_kept)
+{
+	begin();
+	for (int p = 0; p < PRIORITIES; p++) {
+		window_note(core->window, route, p, p + 1, fake_db_us(), due_us, 10);
+		window_rewind(core->window, route, p, due_us);
+	}
+	cr_expect_eq(window_streams(core->window), 0);
+	fake_end(core);
+}
