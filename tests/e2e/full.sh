@@ -55,6 +55,31 @@ story_a_backlog_over_a_connections_share_is_logged_and_counted() {
 	reeve submit nothing --delay 1h >/dev/null
 }
 
+# The submits of 40 connections, each less than a connection's share, wait for a session of the database that stands
+# still: together they have no more than --max-pending, and the others are refused. What waited is done later; calls that
+# need other sessions are answered meanwhile.
+story_what_waits_of_all_connections_is_bounded() {
+	local session
+	start_postgres
+	start_manager --max-pending 8MiB
+	id=$(reeve submit nothing --queue flood --delay 1h)
+	session=$(sql "select pid from pg_stat_activity where application_name = 'reeve-manager submit'")
+	kill -STOP "$session"
+	start first python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" large 1 1 # is in flight, so that the others wait
+	wait_until 10 'grep -qx ready "$DIR/log/first.log"'
+	pause 0.2
+	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" large 40 524288
+	wait_until 10 '[ "$(answers_to flood)" -ge 25 ]'
+	reeve cancel "$id" >/dev/null
+	kill -CONT "$session"
+	wait_until 10 '[ "$(answers_to flood)" = 40 ]'
+	# 15 submits of 512 KiB and some bytes each fit into 8 MiB.
+	expect_eq 25 "$(awk '/too much is waiting for the database \(--max-pending\)/ { n += $1 } END { print n + 0 }' "$DIR/log/flood.log")"
+	expect_eq 16 "$(sql "select count(*) from tasks where queue = 'flood'")"
+	expect_eq 1 "$(refusals_said 'too much is waiting for the database (--max-pending)')"
+	expect_eq 25 "$(refused_calls)"
+}
+
 # Retrying would not make room for another pair of queue and type.
 story_a_new_route_over_the_limit_is_refused_for_good() {
 	start_postgres

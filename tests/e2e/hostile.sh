@@ -400,4 +400,20 @@ story_new_types_and_workers_are_not_behind_a_flood_of_types() {
 	[ "$count" -lt 40000 ] || fail "the flood was over before the others were served"
 }
 
+# For each kind of call, one connection sends a backlog, and then another connection a single call: it is answered before
+# a third of the backlog is, however fast the machine. Without turns it would be answered among the last.
+story_a_single_call_of_any_kind_is_not_behind_a_backlog() {
+	local id kind before count took quiet code codes
+	start_postgres
+	start_manager
+	id=$(reeve submit nothing --delay 1h)
+	timeout 200 python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" turns "$id" >"$DIR/turns"
+	while read -r kind before count took quiet code codes; do
+		note "$kind: after $before calls of $count, in $took ms, without the backlog in $quiet ms"
+		[ "$before" -lt $((count / 3)) ] || fail "$kind: the single call was answered after $before of $count"
+		expect_eq "$code" "$codes" "$kind: the codes of the backlog" # none was refused for want of room
+	done <"$DIR/turns"
+	expect_eq 11 "$(grep -c . "$DIR/turns")"
+}
+
 run_stories

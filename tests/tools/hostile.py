@@ -12,8 +12,13 @@
 	hostile.py URL reads COUNT CALLS      COUNT connections, each with CALLS open calls that list schedules
 	hostile.py URL gets COUNT TASK        COUNT connections, each of which gets the task repeatedly
 	hostile.py URL token BYTES            one call with a token of BYTES bytes
+	hostile.py URL large COUNT BYTES      COUNT connections, each with one Submit of a task with BYTES bytes of details
+	hostile.py URL turns TASK             each of `kinds`, in turn: a backlog on one connection, and a call of another
 
-Prints `ready` when that is done, and then every second the answers received (count, code, message). Keeps the
+`turns` prints a line for each kind, and ends: how many calls of the backlog were answered before the other call, of how
+many; the milliseconds that it took then, and took without the backlog; the code of its answer, the codes of the backlog's.
+
+The others print `ready` when that is done, and then every second the answers received (count, code, message). Keeps the
 connections open until it is killed. They come from the address HOSTILE_FROM, if that is set.
 """
 import collections
@@ -135,6 +140,71 @@ def listen(connections, again=None):
             print(count, code, text, flush=True)
 
 
+def task(queue, kind):
+    return field(1, field(1, queue) + field(2, kind))
+
+
+def attempt(task_id, token):
+    return field(1, task_id) + field(2, token)
+
+
+def kinds(known):
+    """Returns kind -> (number of calls, the N-th call of the backlog, the N-th call beside it); a call is method, body.
+    `known` is a task that waits. The attempts and workers of the other ids never existed."""
+    flood, mine = field(2, b'flood'), field(2, b'mine')
+    return {
+        'submit': (30, lambda n: ('TaskService/Submit', task(b'flood', b'nothing') * 2000),
+                   lambda n: ('TaskService/Submit', task(b'mine', b'nothing'))),
+        'new_types': (30, lambda n: ('TaskService/Submit', b''.join(task(b'flood', b'type-%d-%d' % (n, i)) for i in range(500))),
+                      lambda n: ('TaskService/Submit', task(b'mine', b'type-%d' % n))),
+        'cancel': (30, lambda n: ('TaskService/Cancel', field(3, flood)), lambda n: ('TaskService/Cancel', field(1, varint(known)))),
+        'control': (400, lambda n: ('QueueService/Control', field(1, b'flood') + field(2, 3 + n % 2)),
+                    lambda n: ('QueueService/Control', field(1, b'mine') + field(2, 3 + n % 2))),
+        'report': (30, lambda n: ('WorkerService/Report', b''.join(
+            field(2, attempt(known + i, 1000 * n + i + 1) + field(3, 1)) for i in range(1000))),
+                   lambda n: ('WorkerService/Report', field(2, attempt(known, n + 1) + field(3, 1)))),
+        'extend': (2000, lambda n: ('WorkerService/Extend', field(2, known) + field(3, n + 1) + field(4, 1000)),
+                   lambda n: ('WorkerService/Extend', field(2, known) + field(3, n + 1) + field(4, 1000))),
+        'heartbeat': (2000, lambda n: ('WorkerService/Heartbeat', field(1, 900000000 + n) + field(2, 1) + b''.join(
+            field(3, attempt(known + i, n + 1)) for i in range(100))),
+                      lambda n: ('WorkerService/Heartbeat', field(1, 800000000 + n) + field(2, 1))),
+        'register': (2000, lambda n: ('WorkerService/Register', field(1, b'flood%d' % n) + field(4, 1) + field(9, 1)),
+                     lambda n: ('WorkerService/Register', field(1, b'mine%d' % n) + field(4, 1) + field(9, 1))),
+        'get': (2000, lambda n: ('TaskService/Get', field(1, known)), lambda n: ('TaskService/Get', field(1, known))),
+        'list': (200, lambda n: ('TaskService/List', field(4, 1000) + field(6, field(5, b'x'))),
+                 lambda n: ('TaskService/List', field(4, 1) + field(6, mine))),
+        'stats': (200, lambda n: ('AdminService/Stats', b''), lambda n: ('AdminService/Stats', b'')),
+    }
+
+
+def receive(connection):
+    """Waits for answers; returns their codes."""
+    answers = []
+    while not answers:
+        answers = connection.answers()
+    return [code for code, _ in answers]
+
+
+def turns(url, known):
+    for kind, (count, backlog, call) in kinds(known).items():
+        greedy, other = Connection(url), Connection(url)
+        codes, times = [], []
+        for n in range(6):  # the last one beside the backlog
+            if n == 5:
+                greedy.socket.sendall(b''.join(greedy.frame(envelope(*backlog(i))) for i in range(count)))
+                codes = receive(greedy)  # so the manager works on them
+            begun = time.monotonic()
+            other.socket.sendall(other.frame(envelope(*call(n))))
+            while n == 5 and other.socket not in select.select([other.socket, greedy.socket], [], [])[0]:
+                codes += receive(greedy)
+            answered = len(codes)
+            code = receive(other)[0]
+            times.append(int(1000 * (time.monotonic() - begun)))
+        while len(codes) < count:
+            codes += receive(greedy)
+        print(kind, answered, count, times[5], sorted(times[:5])[2], code, *sorted(set(codes)), flush=True)
+
+
 BY_SOCKET = {}
 
 
@@ -147,6 +217,9 @@ def connect(url):
 def main():
     url, what, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
     again = None
+    if what == 'turns':
+        turns(url, int(arguments[0]))
+        return
     if what == 'waits':
         c = connect(url)
         first = int(arguments[1])
@@ -195,6 +268,11 @@ def main():
         for _ in range(int(arguments[0])):
             c = connect(url)
             c.socket.sendall(c.frame(again))
+    elif what == 'large':
+        body = field(1, field(1, b'flood') + field(2, b'nothing') + field(3, b'x' * int(arguments[1])))
+        for _ in range(int(arguments[0])):
+            c = connect(url)
+            c.socket.sendall(c.frame(envelope('TaskService/Submit', body)))
     elif what == 'token':
         c = connect(url)
         c.socket.sendall(c.frame(envelope('AdminService/Ping', token=b't' * int(arguments[0]))))
