@@ -95,6 +95,8 @@ static void on_lost(struct store_op *op, const struct reeve_error *error)
 		sessions_lost(l->sessions, l->lose.lost[i]);
 		leases_gone(l, l->lose.lost[i]);
 	}
+	if (l->lose.count == LOSE_MAX) /* others may stand still, too */
+		jobs_at(l->base->jobs, JOB_WATCH, base_now(l->base));
 }
 
 static void lose(struct leases *l, int count)

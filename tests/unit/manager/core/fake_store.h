@@ -55,7 +55,7 @@ enum fake_kind {
 enum {
 	FAKE_MANAGER = 7, /* the number of the manager under test */
 	FAKE_ROUTES_MAX = 30100,
-	FAKE_WORKERS_MAX = 8,
+	FAKE_WORKERS_MAX = 2500,
 	FAKE_QUEUES_MAX = 4,
 	FAKE_BATCHES_MAX = 4,
 };

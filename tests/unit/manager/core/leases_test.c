@@ -49,6 +49,33 @@ Test(leases, a_worker_that_stands_still_for_a_lease_is_lost)
 	fake_end(core);
 }
 
+/* Thousands have registered and sent no heartbeat. One statement marks a thousand of them; the next comes at once, not with
+ * the next regular poll, so that they do not delay the loss of others. */
+Test(leases, thousands_that_stand_still_are_lost_one_statement_after_the_other)
+{
+	core = fake_core();
+	fake.workers = FAKE_WORKERS_MAX;
+	for (int i = 0; i < FAKE_WORKERS_MAX; i++)
+		fake.beats[i] = (struct store_beat){.incarnation = 5 + i, .seq = 1, .lease_ms = 15000};
+	fake_pass(core, 16000);
+	int64_t begun_ms = fake.now_ms;
+	for (int lost = 0; lost < FAKE_WORKERS_MAX;) {
+		struct store_lose *op = lose_taken();
+		cr_assert_not_null(op, "after %d of %d, %d ms later", lost, FAKE_WORKERS_MAX, (int)(fake.now_ms - begun_ms));
+		int64_t *ids = calloc((size_t)op->count, sizeof *ids);
+		for (int i = 0; i < op->count; i++)
+			ids[i] = op->beats[i].incarnation;
+		lost += op->lost_count = op->count;
+		op->lost = ids;
+		fake.workers -= op->count;
+		memmove(fake.beats, fake.beats + op->count, sizeof *fake.beats * (size_t)fake.workers);
+		fake_ok(op);
+		free(ids);
+		fake_pass(core, 10);
+	}
+	fake_end(core);
+}
+
 Test(leases, one_that_moves_on_is_not)
 {
 	begin();
