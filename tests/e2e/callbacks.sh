@@ -231,6 +231,27 @@ story_a_site_that_hangs_leaves_the_others_their_turns() {
 	wait_until 60 '[ "$(sql "select count(*) from callbacks where state = '"'delivered'"'")" = 41 ]'
 }
 
+# Four sites that hang, each with a backlog, have all calls at once: the first to end makes room for another site.
+story_sites_that_hang_leave_the_next_call_to_another() {
+	local begin id
+	start_postgres
+	start_manager --callback-timeout 3s
+	receiver
+	for i in 1 2 3 4; do
+		receiver "slow$i"
+		sql "insert into callbacks (batch_id, event, url, payload, next_at)
+			select 1, 'task_end', '${URL[slow$i]}/hang', '{}', now() - interval '1 hour' from generate_series(1, 40)"
+	done
+	wait_until 20 '[ "$(sql "select count(*) from callbacks where takes > 0")" -ge 16 ]'
+	for i in 1 2 3; do
+		begin=$(ms)
+		id=$(callback "${URL[receiver]}/ok")
+		settled "$id" 10
+		note "$(($(ms) - begin)) ms"
+		expect [ $(($(ms) - begin)) -lt 4500 ]
+	done
+}
+
 # Neither many callbacks for one site nor many sites delay another callback.
 story_a_backlog_makes_nobody_slow() {
 	start_postgres -c autovacuum=off
