@@ -1,5 +1,6 @@
 #include "common/text.h"
 
+#include "common/limits.h"
 #include "common/mem.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ const char *name_problem(const char *name, bool may_be_empty)
 
 	if (length == 0)
 		return may_be_empty ? NULL : "is empty";
-	if (length > NAME_MAX_BYTES)
+	if (length > LIMIT_NAME_BYTES)
 		return "is longer than 255 bytes";
 	if (!utf8_valid(name, length))
 		return "is not UTF-8";

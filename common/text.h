@@ -7,8 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NAME_MAX_BYTES = 255 };
-
 /* Returns the text, or NULL if it is empty. */
 static inline const char *text_given(const char *text)
 {

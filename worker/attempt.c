@@ -4,6 +4,7 @@
 #include "worker/attempt.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/mem.h"
 #include "common/text.h"
 #include "worker/handler.h"
@@ -25,12 +26,9 @@ enum {
 	ROOMY_WAIT_MS = 1000,
 };
 
-/* The maximum lengths of reported strings; longer ones are cut. Those of remark and stack are the manager's limits. */
-enum { ERROR_MAX_BYTES = 16 * 1024, REMARK_MAX_BYTES = 4096, STACK_MAX_BYTES = 65536 };
+enum { ERROR_MAX_BYTES = 16 * 1024 }; /* longer ones are cut */
 
 enum { RUNNING_REMARK_MAX_BYTES = 1000 }; /* maximum for the remark of a running handler in heartbeats */
-
-static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
     size_t max_result_bytes, int64_t claimed_ms, int64_t now_ms)
@@ -202,7 +200,7 @@ void reeve_outcome_stage(struct reeve_outcome *outcome, const char *stage)
 
 void reeve_outcome_retry_in(struct reeve_outcome *outcome, int64_t ms)
 {
-	outcome->retry_in_ms = ms <= 0 ? 1 : ms < RETRY_IN_MAX_MS ? ms : RETRY_IN_MAX_MS;
+	outcome->retry_in_ms = ms <= 0 ? 1 : ms < LIMIT_RETRY_DAYS * DAY_MS ? ms : LIMIT_RETRY_DAYS * DAY_MS;
 }
 
 void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *code, const char *format, ...)
@@ -309,8 +307,8 @@ static void clean_strings(struct attempt *attempt)
 
 	clean(
 	    &outcome->error, attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES);
-	clean(&outcome->remark, REMARK_MAX_BYTES);
-	clean(&outcome->stack, STACK_MAX_BYTES);
+	clean(&outcome->remark, LIMIT_REMARK_BYTES);
+	clean(&outcome->stack, LIMIT_STACK_BYTES);
 	if (outcome->code && name_problem(outcome->code, true)) {
 		free(outcome->code);
 		outcome->code = copy("error");

@@ -2,6 +2,7 @@
 #include "worker/commands.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 
 static void stop_one(struct commands *commands, const Reeve__V1__WorkerCommand *command, enum stop_reason reason)
@@ -49,7 +50,7 @@ static void set_paused(struct commands *commands, bool paused)
 static void set_concurrency(struct commands *commands, uint32_t value)
 {
 	struct slots *slots = commands->slots;
-	int wanted = value < SLOTS_MAX ? (int)value : SLOTS_MAX;
+	int wanted = value < LIMIT_CONCURRENCY ? (int)value : LIMIT_CONCURRENCY;
 
 	/* The command stays in force, and each heartbeat's answer repeats it: if it could not be applied, do not try again
 	 * and again. */

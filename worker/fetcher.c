@@ -1,6 +1,7 @@
 #include "worker/fetcher.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
 
@@ -8,7 +9,6 @@
 #include <string.h>
 
 enum {
-	FETCH_SLOTS_MAX = 10000,
 	FETCH_WAIT_MS = 14 * 1000, /* maximum time that a Fetch is parked */
 	ANSWER_MIN_MS = 1000,      /* minimum time to wait for an answer … */
 	ANSWER_MAX_MS = 30 * 1000, /* … and maximum */
@@ -35,7 +35,7 @@ static uint32_t free_slots(const struct fetcher *fetcher)
 	if (!lease_runs(fetcher->shared->lease, clock_monotonic_ms()) || used >= capacity ||
 	    unacked->waiting_bytes + unacked->reported_bytes > UNACKED_BYTES_MAX)
 		return 0;
-	return capacity - used < FETCH_SLOTS_MAX ? (uint32_t)(capacity - used) : FETCH_SLOTS_MAX;
+	return capacity - used < LIMIT_CALL_TASKS ? (uint32_t)(capacity - used) : LIMIT_CALL_TASKS;
 }
 
 /* Returns true if the tasks that wait at the managers now are all that are left for an until_empty worker. */

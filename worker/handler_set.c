@@ -1,12 +1,11 @@
 #include "worker/handler_set.h"
 
+#include "common/limits.h"
 #include "common/log.h"
 
 #include <string.h>
 
 /* The managers' limits. A list that a manager refused would leave the worker without tasks. */
-enum { TYPES_MAX = 1000, TYPES_BYTES_MAX = 128 * 1024 };
-
 void handler_set_clear(struct handler_set *set)
 {
 	handlers_free(&set->table);
@@ -60,10 +59,10 @@ static bool small_enough(const struct accepts *accepts, struct reeve_error *erro
 
 	for (size_t i = 0; i < accepts->types.count; i++)
 		bytes += strlen(accepts->types.list[i]);
-	return (accepts->types.count <= TYPES_MAX && bytes <= TYPES_BYTES_MAX) ||
+	return (accepts->types.count <= LIMIT_ACCEPTED && bytes <= LIMIT_ACCEPTED_BYTES) ||
 	       error_set(error, STATUS(INVALID_ARGUMENT),
 	           "there are %zu types of %zu bytes together; %d and %d are taken", accepts->types.count, bytes,
-	           TYPES_MAX, TYPES_BYTES_MAX);
+	           LIMIT_ACCEPTED, LIMIT_ACCEPTED_BYTES);
 }
 
 /* Replaces the handlers from files. Afterwards *fresh has the handlers that are not in use: the old ones, or after an

@@ -1,6 +1,7 @@
 /* The table of options, and their translation to the library's options. */
 #include "worker/program.h"
 
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/output.h"
@@ -17,7 +18,7 @@ static const struct option_spec specs[] = {
         "managers of the same database; the worker moves to another when one is gone", 0, true},
     {"handlers", OPTION_TEXT, AT(handlers), NULL, 0, 0, NULL, "FILE",
         "the handlers file: a section [handler TYPE] for each task type it runs", 0, true},
-    {"concurrency", OPTION_INTEGER, AT(concurrency), "0", 0, SLOTS_MAX, NULL, "N",
+    {"concurrency", OPTION_INTEGER, AT(concurrency), "0", 0, LIMIT_CONCURRENCY, NULL, "N",
         "maximum number of tasks that run at the same time; 0: one for each processor", 'c', true},
     {"prefetch", OPTION_INTEGER, AT(prefetch), "0", 0, PREFETCH_MAX, NULL, "N",
         "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks", 0,

@@ -9,6 +9,7 @@
 #include "worker/slots.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
 
@@ -20,8 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <utlist.h>
-
-static const int64_t RESTING_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 enum {
 	LOG_FAILURES_MAX = 10, /* failed tasks that are logged per second */
@@ -285,7 +284,7 @@ static bool must_end(const struct slot *slot)
 static void wait_resting_period(struct slot *slot)
 {
 	struct slots *slots = slot->slots;
-	int64_t resting_ms = slot->resting_ms < RESTING_MAX_MS ? slot->resting_ms : RESTING_MAX_MS;
+	int64_t resting_ms = slot->resting_ms < LIMIT_PERIOD_DAYS * DAY_MS ? slot->resting_ms : LIMIT_PERIOD_DAYS * DAY_MS;
 	int64_t until_ms = clock_monotonic_ms() + resting_ms;
 	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
 
@@ -337,8 +336,8 @@ static int startable_max(const struct slots *slots)
 	struct rlimit limit;
 
 	if (!handler_set_may_start_processes(slots->handlers) || getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
-	    limit.rlim_cur >= (rlim_t)SLOT_FDS * SLOTS_MAX + OTHER_FDS)
-		return SLOTS_MAX;
+	    limit.rlim_cur >= (rlim_t)SLOT_FDS * LIMIT_CONCURRENCY + OTHER_FDS)
+		return LIMIT_CONCURRENCY;
 	return limit.rlim_cur < SLOT_FDS + OTHER_FDS ? 1 : ((int)limit.rlim_cur - OTHER_FDS) / SLOT_FDS;
 }
 

@@ -18,7 +18,6 @@
 #include <signal.h>
 
 enum {
-	SLOTS_MAX = 10000, /* the maximum concurrency */
 	SLOT_BATCH_MAX = 64,
 	SLOT_SWEEP_MS = 5, /* after this time a batch of several is swept */
 	PREFETCH_MAX = 20000,

@@ -4,6 +4,7 @@
 #include "worker/include/reeve/worker.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/text.h"
@@ -63,7 +64,7 @@ static bool set_options(
 {
 	worker->session.managers = mem_strdup(rpc_client_managers(options->managers));
 	if (!set_identity(worker, options->name, error) ||
-	    !in_range("concurrency", options->concurrency, SLOTS_MAX, error) ||
+	    !in_range("concurrency", options->concurrency, LIMIT_CONCURRENCY, error) ||
 	    !in_range("prefetch", options->prefetch, PREFETCH_MAX, error) ||
 	    !in_range("drain_timeout_ms", options->drain_timeout_ms, INT_MAX, error) ||
 	    !in_range("kill_grace_ms", options->kill_grace_ms, INT_MAX, error) ||

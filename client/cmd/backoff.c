@@ -2,15 +2,14 @@
 #include "client/cmd/backoff.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST_REST_MS (INT64_C(365) * 24 * 3600 * 1000)
-
-enum { LONGEST_VALUE = 64, EXPONENT_MAX = 10 };
+enum { LONGEST_VALUE = 64 };
 
 enum value { NONE, BASE, STEP, CAP, EXPONENT, DELAYS };
 
@@ -39,9 +38,9 @@ static bool read_delay(const char *text, size_t length, int64_t *ms, struct reev
 		memcpy(copy, text, length);
 		copy[length] = '\0';
 		if (duration_parse(copy, ms)) {
-			if (*ms <= LONGEST_REST_MS)
+			if (*ms <= LIMIT_RETRY_DAYS * DAY_MS)
 				return true;
-			return error_set(error, STATUS(INVALID_ARGUMENT), "%s is longer than 365 days", copy);
+			return error_set(error, STATUS(INVALID_ARGUMENT), "%s is longer than %d days", copy, LIMIT_RETRY_DAYS);
 		}
 	}
 	return error_set(error, STATUS(INVALID_ARGUMENT), "\"%.*s\" is not a duration like 250ms, 5s, 1m30s or 2h",
@@ -57,9 +56,9 @@ static bool read_delays(struct backoff *backoff, const char *text, size_t length
 		const char *comma = memchr(text, ',', (size_t)(end - text));
 		size_t n = (size_t)((comma ? comma : end) - text);
 
-		if (backoff->policy.n_delays_ms == BACKOFF_DELAYS_MAX)
+		if (backoff->policy.n_delays_ms == LIMIT_RETRY_DELAYS)
 			return error_set(
-			    error, STATUS(INVALID_ARGUMENT), "a list has at most %d delays", BACKOFF_DELAYS_MAX);
+			    error, STATUS(INVALID_ARGUMENT), "a list has at most %d delays", LIMIT_RETRY_DELAYS);
 		if (!read_delay(text, n, &backoff->delays_ms[backoff->policy.n_delays_ms++], error))
 			return false;
 		if (!comma)
@@ -73,10 +72,10 @@ static bool read_exponent(double *exponent, const char *text, size_t length, str
 	char *end;
 
 	*exponent = strtod(text, &end);
-	if (end == text + length && length && isfinite(*exponent) && *exponent > 0 && *exponent <= EXPONENT_MAX)
+	if (end == text + length && length && isfinite(*exponent) && *exponent > 0 && *exponent <= LIMIT_RETRY_EXPONENT)
 		return true;
 	return error_set(error, STATUS(INVALID_ARGUMENT), "the exponent \"%.*s\" is not a number above 0, at most %d",
-	    (int)(length < LONGEST_VALUE ? length : LONGEST_VALUE), text, EXPONENT_MAX);
+	    (int)(length < LONGEST_VALUE ? length : LONGEST_VALUE), text, LIMIT_RETRY_EXPONENT);
 }
 
 static bool read_value(

@@ -3,17 +3,16 @@
 #define REEVE_CLIENT_BACKOFF_H
 
 #include "common/error.h"
+#include "common/limits.h"
 
 #include <reeve/client.h>
-
-enum { BACKOFF_DELAYS_MAX = 100 };
 
 /* The metavar of --backoff in option tables. */
 #define BACKOFF_ARGUMENT "fixed:D|linear:STEP[:BASE]|exp:BASE[:CAP]|poly:BASE[:EXPONENT]|list:D,D,…"
 
 struct backoff {
 	Reeve__V1__RetryPolicy policy; /* its delays are the ones below: must not be copied */
-	int64_t delays_ms[BACKOFF_DELAYS_MAX];
+	int64_t delays_ms[LIMIT_RETRY_DELAYS];
 };
 
 /* Parses one of the forms above. A linear one without BASE uses the queue's resting period. `jitter_percent`: as typed,

@@ -6,6 +6,7 @@
 #include "client/cmd/command.h"
 #include "client/cmd/dev_members.h"
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/programs.h"
 #include "manager/embedded/child.h"
@@ -46,7 +47,7 @@ static const struct option_spec specs[] = {
         "folder for the data; created if necessary. Default: $XDG_DATA_HOME/reeve/dev, ~/.local/share/reeve/dev, as root "
         "/var/lib/reeve/dev"),
     OPT_INTEGER(0, "workers", AT(workers), 0, MAX_WORKERS, "N", "number of worker processes", .default_value = "1"),
-    OPT_INTEGER(0, "concurrency", AT(concurrency), 1, 10000, "N",
+    OPT_INTEGER(0, "concurrency", AT(concurrency), 1, LIMIT_CONCURRENCY, "N",
         "maximum number of tasks that each worker runs at the same time", .default_value = "4"),
     OPT_TEXT(0, "handlers", AT(handlers), "FILE",
         "handlers file, as for reeve-worker. Default: DIR/handlers.ini, which is created with examples"),

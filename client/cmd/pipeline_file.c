@@ -8,12 +8,13 @@
 #include "client/cmd/written.h"
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/limits.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { STAGES_MAX = 100, PREFIX_BYTES = 32 };
+enum { PREFIX_BYTES = 32 };
 
 static bool needed(const json_t *object, const char *prefix, const char *name, struct reeve_error *error)
 {
@@ -46,11 +47,11 @@ static bool take_stage(json_t *stage, const char *prefix, struct reeve_error *er
 	if (timeout && duration_parse(timeout, &ms) && ms == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%stimeout must be a duration above 0", prefix);
 	if (!needed(stage, prefix, "name", error) || !needed(stage, prefix, "type", error) || !take_backoff(stage, prefix, error) ||
-	    !written_number(stage, prefix, "max_attempts", 1, 10000, &number, error))
+	    !written_number(stage, prefix, "max_attempts", 1, LIMIT_ATTEMPTS, &number, error))
 		return false;
 	if (json_is_object(json_object_get(stage, "priority")))
 		return written_check(stage, prefix, error);
-	if (!written_number(stage, prefix, "priority", -1000000, 1000000, &number, error))
+	if (!written_number(stage, prefix, "priority", -LIMIT_PRIORITY, LIMIT_PRIORITY, &number, error))
 		return false;
 	if (written_given(stage, "priority"))
 		json_object_set_new(stage, "priority", json_pack("{sI}", "value", number));
@@ -65,8 +66,8 @@ static bool take_stages(json_t *stages, struct reeve_error *error)
 
 	if (!json_is_array(stages) || json_array_size(stages) == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "stages must be a list of stages, one at least");
-	if (json_array_size(stages) > STAGES_MAX)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has more than %d elements", STAGES_MAX);
+	if (json_array_size(stages) > LIMIT_STAGES)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has more than %d elements", LIMIT_STAGES);
 	json_array_foreach(stages, i, stage) {
 		snprintf(prefix, sizeof prefix, "stages[%zu].", i);
 		if (json_is_object(stage) && !take_stage(stage, prefix, error))
@@ -80,7 +81,7 @@ static bool take_pipeline(json_t *pipeline, struct reeve_error *error)
 	json_int_t number;
 
 	return needed(pipeline, "", "name", error) && needed(pipeline, "", "stages", error) &&
-	       written_number(pipeline, "", "max_steps", 1, 10000, &number, error) && written_check(pipeline, "", error) &&
+	       written_number(pipeline, "", "max_steps", 1, LIMIT_STEPS, &number, error) && written_check(pipeline, "", error) &&
 	       take_stages(json_object_get(pipeline, "stages"), error);
 }
 

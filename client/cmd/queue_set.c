@@ -4,14 +4,12 @@
 #include "client/cmd/queue.h"
 #include "client/cmd/secret.h"
 #include "common/clock.h"
+#include "common/limits.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define NOT_GIVEN INT64_MIN
-#define LONGEST_PERIOD_MS (INT64_C(365) * 24 * 3600 * 1000)
-#define DAY_MS (INT64_C(24) * 3600 * 1000)
-
 struct set_options {
 	struct option_message message; /* the settings */
 	int64_t jitter;
@@ -20,16 +18,16 @@ struct set_options {
 };
 
 static const struct option_spec specs[] = {
-    OPT_INTEGER(0, "retry-limit", OPTION_FIELD("retry_limit"), -1, 9999, "N",
+    OPT_INTEGER(0, "retry-limit", OPTION_FIELD("retry_limit"), -1, LIMIT_ATTEMPTS - 1, "N",
         "attempts after the first, for tasks that do not set it; -1: the default, 4"),
     OPT_TEXT(0, "backoff", OPTION_AT(struct set_options, backoff), "POLICY",
         "retry delays of tasks that do not set them: default, fixed:D, linear:STEP[:BASE], exp:BASE[:CAP], "
         "poly:BASE[:EXPONENT] or list:D,D,…; a linear one without BASE begins with the resting period"),
     OPT_INTEGER(0, "jitter", OPTION_AT(struct set_options, jitter), 0, 100, "PERCENT",
         "with --backoff: maximum random part that is subtracted from each delay (default: 25)"),
-    OPT_SPAN(0, "resting", OPTION_FIELD("resting_ms"), 0, LONGEST_PERIOD_MS,
+    OPT_SPAN(0, "resting", OPTION_FIELD("resting_ms"), 0, LIMIT_PERIOD_DAYS * DAY_MS,
         "time for which a worker's slot takes no task after one of the queue; 0: none"),
-    OPT_SPAN(0, "waiting", OPTION_FIELD("waiting_ms"), 0, LONGEST_PERIOD_MS,
+    OPT_SPAN(0, "waiting", OPTION_FIELD("waiting_ms"), 0, LIMIT_PERIOD_DAYS * DAY_MS,
         "time from a worker's start until its first task of the queue; 0: none"),
     OPT_CHOICE(0, "batches", OPTION_FIELD("batches"), "yes|no", "create batches of its tasks automatically"),
     OPT_CHOICE(0, "autostart", OPTION_FIELD("autostart"), "yes|no",

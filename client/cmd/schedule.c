@@ -7,6 +7,7 @@
 #include "client/cmd/fields.h"
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
+#include "common/limits.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -16,7 +17,7 @@
 
 #define ACTION(name) REEVE__V1__SCHEDULE_ACTION__SCHEDULE_ACTION_##name
 
-enum { WIDTH = 9, PREVIEW_MAX = 1000 };
+enum { WIDTH = 9 };
 
 /*
  * one schedule as text
@@ -185,7 +186,7 @@ static void print_schedule(const struct call *call, const void *request, const v
 }
 
 static const struct option_spec show_specs[] = {
-    OPT_INTEGER(0, "next", OPTION_FIELD("preview"), 1, PREVIEW_MAX, "N", "show the next N scheduled times"),
+    OPT_INTEGER(0, "next", OPTION_FIELD("preview"), 1, LIMIT_PREVIEW, "N", "show the next N scheduled times"),
     {0},
 };
 

@@ -3,6 +3,7 @@
 #include "client/cmd/interrupts.h"
 #include "client/cmd/schedule.h"
 #include "client/cmd/task_options.h"
+#include "common/limits.h"
 
 #include <errno.h>
 #include <reeve/v1/schedule_calls.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVERY_MAX_MS (INT64_C(3650) * 24 * 3600 * 1000)
 #define CATCH_UP(name) REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_##name
 
 struct schedule_options {
@@ -24,7 +24,7 @@ static const struct option_spec specs[] = {
         "cron expression: minute, hour, day of month, month, day of week, such as \"1 0 * * 1-5\""),
     OPT_NAME(0, "zone", OPTION_FIELD("zone"), "TZ",
         "time zone of the expression, such as Europe/Berlin; if not set, UTC"),
-    OPT_SPAN(0, "every", OPTION_FIELD("every_ms"), 100, EVERY_MAX_MS, "interval between runs"),
+    OPT_SPAN(0, "every", OPTION_FIELD("every_ms"), 100, LIMIT_EVERY_DAYS * DAY_MS, "interval between runs"),
     OPT_TIME(0, "start", OPTION_FIELD("start_us"),
         "time from which the interval counts, and the first run if it is in the future; if not set, now"),
     OPT_FLAG(0, "manual", OPTION_FIELD("manual"), "run only by `reeve schedule run`"),

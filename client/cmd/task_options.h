@@ -3,6 +3,7 @@
 #define REEVE_CLIENT_TASK_OPTIONS_H
 
 #include "client/cmd/backoff.h"
+#include "common/limits.h"
 #include "common/options.h"
 
 #include <reeve/client.h>
@@ -18,8 +19,6 @@ struct task_options {
 	struct backoff growth; /* from --backoff */
 };
 
-#define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
-
 #define TASK_AT_HELP "time when it becomes due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"
 #define TASK_VERSION_HELP                                                                                              \
 	"with --key: if N is greater than the key's version, its task runs again with these settings, after its end if " \
@@ -30,7 +29,7 @@ struct task_options {
  * order to refuse them with a reason. */
 #define TASK_OPTIONS(target, prefix, at_help, version_help)                                                            \
 	OPT_NAME('q', "queue", OPTION_FIELD(prefix "queue"), "NAME", "its queue; if not set, \"default\""),            \
-	    OPT_INTEGER('p', "priority", OPTION_FIELD(prefix "priority"), -1000000, 1000000, "N",                      \
+	    OPT_INTEGER('p', "priority", OPTION_FIELD(prefix "priority"), -LIMIT_PRIORITY, LIMIT_PRIORITY, "N",          \
 	        "higher priorities go first; if not set, 0"),                                                          \
 	    OPT_SPAN(0, "delay", OPTION_FIELD(prefix "delay_ms"), 0, 0,                                                \
 	        "time from now until it becomes due: 30s, 5m, 1h30m, 2d"),                                             \
@@ -44,11 +43,11 @@ struct task_options {
 	        "its open batch; without --queue it goes to that batch's queue"),                                      \
 	    OPT_NAME(0, "pipeline", OPTION_FIELD(prefix "pipeline"), "NAME",                                           \
 	        "its pipeline, instead of a TYPE: the stages set type, attempts, timeout and retry delays"),           \
-	    OPT_INTEGER(0, "max-attempts", OPTION_FIELD(prefix "max_attempts"), 1, 10000, "N",                         \
+	    OPT_INTEGER(0, "max-attempts", OPTION_FIELD(prefix "max_attempts"), 1, LIMIT_ATTEMPTS, "N",                \
 	        "maximum number of attempts; if not set, the queue's, or 5"),                                          \
-	    OPT_INTEGER(0, "retry-limit", OPTION_AT(target, task.retry_limit), 0, 9999, "N",                           \
+	    OPT_INTEGER(0, "retry-limit", OPTION_AT(target, task.retry_limit), 0, LIMIT_ATTEMPTS - 1, "N",             \
 	        "attempts after the first: same as --max-attempts N + 1"),                                             \
-	    OPT_SPAN(0, "timeout", OPTION_FIELD(prefix "timeout_ms"), 1, LONGEST_TIMEOUT_MS,                           \
+	    OPT_SPAN(0, "timeout", OPTION_FIELD(prefix "timeout_ms"), 1, LIMIT_TIMEOUT_DAYS * DAY_MS,                  \
 	        "how long an attempt may run; if not set, 1m"),                                                        \
 	    OPT_SPAN(0, "retry-base", OPTION_FIELD(prefix "retry.base_ms"), 0, 0,                                      \
 	        "delay after the first failed attempt, doubled after each; if not set, 1s"),                           \

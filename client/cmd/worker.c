@@ -3,12 +3,11 @@
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
 #include "client/cmd/terminal.h"
+#include "common/limits.h"
 
 #include <inttypes.h>
 #include <reeve/v1/admin_calls.h>
 #include <string.h>
-
-enum { CONCURRENCY_MAX = 10000 };
 
 /*
  * list
@@ -163,9 +162,9 @@ int worker_scale(int argc, char **argv)
 		return code;
 	if (operands == 0)
 		return command_usage(&scale_table, "the worker's name and the number of tasks are missing");
-	if (!command_number(argv[operands], &number) || number > CONCURRENCY_MAX)
+	if (!command_number(argv[operands], &number) || number > LIMIT_CONCURRENCY)
 		return command_usage(&scale_table, "\"%s\" is not a number of tasks; it must be a whole number from 1 to %d",
-		    argv[operands], CONCURRENCY_MAX);
+		    argv[operands], LIMIT_CONCURRENCY);
 	request.action = REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE;
 	request.concurrency = (uint32_t)number;
 	snprintf(word, sizeof word, "concurrency %" PRIu32, request.concurrency);

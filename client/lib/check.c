@@ -2,6 +2,7 @@
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -9,9 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PRIORITY_LIMIT = 1000000, MAX_ATTEMPTS = 10000, MAX_DELAYS = 100 };
-#define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
-#define LONGEST_REST_MS (INT64_C(365) * 24 * 3600 * 1000)
+static_assert((int)REEVE_MAX_BATCH == (int)LIMIT_CALL_TASKS, "the public header includes no other");
 
 static const char *pipeline_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
@@ -85,7 +84,7 @@ static const char *span_problem(const Reeve__V1__TaskSpec *spec, char *out, size
 			return out;
 		}
 	}
-	if (spec->timeout_ms > LONGEST_TIMEOUT_MS) {
+	if (spec->timeout_ms > LIMIT_TIMEOUT_DAYS * DAY_MS) {
 		snprintf(out, size, "timeout is longer than 30 days");
 		return out;
 	}
@@ -96,10 +95,11 @@ static const char *retry_delay_problem(const char *field, int64_t ms, char *out,
 {
 	char text[64];
 
-	if (ms >= 0 && ms <= LONGEST_REST_MS)
+	if (ms >= 0 && ms <= LIMIT_RETRY_DAYS * DAY_MS)
 		return NULL;
 	duration_format(ms, text, sizeof text);
-	snprintf(out, size, ms < 0 ? "%s is negative (%s)" : "%s is longer than 365 days (%s)", field, text);
+	snprintf(out, size,
+	    ms < 0 ? "%s is negative (%s)" : "%s is longer than " LIMIT_TEXT(LIMIT_RETRY_DAYS) " days (%s)", field, text);
 	return out;
 }
 
@@ -124,8 +124,8 @@ static const char *retry_problem(const Reeve__V1__TaskSpec *spec, char *out, siz
 		snprintf(out, size, "retry.jitter is %" PRId32 " percent, not from 0 to 100", retry->jitter_percent);
 	else if (!isfinite(retry->exponent) || retry->exponent < 0 || retry->exponent > 10)
 		snprintf(out, size, "retry.exponent is %g; it must be above 0, at most 10", retry->exponent);
-	else if (retry->n_delays_ms > MAX_DELAYS)
-		snprintf(out, size, "retry.delays has %zu elements, more than %d", retry->n_delays_ms, MAX_DELAYS);
+	else if (retry->n_delays_ms > LIMIT_RETRY_DELAYS)
+		snprintf(out, size, "retry.delays has %zu elements, more than %d", retry->n_delays_ms, LIMIT_RETRY_DELAYS);
 	else if (retry->kind == REEVE__V1__RETRY_KIND__RETRY_KIND_LIST && !retry->n_delays_ms)
 		snprintf(out, size, "retry.delays is empty");
 	else
@@ -166,10 +166,10 @@ const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, ch
 		problem = version_problem(spec, out, size);
 	if (problem)
 		return problem;
-	if (spec->priority < -PRIORITY_LIMIT || spec->priority > PRIORITY_LIMIT)
-		snprintf(out, size, "priority is %" PRId32 ", not from -1000000 to 1000000", spec->priority);
-	else if (spec->max_attempts > MAX_ATTEMPTS)
-		snprintf(out, size, "max_attempts is %" PRIu32 ", not from 1 to 10000", spec->max_attempts);
+	if (spec->priority < -LIMIT_PRIORITY || spec->priority > LIMIT_PRIORITY)
+		snprintf(out, size, "priority is %" PRId32 ", not from -" LIMIT_TEXT(LIMIT_PRIORITY) " to " LIMIT_TEXT(LIMIT_PRIORITY), spec->priority);
+	else if (spec->max_attempts > LIMIT_ATTEMPTS)
+		snprintf(out, size, "max_attempts is %" PRIu32 ", not from 1 to " LIMIT_TEXT(LIMIT_ATTEMPTS), spec->max_attempts);
 	else if (spec->delay_ms && spec->run_at_us)
 		snprintf(out, size, "delay and run_at cannot be combined");
 	else if (spec->run_at_us < 0)

@@ -5,6 +5,7 @@
 #include "common/rpc/server_internal.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/rpc/envelope.h"
@@ -285,8 +286,8 @@ static bool read_envelope(struct frame *frame, struct envelope_request *envelope
 	if (good && envelope->token.length > TOKEN_MAX_BYTES)
 		good = error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are taken",
 		    envelope->token.length, TOKEN_MAX_BYTES);
-	if (good && envelope->actor.length > NAME_MAX_BYTES)
-		good = error_set(error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", NAME_MAX_BYTES);
+	if (good && envelope->actor.length > LIMIT_NAME_BYTES)
+		good = error_set(error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", LIMIT_NAME_BYTES);
 	if (!good)
 		envelope->token = envelope->actor = nothing;
 	return good;

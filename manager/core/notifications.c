@@ -1,6 +1,7 @@
 /* Parses notifications. Any role of the database can send any payload, so what cannot be parsed is ignored. */
 #include "manager/core/notifications.h"
 
+#include "common/limits.h"
 #include "manager/core/control.h"
 #include "manager/core/rescan.h"
 #include "manager/core/routes.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 /* The last second of the year 9999. */
-#define LATEST_US INT64_C(253402300799000000)
 
 /* Notifications that request a job. */
 static const struct word {
@@ -55,7 +55,7 @@ static void stream_heard(struct notifications *n, int route, int32_t priority, i
 /* Maps a time from a notification into the range that can be passed to the database. */
 static int64_t heard_time(int64_t us)
 {
-	return us < 0 ? STORE_TIME_BEGIN : us > LATEST_US ? STORE_TIME_NEVER : us;
+	return us < 0 ? STORE_TIME_BEGIN : us > LIMIT_TIME_US ? STORE_TIME_NEVER : us;
 }
 
 /* Reads "MANAGER ROUTE PRIORITY RUN_AT…", and ignores what cannot be parsed. */

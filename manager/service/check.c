@@ -1,6 +1,7 @@
 /* Checks of requests. The comments of the .proto files document the limits. */
 #include "manager/service/check.h"
 
+#include "common/limits.h"
 #include "common/text.h"
 #include "manager/callbacks/signature.h"
 #include "manager/callbacks/url.h"
@@ -32,8 +33,8 @@ bool check_source(const char *field, const char *source, struct reeve_error *err
 bool check_names(const char *field, const char *const *names, size_t count, struct reeve_error *error)
 {
 	char path[64];
-	if (count > 1000)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has more than 1000 names", field);
+	if (count > LIMIT_ACCEPTED)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has more than %d names", field, LIMIT_ACCEPTED);
 	for (size_t i = 0; i < count; i++) {
 		snprintf(path, sizeof path, "%s[%zu]", field, i);
 		if (!check_name(path, names[i], false, error))
@@ -80,8 +81,8 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
 	char path[32];
 	if (count == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids is empty");
-	if (count > IDS_MAX)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, IDS_MAX);
+	if (count > LIMIT_CALL_TASKS)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, LIMIT_CALL_TASKS);
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] >= 1)
 			continue;

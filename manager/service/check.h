@@ -3,26 +3,18 @@
 #define REEVE_MANAGER_SERVICE_CHECK_H
 
 #include "common/error.h"
+#include "common/limits.h"
 #include "manager/store/store.h"
 
 #include <reeve/v1/task.pb-c.h>
 #include <stdint.h>
 
-enum {
-	IDS_MAX = 10000,
-	TASKS_MAX = 10000,
-	PRIORITY_MAX = 1000000,
-	ATTEMPTS_MAX = 10000,
-	DEFAULT_TIMEOUT_MS = 60000,
-	CONCURRENCY_MAX = 10000, /* handlers that a worker runs at a time */
-};
+enum { DEFAULT_TIMEOUT_MS = 60000 };
 
-#define DAY_MS INT64_C(86400000)
-
-/* Checks a list of task ids: 1 to IDS_MAX, all positive. */
+/* Checks a list of task ids: 1 to LIMIT_CALL_TASKS, all positive. */
 bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
 
-/* Checks a name: up to 255 bytes without control characters. */
+/* Checks a name: up to LIMIT_NAME_BYTES without control characters. */
 bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error);
 
 /* Checks the source of a task, or the actor of a call: a name, or empty. "callback of batch N" is reserved: it marks
@@ -31,7 +23,7 @@ bool check_name(const char *field, const char *name, bool may_be_empty, struct r
 const char *source_problem(const char *source);
 bool check_source(const char *field, const char *source, struct reeve_error *error);
 
-/* Checks a list of up to 1,000 names. */
+/* Checks a list of up to LIMIT_ACCEPTED names. */
 bool check_names(const char *field, const char *const *names, size_t count, struct reeve_error *error);
 
 /* Checks a text for people that the audit keeps: up to 1,000 bytes. */

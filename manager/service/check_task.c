@@ -1,6 +1,7 @@
 /* See check_task.h. */
 #include "manager/service/check_task.h"
 
+#include "common/limits.h"
 #include "common/text.h"
 #include "manager/service/check.h"
 #include "manager/service/retry.h"
@@ -62,12 +63,12 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version needs a key", field);
 	if (t->key_ttl_ms && !*t->key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms needs a key", field);
-	return part_range(field, "priority", t->priority, -PRIORITY_MAX, PRIORITY_MAX, error) &&
-	    part_range(field, "delay_ms", t->delay_ms, 0, 36500 * DAY_MS, error) &&
-	    part_range(field, "run_at_us", t->run_at_us, 0, INT64_C(253402300799000000), error) &&
-	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, 36500 * DAY_MS, error) &&
-	    part_range(field, "max_attempts", t->max_attempts, 0, ATTEMPTS_MAX, error) &&
-	    part_range(field, "timeout_ms", t->timeout_ms, 0, 30 * DAY_MS, error) &&
+	return part_range(field, "priority", t->priority, -LIMIT_PRIORITY, LIMIT_PRIORITY, error) &&
+	    part_range(field, "delay_ms", t->delay_ms, 0, LIMIT_DELAY_DAYS * DAY_MS, error) &&
+	    part_range(field, "run_at_us", t->run_at_us, 0, LIMIT_TIME_US, error) &&
+	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, LIMIT_DELAY_DAYS * DAY_MS, error) &&
+	    part_range(field, "max_attempts", t->max_attempts, 0, LIMIT_ATTEMPTS, error) &&
+	    part_range(field, "timeout_ms", t->timeout_ms, 0, LIMIT_TIMEOUT_DAYS * DAY_MS, error) &&
 	    part_range(field, "version", t->version, 0, INT64_MAX, error) &&
 	    part_range(field, "batch_id", t->batch_id, 0, INT64_MAX, error) &&
 	    (!t->retry || part_retry(field, t->retry, error));

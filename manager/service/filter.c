@@ -1,6 +1,7 @@
 /* Checks filters, and limits them to the tasks that a change can apply to. */
 #include "manager/service/filter.h"
 
+#include "common/limits.h"
 #include "common/text.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
@@ -107,7 +108,7 @@ static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *e
 
 bool filter_check(const struct services *s, const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
-	const int64_t longest = 36500 * DAY_MS;
+	const int64_t longest = LIMIT_DELAY_DAYS * DAY_MS;
 	if (!check_statuses(f, error) || !check_known_names(s, "filter.", f->queue, f->type, error) ||
 	    !check_error_text("filter.error", f->error, error) ||
 	    !check_error_text("filter.error_contains", f->error_contains, error) ||

@@ -1,6 +1,7 @@
 /* Checks the request's fields by their names, fills in defaults, then runs the statement. */
 #include "manager/service/method.h"
 
+#include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/field.h"
 #include "manager/service/filter.h"
@@ -10,7 +11,6 @@
 
 static bool rule_check(const struct rule *rule, const ProtobufCMessage *request, struct reeve_error *error)
 {
-	static const int64_t year_10000_us = INT64_C(253402300799000000);
 	const ProtobufCFieldDescriptor *field = field_named(request, rule->field);
 	switch (rule->kind) {
 	case RULE_NAME:
@@ -19,7 +19,7 @@ static bool rule_check(const struct rule *rule, const ProtobufCMessage *request,
 	case RULE_PAGE:
 		return check_page(field_text(request, field), error);
 	case RULE_SINCE:
-		return check_range(rule->field, field_number(request, field), 0, year_10000_us, error);
+		return check_range(rule->field, field_number(request, field), 0, LIMIT_TIME_US, error);
 	default:
 		return check_range(rule->field, field_number(request, field), rule->min, rule->max, error);
 	}

@@ -1,6 +1,7 @@
 /* sql/tables/pipelines.sql describes the JSON of the column `stages`. */
 #include "manager/service/pipeline.h"
 
+#include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/retry.h"
 
@@ -44,10 +45,10 @@ static bool check_stage(const pipeline_t *p, int i, struct reeve_error *error)
 	if (!check_name(part(path, i, "name"), s->name, false, error) ||
 	    !check_name(part(path, i, "type"), s->type, false, error) ||
 	    !check_name(part(path, i, "next"), s->next, true, error) ||
-	    !check_range(part(path, i, "max_attempts"), s->max_attempts, 0, ATTEMPTS_MAX, error) ||
-	    !check_range(part(path, i, "timeout_ms"), s->timeout_ms, 0, 30 * DAY_MS, error) ||
+	    !check_range(part(path, i, "max_attempts"), s->max_attempts, 0, LIMIT_ATTEMPTS, error) ||
+	    !check_range(part(path, i, "timeout_ms"), s->timeout_ms, 0, LIMIT_TIMEOUT_DAYS * DAY_MS, error) ||
 	    (s->priority &&
-	        !check_range(part(path, i, "priority"), s->priority->value, -PRIORITY_MAX, PRIORITY_MAX, error)) ||
+	        !check_range(part(path, i, "priority"), s->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, error)) ||
 	    (s->retry && !retry_check(part(path, i, "retry"), s->retry, error)))
 		return false;
 	if (!strcmp(s->name, STAGE_END))
@@ -98,11 +99,11 @@ static bool check_ways(const pipeline_t *p, struct reeve_error *error)
 bool pipeline_check(const pipeline_t *p, struct reeve_error *error)
 {
 	if (!check_name("name", p->name, false, error) ||
-	    !check_range("max_steps", p->max_steps, 0, STEPS_MAX, error))
+	    !check_range("max_steps", p->max_steps, 0, LIMIT_STEPS, error))
 		return false;
-	if (p->n_stages == 0 || p->n_stages > STAGES_MAX)
+	if (p->n_stages == 0 || p->n_stages > LIMIT_STAGES)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has %zu elements; from 1 to %d are taken",
-		    p->n_stages, STAGES_MAX);
+		    p->n_stages, LIMIT_STAGES);
 	for (int i = 0; i < (int)p->n_stages; i++)
 		if (!check_stage(p, i, error))
 			return false;

@@ -7,8 +7,6 @@
 
 #include <reeve/v1/pipeline.pb-c.h>
 
-enum { STAGES_MAX = 100, STEPS_MAX = 10000 };
-
 /* The name by which a handler ends a pipeline, and a stage states that it has no successor. */
 #define STAGE_END "end"
 

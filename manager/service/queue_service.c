@@ -1,4 +1,5 @@
 /* QueueService: settings, control and status of queues. */
+#include "common/limits.h"
 #include "manager/core/queue_ends.h"
 #include "manager/service/check.h"
 #include "manager/service/method.h"
@@ -12,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PERIOD_MAX_MS (365 * DAY_MS)
-#define KEEP_MAX_MS (36500 * DAY_MS)
 #define UNKNOWN_QUEUE "there is no queue \"{queue}\": it has no settings and never had a task"
 
 /* --- Set: the new values of columns -------------------------------------------------------------------------------- */
@@ -23,7 +22,7 @@ typedef Reeve__V1__QueueSettings settings;
 static bool put_retry_limit(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
 {
 	const settings *s = (const settings *)message;
-	if (!check_range("settings.retry_limit", s->retry_limit, -1, ATTEMPTS_MAX - 1, error))
+	if (!check_range("settings.retry_limit", s->retry_limit, -1, LIMIT_ATTEMPTS - 1, error))
 		return false;
 	json_object_set_new(
 	    change, "max_attempts", s->retry_limit < 0 ? json_null() : json_integer(s->retry_limit + 1));
@@ -45,8 +44,8 @@ static bool put_retry(json_t *change, const ProtobufCMessage *message, struct re
 static const struct setting queue_settings[] = {
     {"retry_limit", SETTING_OWN, .put = put_retry_limit},
     {"retry", SETTING_OWN, .put = put_retry},
-    {"resting_ms", SETTING_NUMBER, .max = PERIOD_MAX_MS},
-    {"waiting_ms", SETTING_NUMBER, .max = PERIOD_MAX_MS},
+    {"resting_ms", SETTING_NUMBER, .max = LIMIT_PERIOD_DAYS * DAY_MS},
+    {"waiting_ms", SETTING_NUMBER, .max = LIMIT_PERIOD_DAYS * DAY_MS},
     {"autostart", .kind = SETTING_FLAG},
     {"verbose", SETTING_FLAG, .column = "is_verbose"},
     {"batches", .kind = SETTING_FLAG},
@@ -56,9 +55,9 @@ static const struct setting queue_settings[] = {
     {"callback_type", .kind = SETTING_NAME_OR_NONE},
     {"entry_type", .kind = SETTING_NAME_OR_NONE},
     {"exit_type", .kind = SETTING_NAME_OR_NONE},
-    {"keep_completed_ms", SETTING_DAYS, .column = "keep_completed_days", .max = KEEP_MAX_MS},
-    {"keep_dead_ms", SETTING_DAYS, .column = "keep_dead_days", .max = KEEP_MAX_MS},
-    {"keep_cancelled_ms", SETTING_DAYS, .column = "keep_cancelled_days", .max = KEEP_MAX_MS},
+    {"keep_completed_ms", SETTING_DAYS, .column = "keep_completed_days", .max = LIMIT_DELAY_DAYS * DAY_MS},
+    {"keep_dead_ms", SETTING_DAYS, .column = "keep_dead_days", .max = LIMIT_DELAY_DAYS * DAY_MS},
+    {"keep_cancelled_ms", SETTING_DAYS, .column = "keep_cancelled_days", .max = LIMIT_DELAY_DAYS * DAY_MS},
     {0},
 };
 

@@ -1,15 +1,14 @@
 /* sql/tables/tasks.sql describes the JSON of the column retry_policy. */
 #include "manager/service/retry.h"
 
+#include "common/limits.h"
 #include "manager/service/check.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define REST_MAX_MS (365 * DAY_MS)
-
-enum { DELAYS_MAX = 100, EXPONENT_DEFAULT = 2, EXPONENT_MAX = 10 };
+enum { EXPONENT_DEFAULT = 2 };
 
 enum kind {
 	EXPONENTIAL = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL,
@@ -50,22 +49,22 @@ bool retry_check(const char *field, const Reeve__V1__RetryPolicy *p, struct reev
 	if (!in_range(field, "kind", p->kind, 0, LIST, error))
 		return false;
 	enum kind kind = kind_of(p);
-	if (!in_range(field, "base_ms", p->base_ms, 0, REST_MAX_MS, error) ||
-	    !in_range(field, "max_ms", p->max_ms, 0, REST_MAX_MS, error) ||
-	    !in_range(field, "step_ms", p->step_ms, 0, REST_MAX_MS, error) ||
+	if (!in_range(field, "base_ms", p->base_ms, 0, LIMIT_RETRY_DAYS * DAY_MS, error) ||
+	    !in_range(field, "max_ms", p->max_ms, 0, LIMIT_RETRY_DAYS * DAY_MS, error) ||
+	    !in_range(field, "step_ms", p->step_ms, 0, LIMIT_RETRY_DAYS * DAY_MS, error) ||
 	    !in_range(field, "jitter_percent", p->jitter_percent, -1, 100, error) ||
-	    !in_range(field, "delays_ms", (int64_t)p->n_delays_ms, kind == LIST ? 1 : 0, DELAYS_MAX, error) ||
+	    !in_range(field, "delays_ms", (int64_t)p->n_delays_ms, kind == LIST ? 1 : 0, LIMIT_RETRY_DELAYS, error) ||
 	    !belongs(field, "step_ms", p->step_ms != 0, kind, LINEAR, error) ||
 	    !belongs(field, "exponent", p->exponent != 0, kind, POLYNOMIAL, error) ||
 	    !belongs(field, "delays_ms", p->n_delays_ms != 0, kind, LIST, error))
 		return false;
-	if (!isfinite(p->exponent) || p->exponent < 0 || p->exponent > EXPONENT_MAX)
+	if (!isfinite(p->exponent) || p->exponent < 0 || p->exponent > LIMIT_RETRY_EXPONENT)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.exponent is %g; it must be above 0, at most %d", field,
-		    p->exponent, EXPONENT_MAX);
+		    p->exponent, LIMIT_RETRY_EXPONENT);
 	for (size_t i = 0; i < p->n_delays_ms; i++) {
 		char part[32];
 		snprintf(part, sizeof part, "delays_ms[%zu]", i);
-		if (!in_range(field, part, p->delays_ms[i], 0, REST_MAX_MS, error))
+		if (!in_range(field, part, p->delays_ms[i], 0, LIMIT_RETRY_DAYS * DAY_MS, error))
 			return false;
 	}
 	return true;
@@ -104,7 +103,7 @@ int64_t retry_max_ms(const Reeve__V1__RetryPolicy *p)
 {
 	if (p->max_ms)
 		return p->max_ms;
-	return kind_of(p) == LIST || kind_of(p) == FIXED ? REST_MAX_MS : DEFAULT_RETRY_MAX_MS;
+	return kind_of(p) == LIST || kind_of(p) == FIXED ? LIMIT_RETRY_DAYS * DAY_MS : DEFAULT_RETRY_MAX_MS;
 }
 
 void retry_put(json_t *columns, const Reeve__V1__RetryPolicy *p)

@@ -5,6 +5,7 @@
 #include "manager/service/schedule_change.h"
 
 #include "common/json_names.h"
+#include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/check_task.h"
 #include "manager/service/schedule_task.h"
@@ -16,10 +17,6 @@
 #include <string.h>
 
 #define EVERY_MIN_MS 100
-#define EVERY_MAX_MS (3650 * DAY_MS)
-#define START_MAX_US INT64_C(253402300799000000)
-
-enum { CATCH_UP_MAX = 1000, CRON_MAX_BYTES = 255 };
 
 typedef Reeve__V1__Schedule schedule;
 
@@ -28,8 +25,8 @@ typedef Reeve__V1__Schedule schedule;
 static bool check_cron(const char *field, const char *cron, struct reeve_error *error)
 {
 	size_t length = strlen(cron);
-	return length <= CRON_MAX_BYTES ||
-	       error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length, CRON_MAX_BYTES);
+	return length <= LIMIT_CRON_BYTES ||
+	       error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length, LIMIT_CRON_BYTES);
 }
 
 static bool put_manual(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
@@ -48,7 +45,7 @@ static bool put_catch_up(json_t *change, const ProtobufCMessage *message, struct
 	bool all = policy == REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL;
 	char word[JSON_NAME_BYTES];
 	if (!check_range("schedule.catch_up", s->catch_up, 0, REEVE__V1__CATCH_UP_POLICY__CATCH_UP_POLICY_ALL, error) ||
-	    (all && !check_range("schedule.max_catch_up", s->max_catch_up, 1, CATCH_UP_MAX, error)))
+	    (all && !check_range("schedule.max_catch_up", s->max_catch_up, 1, LIMIT_CATCH_UP, error)))
 		return false;
 	if (!all && s->max_catch_up)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.max_catch_up is for catch_up ALL");
@@ -60,10 +57,10 @@ static bool put_catch_up(json_t *change, const ProtobufCMessage *message, struct
 
 static const struct setting schedule_settings[] = {
     {"cron", SETTING_NAME, .check = check_cron},
-    {"every_ms", SETTING_NUMBER, .min = EVERY_MIN_MS, .max = EVERY_MAX_MS},
+    {"every_ms", SETTING_NUMBER, .min = EVERY_MIN_MS, .max = LIMIT_EVERY_DAYS * DAY_MS},
     {"manual", SETTING_OWN, .put = put_manual},
     {"zone", SETTING_NAME_OR_NONE, .otherwise = "UTC"},
-    {"start_us", SETTING_NUMBER, .min = 1, .max = START_MAX_US},
+    {"start_us", SETTING_NUMBER, .min = 1, .max = LIMIT_TIME_US},
     {"queue_action", SETTING_WORD, .min = 1, .max = REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_RESUME},
     {"action_queue", .kind = SETTING_NAME},
     {"catch_up", SETTING_OWN, .put = put_catch_up},

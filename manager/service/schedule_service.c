@@ -1,9 +1,10 @@
 /* ScheduleService: definitions of schedules, and their runs. */
+#include "common/limits.h"
 #include "manager/service/method.h"
 #include "manager/service/schedule_change.h"
 
 /* An answer has no more runs than RUNS_PAGE, because each run's task is searched in every partition of the history. */
-enum { LIST_DEFAULT = 100, LIST_MAX = 1000, RUNS_PAGE = 200, PREVIEW_MAX = 1000 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 1000, RUNS_PAGE = 200 };
 
 const struct rpc_entry schedule_methods[] = {
 	{"Add", write_method, RPC_ORDINARY, METHOD(SQL_SCHEDULE_ADD, .change = schedule_addition)},
@@ -12,7 +13,7 @@ const struct rpc_entry schedule_methods[] = {
 	    METHOD(SQL_SCHEDULE_LIST,
 	        .rules = {{"after_name", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
 	{"Show", read_method, RPC_OPERATOR,
-	    METHOD(SQL_SCHEDULE_GET, .rules = {{"name", RULE_NAME}, {"preview", RULE_NUMBER, .max = PREVIEW_MAX}}, .found = "schedule",
+	    METHOD(SQL_SCHEDULE_GET, .rules = {{"name", RULE_NAME}, {"preview", RULE_NUMBER, .max = LIMIT_PREVIEW}}, .found = "schedule",
 	        .missing = "there is no schedule \"{name}\"")},
 	{"Control", write_method, RPC_OPERATOR,
 	    METHOD(SQL_SCHEDULE_CONTROL, .rules = {{"name", RULE_NAME},

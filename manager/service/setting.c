@@ -1,6 +1,7 @@
 #include "manager/service/setting.h"
 
 #include "common/json_names.h"
+#include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/field.h"
 

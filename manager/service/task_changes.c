@@ -1,4 +1,5 @@
 /* TaskService: manual changes of tasks, selected by their ids or by a filter. */
+#include "common/limits.h"
 #include "manager/core/edit.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
@@ -244,10 +245,10 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct reeve_error error;
 	if (filter_wait(s, call, message, task_update, request->filter))
 		return;
-	if (!check_range("run_at_us", request->run_at_us, 0, INT64_C(253402300799000000), &error) ||
-	    !check_range("max_attempts", request->max_attempts, 0, ATTEMPTS_MAX, &error) ||
+	if (!check_range("run_at_us", request->run_at_us, 0, LIMIT_TIME_US, &error) ||
+	    !check_range("max_attempts", request->max_attempts, 0, LIMIT_ATTEMPTS, &error) ||
 	    (request->priority &&
-	        !check_range("priority.value", request->priority->value, -PRIORITY_MAX, PRIORITY_MAX, &error))) {
+	        !check_range("priority.value", request->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -1,4 +1,5 @@
 /* TaskService: submits, shows and awaits tasks. */
+#include "common/limits.h"
 #include "manager/core/routes.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
@@ -20,11 +21,9 @@
  * shorter, even with the longest texts. */
 enum {
 	LIST_DEFAULT = 100,
-	LIST_MAX = 10000,
 	AUDIT_DEFAULT = 1000,
 	AUDIT_PAGE = 500,
 	AUDIT_ROW_BYTES = 16 << 10,
-	AUDIT_MAX = 100000,
 	WAIT_MAX_MS = 60000,
 };
 
@@ -100,9 +99,9 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 	struct services *s = service;
 	const Reeve__V1__SubmitRequest *request = (const Reeve__V1__SubmitRequest *)message;
 	struct reeve_error error;
-	if (request->n_tasks == 0 || request->n_tasks > TASKS_MAX) {
+	if (request->n_tasks == 0 || request->n_tasks > LIMIT_CALL_TASKS) {
 		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "tasks has %zu elements; from 1 to %d are taken", request->n_tasks,
-		    TASKS_MAX);
+		    LIMIT_CALL_TASKS);
 		return;
 	}
 	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error)) {
@@ -173,7 +172,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	    filter_wait(s, call, message, list, request->filter))
 		return;
 	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
-	    !check_range("limit", request->limit, 0, LIST_MAX, &error) ||
+	    !check_range("limit", request->limit, 0, LIMIT_CALL_TASKS, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error) ||
 	    !check_known_names(s, "", request->queue, request->type, &error) ||
 	    (request->filter && !filter_check(s, request->filter, &error))) {
@@ -227,7 +226,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	if (!check_range("task_id", request->task_id, 0, INT64_MAX, &error) ||
 	    !check_range("since_us", request->since_us, 0, INT64_MAX, &error) ||
 	    !check_range("until_us", request->until_us, 0, INT64_MAX, &error) ||
-	    !check_range("limit", request->limit, 0, AUDIT_MAX, &error) || !check_page(request->page, &error)) {
+	    !check_range("limit", request->limit, 0, LIMIT_CALL_EVENTS, &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

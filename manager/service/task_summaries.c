@@ -1,4 +1,5 @@
 /* TaskService: summaries of errors and executions. */
+#include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/task_methods.h"
 

@@ -1,4 +1,5 @@
 /* AdminService.Check: measures for alerts. The caller sets the thresholds. */
+#include "common/limits.h"
 #include "manager/service/admin_methods.h"
 #include "manager/service/check.h"
 #include "manager/service/reading.h"

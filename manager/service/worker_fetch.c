@@ -1,4 +1,5 @@
 /* Fetch: checks a request, and fills the answer with assignments and commands. */
+#include "common/limits.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
@@ -7,13 +8,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { SLOTS_MAX = 10000, EXCLUDE_MAX = 1000 };
+enum { EXCLUDE_MAX = 1000 };
 
 bool worker_fetch_check(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
 {
 	return check_range("incarnation", r->incarnation, 1, INT64_MAX, error) &&
 	    check_range("fetch_id", r->fetch_id, 1, INT64_MAX, error) &&
-	    check_range("slots", r->slots, 1, SLOTS_MAX, error) &&
+	    check_range("slots", r->slots, 1, LIMIT_CALL_TASKS, error) &&
 	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
 	    check_range("idle_since_start_ms", r->idle_since_start_ms, 0, INT64_MAX / 4, error) &&
 	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, EXCLUDE_MAX, error);

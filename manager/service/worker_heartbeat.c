@@ -1,4 +1,5 @@
 /* Heartbeat. */
+#include "common/limits.h"
 #include "manager/core/leases.h"
 #include "manager/service/check.h"
 #include "manager/service/worker_methods.h"
@@ -67,7 +68,7 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 {
 	if (!check_range("incarnation", r->incarnation, 1, INT64_MAX, error) ||
 	    !check_range("mode", r->mode, 0, REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING, error) ||
-	    !check_range("concurrency", r->concurrency, 0, CONCURRENCY_MAX, error) ||
+	    !check_range("concurrency", r->concurrency, 0, LIMIT_CONCURRENCY, error) ||
 	    !check_range("succeeded", r->succeeded, 0, INT64_MAX, error) ||
 	    !check_range("failed", r->failed, 0, INT64_MAX, error) ||
 	    !check_range("seq", r->seq, 1, INT64_MAX, error) ||
@@ -121,7 +122,7 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 	};
 	for (size_t i = 0; i < n; i++) {
 		const Reeve__V1__Remark *remark = request->remarks[i];
-		const char *text = worker_text_cut(remark->text, WORKER_REMARK_MAX);
+		const char *text = worker_text_cut(remark->text, LIMIT_REMARK_BYTES);
 		ids[i] = remark->task_id;
 		tokens[i] = remark->token;
 		k->texts[i] = mem_strdup(text ? text : "");

@@ -21,8 +21,6 @@ void worker_command_fill(Reeve__V1__WorkerCommand *out, const struct store_worke
  * must not be lost. */
 const char *worker_text_cut(const char *text, size_t most);
 
-enum { WORKER_REMARK_MAX = 4096 };
-
 /* --- Fetches (worker_fetch.c), which a Report can bring too --- */
 
 bool worker_fetch_check(const Reeve__V1__FetchRequest *request, struct reeve_error *error);

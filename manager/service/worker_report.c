@@ -1,6 +1,7 @@
 /*
  * Report. One with a Fetch starts the commit of the results and the claim together, and is answered when both are done.
  */
+#include "common/limits.h"
 #include "common/text.h"
 #include "manager/core/report.h"
 #include "manager/service/check.h"
@@ -9,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { RESULTS_MAX = 10000, STACK_MAX = 65536 };
 
 struct report_call {
 	struct store_report op;
@@ -142,7 +141,7 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	struct services *s = service;
 	struct reeve_error error;
 	bool bad = !check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
-	    !check_range("results", (int64_t)request->n_results, 1, RESULTS_MAX, &error) ||
+	    !check_range("results", (int64_t)request->n_results, 1, LIMIT_CALL_TASKS, &error) ||
 	    (request->fetch && !worker_fetch_check(request->fetch, &error));
 	for (size_t i = 0; !bad && i < request->n_results; i++)
 		bad = !check_result(i, request->results[i], &error);
@@ -173,12 +172,12 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		} else {
 			r->error = given->error;
 			r->error_code = given->error_code;
-			r->stack = worker_text_cut(given->stack_trace, STACK_MAX);
+			r->stack = worker_text_cut(given->stack_trace, LIMIT_STACK_BYTES);
 			r->retry_in_ms = given->retry_in_ms < 0 ? 0 : given->retry_in_ms;
-			if (r->retry_in_ms > 365 * DAY_MS)
-				r->retry_in_ms = 365 * DAY_MS;
+			if (r->retry_in_ms > LIMIT_RETRY_DAYS * DAY_MS)
+				r->retry_in_ms = LIMIT_RETRY_DAYS * DAY_MS;
 		}
-		r->remark = worker_text_cut(given->remark, WORKER_REMARK_MAX);
+		r->remark = worker_text_cut(given->remark, LIMIT_REMARK_BYTES);
 	}
 	c->op = (struct store_report){
 	    .op = service_op(s, call, on_reported),

@@ -1,4 +1,5 @@
 /* WorkerService: its methods, of which the longer ones have files of their own (worker_methods.h). */
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "manager/core/leases.h"
@@ -8,8 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-static const int64_t RUN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 static Reeve__V1__WorkerCommandKind command_kind(const char *name)
 {
@@ -88,15 +87,14 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 bool worker_names_check(
     const char *const *queues, size_t n_queues, const char *const *types, size_t n_types, struct reeve_error *error)
 {
-	enum { NAMES_BYTES_MAX = 128 * 1024 };
 	size_t bytes = 0;
 	for (size_t i = 0; i < n_queues; i++)
 		bytes += strlen(queues[i]);
 	for (size_t i = 0; i < n_types; i++)
 		bytes += strlen(types[i]);
-	return bytes <= NAMES_BYTES_MAX ||
+	return bytes <= LIMIT_ACCEPTED_BYTES ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are taken", bytes,
-	        NAMES_BYTES_MAX);
+	        LIMIT_ACCEPTED_BYTES);
 }
 
 static void register_worker(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -106,7 +104,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	struct reeve_error error;
 	if (!check_name("name", request->name, false, &error) || !check_name("host", request->host, true, &error) ||
 	    !check_name("version", request->version, true, &error) ||
-	    !check_range("concurrency", request->concurrency, 1, CONCURRENCY_MAX, &error) ||
+	    !check_range("concurrency", request->concurrency, 1, LIMIT_CONCURRENCY, &error) ||
 	    !check_names("queues", request->queues, request->n_queues, &error) ||
 	    !check_names("types", request->types, request->n_types, &error) ||
 	    !worker_names_check(request->queues, request->n_queues, request->types, request->n_types, &error) ||
@@ -177,7 +175,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	if (!check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
 	    !check_range("task_id", request->task_id, 1, INT64_MAX, &error) ||
 	    !check_range("token", request->token, 1, INT64_MAX, &error) ||
-	    !check_range("run_ms", request->run_ms, 1, RUN_MAX_MS, &error)) {
+	    !check_range("run_ms", request->run_ms, 1, LIMIT_RUN_DAYS * DAY_MS, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -4,7 +4,7 @@ create or replace function backoff_spec(given text) returns jsonb language plpgs
 declare
   parts text[] := string_to_array(given, ':');
   kind text := parts[1];
-  longest constant bigint := 365 * 86400000::bigint;
+  longest constant bigint := LIMIT_RETRY_DAYS * 86400000::bigint;
   delays text[];
   first bigint;
   second bigint;
@@ -16,12 +16,12 @@ begin
     bad := 'it is none';
   elsif exists (select from unnest(delays) d where duration_ms(d) is null or duration_ms(d) > longest)
     or cardinality(parts) = 3 and kind <> 'poly' and (duration_ms(parts[3]) is null or duration_ms(parts[3]) > longest) then
-    bad := 'a delay is no duration like 250ms, 5s, 1m30s or 2h, of at most 365 days';
-  elsif cardinality(delays) > 100 or cardinality(delays) = 0 then
-    bad := 'a list has from 1 to 100 delays';
+    bad := 'a delay is no duration like 250ms, 5s, 1m30s or 2h, of at most LIMIT_RETRY_DAYS days';
+  elsif cardinality(delays) > LIMIT_RETRY_DELAYS or cardinality(delays) = 0 then
+    bad := 'a list has from 1 to LIMIT_RETRY_DELAYS delays';
   elsif kind = 'poly' and parts[3] is not null
-    and not (case when parts[3] ~ '^[0-9]{1,3}([.][0-9]{1,9})?$' then parts[3]::numeric between 0.000000001 and 10 else false end) then
-    bad := 'the exponent is no number above 0, at most 10';
+    and not (case when parts[3] ~ '^[0-9]{1,3}([.][0-9]{1,9})?$' then parts[3]::numeric between 0.000000001 and LIMIT_RETRY_EXPONENT else false end) then
+    bad := 'the exponent is no number above 0, at most LIMIT_RETRY_EXPONENT';
   else
     first := case when kind <> 'list' then duration_ms(parts[2]) end;
     second := case when kind <> 'poly' then duration_ms(parts[3]) end;

@@ -8,7 +8,7 @@ declare
 begin
   select * into p from pipelines where id = of_pipeline;
   if not found then
-    error := format('stage "%s" was named, and the task is of no pipeline', left(chosen, 255));
+    error := format('stage "%s" was named, and the task is of no pipeline', left(chosen, LIMIT_NAME_BYTES));
     code := 'unknown_stage';
     return;
   end if;
@@ -21,7 +21,7 @@ begin
   end if;
   select s into next from jsonb_array_elements(p.stages) s where s ->> 'name' = wanted;
   if next is null then
-    error := format('stage "%s" was named; pipeline "%s" has %s', left(wanted, 255), p.name,
+    error := format('stage "%s" was named; pipeline "%s" has %s', left(wanted, LIMIT_NAME_BYTES), p.name,
       (select string_agg(format('"%s"', s ->> 'name'), ', ' order by n)
        from jsonb_array_elements(p.stages) with ordinality u(s, n)));
     code := 'unknown_stage';

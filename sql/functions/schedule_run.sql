@@ -24,7 +24,7 @@ begin
   begin
     select * into made from schedule_act(s, case
       when template ~ '\{(name|date|time)\}' or template is null then
-        case when octet_length(s.name) <= 255 - 44 then s.name || ':' else '' end || 'manual:' || request -- a key has 255 bytes at most
+        case when octet_length(s.name) <= LIMIT_NAME_BYTES - 44 then s.name || ':' else '' end || 'manual:' || request -- a key has LIMIT_NAME_BYTES bytes at most
       else nullif(template, '') end);
   exception when lock_not_available then
     raise exception using errcode = 'RV503',

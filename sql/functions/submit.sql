@@ -72,15 +72,15 @@ begin
   end if;
   if submit.priority is null then
     raise exception using errcode = '22004', message = 'priority is NULL';
-  elsif submit.priority not between -1000000 and 1000000 then
+  elsif submit.priority not between -LIMIT_PRIORITY and LIMIT_PRIORITY then
     raise exception using errcode = '22023',
-      message = format('priority is %s; it must be from -1000000 to 1000000', submit.priority);
+      message = format('priority is %s; it must be from -LIMIT_PRIORITY to LIMIT_PRIORITY', submit.priority);
   end if;
-  if submit.max_attempts not between 1 and 10000 then
-    raise exception using errcode = '22023', message = format('max_attempts is %s; it must be from 1 to 10000', submit.max_attempts);
+  if submit.max_attempts not between 1 and LIMIT_ATTEMPTS then
+    raise exception using errcode = '22023', message = format('max_attempts is %s; it must be from 1 to LIMIT_ATTEMPTS', submit.max_attempts);
   end if;
   if submit.delay is not null then
-    perform check_interval('delay', submit.delay, 0, 36500 * 86400000::bigint);
+    perform check_interval('delay', submit.delay, 0, LIMIT_DELAY_DAYS * 86400000::bigint);
     if submit.run_at is not null then
       raise exception using errcode = '22023', message = 'delay and run_at are given, which say the same';
     end if;
@@ -93,9 +93,9 @@ begin
     if submit.key is null then
       raise exception using errcode = '22023', message = 'key_ttl needs a key';
     end if;
-    ttl_ms := check_interval('key_ttl', submit.key_ttl, 1, 36500 * 86400000::bigint);
+    ttl_ms := check_interval('key_ttl', submit.key_ttl, 1, LIMIT_DELAY_DAYS * 86400000::bigint);
   end if;
-  timeout_ms := coalesce(check_interval('timeout', submit.timeout, 1, 30 * 86400000::bigint), (spec ->> 'timeout_ms')::bigint, 60000);
+  timeout_ms := coalesce(check_interval('timeout', submit.timeout, 1, LIMIT_TIMEOUT_DAYS * 86400000::bigint), (spec ->> 'timeout_ms')::bigint, 60000);
   if submit.jitter not between 0 and 100 then
     raise exception using errcode = '22023', message = format('jitter is %s; it must be from 0 to 100 (percent)', submit.jitter);
   elsif submit.jitter is not null and submit.backoff is null then

@@ -2,14 +2,13 @@
 #include "worker/handlers/answer.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/mem.h"
 #include "common/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 bool answer_duration(const json_t *value, int64_t *ms)
 {
@@ -78,8 +77,8 @@ static const char *take_retry_in(struct answer *answer, const json_t *value)
 {
 	int64_t ms;
 
-	if (!answer_duration(value, &ms) || ms > RETRY_IN_MAX_MS)
-		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of up to 365 days";
+	if (!answer_duration(value, &ms) || ms > LIMIT_RETRY_DAYS * DAY_MS)
+		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of up to " LIMIT_TEXT(LIMIT_RETRY_DAYS) " days";
 	answer->retry_in_ms = ms ? ms : 1; /* 0 would mean that it is not set */
 	return NULL;
 }

@@ -1,5 +1,6 @@
 /* Backoffs as users type them: every kind, its policy, and the errors for invalid ones. */
 #include "client/cmd/backoff.h"
+#include "common/limits.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -96,9 +97,9 @@ Test(backoff, says_what_is_wrong)
 Test(backoff, a_list_is_bounded)
 {
 	char text[1024] = "list:1s";
-	for (int i = 1; i < BACKOFF_DELAYS_MAX; i++)
+	for (int i = 1; i < LIMIT_RETRY_DELAYS; i++)
 		strcat(text, ",1s");
-	cr_assert(eq(sz, parsed(text)->n_delays_ms, BACKOFF_DELAYS_MAX));
+	cr_assert(eq(sz, parsed(text)->n_delays_ms, LIMIT_RETRY_DELAYS));
 	strcat(text, ",1s");
 	cr_assert(not(backoff_parse(&backoff, text, -1, &error)));
 	cr_assert(strstr(error.message, "at most 100 delays") != NULL);

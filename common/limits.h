@@ -1,0 +1,51 @@
+/*
+ * The limits of the contract, for clients, managers, workers and SQL. proto/ says what they mean.
+ *
+ * sql/embed replaces these names in functions and views by their numbers.
+ */
+#ifndef REEVE_COMMON_LIMITS_H
+#define REEVE_COMMON_LIMITS_H
+
+#include <stdint.h>
+
+/* Texts. */
+#define LIMIT_NAME_BYTES 255 /* names, types, keys, sources, error codes */
+#define LIMIT_CRON_BYTES 255
+#define LIMIT_REMARK_BYTES 4096
+#define LIMIT_STACK_BYTES 65536
+
+/* A call. */
+#define LIMIT_CALL_TASKS 10000 /* tasks, ids, results, slots */
+#define LIMIT_CALL_EVENTS 100000
+#define LIMIT_PREVIEW 1000 /* scheduled times */
+
+/* A task. */
+#define LIMIT_PRIORITY 1000000 /* and as far below 0 */
+#define LIMIT_ATTEMPTS 10000
+#define LIMIT_TIMEOUT_DAYS 30
+#define LIMIT_DELAY_DAYS 36500 /* until it is due; and how long it, or its key, is kept */
+#define LIMIT_RETRY_DAYS 365   /* until the next attempt */
+#define LIMIT_RETRY_DELAYS 100
+#define LIMIT_RETRY_EXPONENT 10
+#define LIMIT_STAGES 100
+#define LIMIT_STEPS 10000
+#define LIMIT_TIME_US INT64_C(253402300799000000) /* 9999-12-31 23:59:59 UTC */
+
+/* A queue, and a schedule. */
+#define LIMIT_PERIOD_DAYS 365 /* resting and waiting */
+#define LIMIT_EVERY_DAYS 3650
+#define LIMIT_CATCH_UP 1000
+
+/* A worker. */
+#define LIMIT_CONCURRENCY 10000
+#define LIMIT_ACCEPTED 1000               /* queues, and types */
+#define LIMIT_ACCEPTED_BYTES (128 * 1024) /* of the names of both */
+#define LIMIT_RUN_DAYS 365                /* of an attempt, extended */
+
+/* A limit's number as text: "at most " LIMIT_TEXT(LIMIT_STAGES). */
+#define LIMIT_TEXT(limit) LIMIT_TEXT_OF(limit)
+#define LIMIT_TEXT_OF(number) #number
+
+#define DAY_MS INT64_C(86400000)
+
+#endif
