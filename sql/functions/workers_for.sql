@@ -9,7 +9,7 @@ returns table (queue text, type text, workers bigint, running bigint, slots bigi
 language sql stable set enable_seqscan = off set enable_nestloop = off as $$
   with wanted as materialized (select distinct u.queue, u.type from unnest(of_queues, of_types) u(queue, type)),
    alive as materialized ( -- for few pairs, only those that accept one
-    select w.id, w.queues, w.types, w.state, w.concurrency
+    select w.id, w.queues, w.types, w.mode, w.concurrency
     from workers w
     where w.gone_at is null and not w.manual and not w.lost
       and (cardinality(of_queues) > 10
@@ -28,9 +28,9 @@ language sql stable set enable_seqscan = off set enable_nestloop = off as $$
    alike as materialized ( -- '' stands for all
     select case w.queues when '{}' then '{""}' else w.queues end as queues,
       case w.types when '{}' then '{""}' else w.types end as types,
-      count(*) as workers, count(*) filter (where w.state = 'running') as running,
-      coalesce(sum(w.concurrency) filter (where w.state = 'running'), 0) as slots,
-      coalesce(sum(least(coalesce(h.open, 0), w.concurrency)) filter (where w.state = 'running'), 0) as busy
+      count(*) as workers, count(*) filter (where w.mode = 'running') as running,
+      coalesce(sum(w.concurrency) filter (where w.mode = 'running'), 0) as slots,
+      coalesce(sum(least(coalesce(h.open, 0), w.concurrency)) filter (where w.mode = 'running'), 0) as busy
     from alive w left join held h on h.worker_id = w.id
     group by 1, 2),
    offers as materialized (

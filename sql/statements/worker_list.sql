@@ -23,7 +23,7 @@ select w.id, w.name, w.host, w.pid, w.version, w.concurrency, w.queues, w.types,
   case when w.lost then 'gone'
     when not w.manual and w.hb_at < clock_timestamp() - interval '1ms' * $2::bigint then 'late' else 'alive' end as state,
   coalesce((select sum(a.open) from assignments a where a.worker_id = w.id and a.closed_at is null), 0)::bigint
-    as holding, coalesce(l.event, w.state) as mode, coalesce(l.at, w.state_since) as mode_since, w.succeeded, w.failed, w.manual,
+    as holding, coalesce(l.event, w.mode) as mode, coalesce(l.at, w.mode_since) as mode_since, w.succeeded, w.failed, w.manual,
   (1000 * extract(epoch from case when w.lost then greatest(w.hb_at, w.registered) else clock_timestamp() end - w.registered))::bigint
     as uptime_ms, n.next_after
 from (

@@ -18,8 +18,8 @@ create table workers (
   lease_ms bigint not null default 600000,
   manual boolean not null default false,  -- a pull client: it sends no heartbeats; its attempts run until their expiry
   -- Reported by the workers.
-  state text not null default 'running' check (state in ('running', 'paused', 'draining')),
-  state_since timestamptz not null default clock_timestamp(),
+  mode text not null default 'running' check (mode in ('running', 'paused', 'draining')),
+  mode_since timestamptz not null default clock_timestamp(),
   succeeded bigint not null default 0,
   failed bigint not null default 0
 ) with (fillfactor = 50);

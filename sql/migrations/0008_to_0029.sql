@@ -47,6 +47,9 @@ select unnest(array['history', 'metrics', 'archive', 'counts']) union all select
 
 -- Workers.
 alter table workers rename column by_hand to manual;
+alter table workers rename column state to mode;
+alter table workers rename column state_since to mode_since;
+alter table workers rename constraint workers_state_check to workers_mode_check;
 alter index workers_by_hand rename to workers_manual;
 create index workers_here on workers (id) where gone_at is null and registered is not null;
 create index workers_gone on workers (gone_at) where gone_at is not null;
