@@ -3,8 +3,12 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
+counter() { # NAME
+	reeve stats --json | jq ".counters[] | select(.name == \"$1\").value"
+}
+
 refused_calls() {
-	reeve stats --json | jq '.counters[] | select(.name == "calls_refused").value'
+	counter calls_refused
 }
 
 refusals_said() { # REGEX: how many lines of the log tell of one
@@ -59,15 +63,15 @@ story_a_backlog_over_a_connections_share_is_logged_and_counted() {
 # still: together they have no more than --max-pending, and the others are refused. What waited is done later; calls that
 # need other sessions are answered meanwhile.
 story_what_waits_of_all_connections_is_bounded() {
-	local session
+	local session open
 	start_postgres
 	start_manager --max-pending 8MiB
 	id=$(reeve submit nothing --queue flood --delay 1h)
 	session=$(sql "select pid from pg_stat_activity where application_name = 'reeve-manager submit'")
 	kill -STOP "$session"
+	open=$(counter open_calls)
 	start first python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" large 1 1 # is in flight, so that the others wait
-	wait_until 10 'grep -qx ready "$DIR/log/first.log"'
-	pause 0.2
+	wait_until 10 "[ \"\$(counter open_calls)\" -gt $open ]"
 	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" large 40 524288
 	wait_until 10 '[ "$(answers_to flood)" -ge 25 ]'
 	reeve cancel "$id" >/dev/null
