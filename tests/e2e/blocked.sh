@@ -584,6 +584,8 @@ story_a_manager_whose_row_is_locked_finds_the_others_tasks_by_itself() {
 	start_manager one
 	start_worker worker --queue mine
 	reeve submit nothing --queue mine --wait --manager "${URL[two]}"
+	# By then the other has seen two of its heartbeats, and so that it lives.
+	wait_until 10 '[ "$(sql "select max(hb_seq) from managers where id = (select max(id) from managers)")" -ge 4 ]'
 	hold row 60 'select from managers where id = (select max(id) from managers) for update'
 	wait_until 10 'grep -q "is silent; its share of the tasks is taken over" "$DIR/log/two.log"'
 	for _ in 1 2 3 4; do
