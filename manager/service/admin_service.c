@@ -2,7 +2,6 @@
 #include "common/json_names.h"
 #include "common/limits.h"
 #include "manager/core/dispatch.h"
-#include "manager/service/admin_methods.h"
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
 #include "manager/service/method.h"
@@ -12,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool reaches_database(const struct services *s)
+{
+	return store_up(s->core->base.store) && core_database_fresh(s->core);
+}
+
 static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct services *s = service;
@@ -20,7 +24,7 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	response.now_us = core_clock_us(s->core);
 	response.manager = (char *)s->manager_name;
 	response.version = (char *)REEVE_VERSION;
-	response.database_up = store_up(s->core->base.store) && core_database_fresh(s->core);
+	response.database_up = reaches_database(s);
 	response.max_details_bytes = (uint32_t)s->core->base.options.max_details_bytes;
 	response.max_message_bytes = (uint32_t)s->max_message_bytes;
 	response.idle_ping_ms = (uint32_t)rpc_server_idle_ping_ms(s->server);
@@ -97,6 +101,59 @@ static bool check_control(const ProtobufCMessage *request, struct reeve_error *e
 	    error_set(error, STATUS(INVALID_ARGUMENT), "concurrency is %u; only SCALE takes one", r->concurrency);
 }
 
+/* --- measures for alerts ------------------------------------------------------------------------------------------- */
+
+#define LONGER_MAX_MS (100 * 365 * DAY_MS)
+
+static bool is_of_time(Reeve__V1__CheckKind kind)
+{
+	return kind == REEVE__V1__CHECK_KIND__CHECK_KIND_RUNNING || kind == REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES;
+}
+
+static bool check_questions(const ProtobufCMessage *request, struct reeve_error *error)
+{
+	const Reeve__V1__CheckRequest *r = (const Reeve__V1__CheckRequest *)request;
+	unsigned asked = 0;
+	for (size_t i = 0; i < r->n_questions; i++) {
+		const Reeve__V1__CheckQuestion *q = r->questions[i];
+		if (!check_range("questions.kind", q->kind, REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD,
+		        REEVE__V1__CHECK_KIND__CHECK_KIND_HALTED, error))
+			return false;
+		if (asked & 1U << q->kind)
+			return error_set(error, STATUS(INVALID_ARGUMENT), "questions.kind: %d is asked for twice", q->kind);
+		asked |= 1U << q->kind;
+		if (!check_range("questions.longer_ms", q->longer_ms, 0, is_of_time(q->kind) ? LONGER_MAX_MS : 0, error))
+			return false;
+	}
+	return true;
+}
+
+/* The statement sets a manager if the queue and the type are known. */
+static bool check_complete(struct reading *r, struct reeve_error *error)
+{
+	const Reeve__V1__CheckRequest *request = (const Reeve__V1__CheckRequest *)r->request;
+	Reeve__V1__CheckResponse *out = (Reeve__V1__CheckResponse *)r->response;
+	const char *queue = request->queue;
+	if (!*out->manager && *request->type)
+		return error_set(error, STATUS(NOT_FOUND), "there has never been a task of type \"%s\"%s%s%s", request->type,
+		    *queue ? " in queue \"" : "", queue, *queue ? "\"" : "");
+	if (!*out->manager)
+		return error_set(error, STATUS(NOT_FOUND), "queue: there is no queue \"%s\"", queue);
+	free((char *)out->manager);
+	out->manager = mem_strdup(r->services->manager_name);
+	return true;
+}
+
+/* A health check must not wait for an unreachable database: another manager may reach it. */
+static void check(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const struct services *s = service;
+	if (reaches_database(s))
+		read_method(service, call, message);
+	else
+		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database", s->manager_name);
+}
+
 const struct rpc_entry admin_methods[] = {
 	{"Ping", ping, RPC_LEASE, NULL},
 	{"ListQueues", read_method, RPC_OPERATOR,
@@ -108,6 +165,8 @@ const struct rpc_entry admin_methods[] = {
 	{"ControlWorkers", write_method, RPC_OPERATOR,
 	    METHOD(SQL_WORKER_CONTROL, .rules = {{"action", RULE_NUMBER, .min = 1, .max = REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE}},
 	        .check = check_control, .done = on_controlled)},
-	{"Check", admin_check, RPC_LEASE, NULL},
+	{"Check", check, RPC_LEASE,
+	    METHOD(SQL_CHECK, .rules = {{"queue", RULE_NAME_OR_NONE}, {"type", RULE_NAME_OR_NONE}}, .quick = true,
+	        .check = check_questions, .complete = check_complete)},
 	{0},
 };

@@ -140,6 +140,7 @@ static struct reading *begin(const struct method *m, struct services *s, struct 
 {
 	struct reading *r = reading_of(s, call, m->then ? m->then : m->statement, request, m->done ? m->done : method_done);
 	r->op.statement = &sql_statements[m->statement];
+	r->op.quick = m->quick;
 	r->op.then = m->then ? &sql_statements[m->then] : NULL;
 	for (const struct rule *rule = m->rules; rule->kind; rule++)
 		rule_fill(rule, r->request, s);

@@ -42,6 +42,7 @@ struct method {
 	enum sql_id then; /* of a change: reads the response after it; 0: the statement itself returns it */
 	struct rule rules[RULES_MAX];
 	enum names_rule names;
+	bool quick; /* it reads few rows, however many there are */
 	/* A further check of the request, or NULL. */
 	bool (*check)(const ProtobufCMessage *request, struct reeve_error *error);
 	/* Checks the request, and returns the statement's @change; or NULL with the problem in *error. */

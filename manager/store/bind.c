@@ -129,13 +129,19 @@ static void add_each(struct params *p, const ProtobufCMessage *message, const Pr
 {
 	const ProtobufCFieldDescriptor *field = field_named(list->descriptor, name);
 	ProtobufCMessage *const *items = *(ProtobufCMessage **const *)((const char *)message + list->offset);
-	bool text = field->type == PROTOBUF_C_TYPE_STRING;
-	assert(text || field->type == PROTOBUF_C_TYPE_DOUBLE);
-	params_array_begin(p, text ? PARAMS_TEXT : PARAMS_FLOAT8);
+	bool text = field->type == PROTOBUF_C_TYPE_STRING, word = field->type == PROTOBUF_C_TYPE_ENUM;
+	bool whole = field->type == PROTOBUF_C_TYPE_INT64;
+	char enum_name[JSON_NAME_BYTES];
+	assert(text || word || whole || field->type == PROTOBUF_C_TYPE_DOUBLE);
+	params_array_begin(p, text || word ? PARAMS_TEXT : whole ? PARAMS_INT8 : PARAMS_FLOAT8);
 	for (size_t i = 0; i < count_of(message, list); i++) {
 		const void *at = (const char *)items[i] + field->offset;
 		if (text)
 			params_add_text(p, *(char *const *)at);
+		else if (word)
+			params_add_text(p, enum_text(field->descriptor, *(const int *)at, enum_name));
+		else if (whole)
+			params_add_int8(p, *(const int64_t *)at);
 		else
 			params_add_float8(p, *(const double *)at);
 	}

@@ -26,8 +26,6 @@ enum store_read_kind {
 	STORE_GET,      /* ListResponse: the task `id`, if it exists, with details and result */
 	STORE_LIST,     /* ListResponse from a ListRequest */
 	STORE_MATCHING, /* the response of a change: a page of tasks that match a filter and can be changed */
-	STORE_CHECK,    /* sets the numbers in a CheckResponse that has a measure for each question of the CheckRequest, and
-	                 * clears its manager if the queue or the type is unknown */
 };
 
 struct sql_text;

@@ -1,10 +1,8 @@
-/* Reads: turns requests into statements, and reads their rows straight into response messages (bind.c, read_rows.c). */
+/* Reads: turns requests into statements, and reads their rows straight into response messages (bind.c). */
 #include "common/text.h"
 #include "manager/store/bind.h"
 #include "manager/store/internal.h"
-#include "manager/store/read_rows.h"
 
-#include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,53 +96,29 @@ static enum sql_id add_bound(struct role *role, const struct store_read *op)
 	return id_of(op->statement);
 }
 
-static const Reeve__V1__CheckQuestion *question_of(const Reeve__V1__CheckRequest *request, Reeve__V1__CheckKind kind)
-{
-	for (size_t i = 0; i < request->n_questions; i++)
-		if (request->questions[i]->kind == kind)
-			return request->questions[i];
-	return NULL;
-}
-
-static void add_longer(struct params *p, const Reeve__V1__CheckQuestion *question)
-{
-	if (question)
-		params_int8(p, question->longer_ms);
-	else
-		params_null(p);
-}
-
-static enum sql_id add_check(struct role *role, const struct store_read *op)
-{
-	struct params *p = &role->params;
-	const Reeve__V1__CheckRequest *request = (const Reeve__V1__CheckRequest *)op->request;
-	params_text(p, text_given(request->queue));
-	params_text(p, text_given(request->type));
-	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD) != NULL);
-	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_FAILED) != NULL);
-	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_OLDEST_QUEUED) != NULL);
-	add_longer(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_RUNNING));
-	add_longer(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES));
-	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_CALLBACKS) != NULL);
-	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_UNSERVED) != NULL);
-	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_HALTED) != NULL);
-	return SQL_CHECK;
-}
-
 static enum sql_id (*const adders[])(struct role *role, const struct store_read *op) = {
     [STORE_BOUND] = add_bound,
     [STORE_CHANGE] = add_bound,
     [STORE_LIST] = add_list,
     [STORE_MATCHING] = add_matching,
-    [STORE_CHECK] = add_check,
 };
+
+/* Works for the responses of all changes, which have the same fields. */
+static void take_matching(const PGresult *rows, void *response)
+{
+	Reeve__V1__CancelResponse found = REEVE__V1__CANCEL_RESPONSE__INIT, *out = response;
+	bind_rows(SQL_FIND_TASKS, rows, &found.base);
+	out->tasks = found.tasks;
+	out->n_tasks = found.n_tasks;
+	out->next_after_id = found.next_after_id;
+	if (out->n_tasks == STORE_FILTER_MAX)
+		out->next_after_id = out->tasks[out->n_tasks - 1]->id;
+}
 
 static void take(const struct store_read *op, const PGresult *rows)
 {
 	if (op->kind == STORE_MATCHING)
 		take_matching(rows, op->response);
-	else if (op->kind == STORE_CHECK)
-		take_check(rows, op->response);
 	else
 		bind_rows(statement_of(op), rows, op->response);
 }

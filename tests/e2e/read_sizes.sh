@@ -92,7 +92,7 @@ measure() { # each listing with its pages, a line each
 	echo "metrics $(pages metrics_list "null,'','',10")"
 	echo "executions-by-hour $(most_pages executions "'hour',null,null,now() - interval '10 days',null,4000000")"
 	echo "executions-by-type $(most_pages executions "'type',null,null,now() - interval '10 days',null,4000000")"
-	echo "check $(pages check "null,null,true,true,true,3600000,60000,true,true,true")"
+	echo "check $(pages check "null,null,'{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted}','{0,0,0,3600000,60000,0,0,0}'")"
 }
 
 story_ten_times_as_much_costs_the_same() {
@@ -180,7 +180,7 @@ story_a_check_of_many_types_probes_each_twice() {
 	seq -f '{"type":"type%.0f"}' 2000 | reeve submit --bulk - >/dev/null
 	stop manager
 	sql 'analyze tasks'
-	pages=$(pages check 'null,null,false,false,true,null,null,false,false,false')
+	pages=$(pages check "null,null,'{oldest_queued}','{0}'")
 	note "$pages pages"
 	[ "$pages" -gt 4000 ] && [ "$pages" -lt 16000 ] || fail "a check of 2,000 types touches $pages pages"
 }

@@ -106,6 +106,15 @@ Test(bind, paths_lead_to_nested_fields_and_lists)
 	cr_assert(eq(int, params.size[0], 20 + 2 * (4 + 4)));
 	cr_assert(eq(int, params.size[2], 20 + 2 * (4 + 8)), "doubles");
 	cr_assert(eq(str, (char *)param_text(3), "ops"));
+	Reeve__V1__CheckQuestion dead = REEVE__V1__CHECK_QUESTION__INIT, running = dead, *questions[] = {&dead, &running};
+	Reeve__V1__CheckRequest check = REEVE__V1__CHECK_REQUEST__INIT;
+	dead.kind = REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD;
+	running.kind = REEVE__V1__CHECK_KIND__CHECK_KIND_RUNNING;
+	check.questions = questions;
+	check.n_questions = 2;
+	bind(SQL_CHECK, &check.base);
+	cr_assert(eq(int, params.size[2], 20 + 2 * 4 + (int)strlen("deadrunning")), "names of an enum's values");
+	cr_assert(eq(int, params.size[3], 20 + 2 * (4 + 8)), "whole numbers");
 	bind(SQL_SCHEDULE_ADD, &add.base);
 	cr_assert(eq(int, params.size[0], 16));
 	cr_assert(eq(str, (char *)param_text(1), "(null)"), "there is no schedule");
