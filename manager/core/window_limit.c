@@ -13,8 +13,8 @@
 #include <utlist.h>
 
 enum {
-	STREAMS_MAX = 200000, /* with more streams in total each route keeps fewer, … */
-	STREAMS_LEAST = 4,    /* … but so many */
+	STREAMS_MAX = 100000, /* with more streams in all each route keeps fewer, and there are at most twice as many, … */
+	STREAMS_LEAST = 4,    /* … unless there are so many routes that this is their limit */
 	AGAIN_US = 1000000,   /* when to search for tasks of dropped streams that may be claimable soon */
 	CHECK_MS = 1000,      /* the database's clock may jump: due times are checked at this interval, … */
 	SOON_MS = 100,        /* … and no sooner than this */
