@@ -6,9 +6,16 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+enum { UNIT = 1000 }; /* of turns, for a weight of 1 */
+
+static int64_t work_of(const struct store_op *op)
+{
+	return UNIT * (int64_t)(op->weight > 0 ? op->weight : 1);
+}
+
 struct lane {
 	uint64_t origin;
-	int64_t end; /* of its last operation */
+	int64_t end; /* the turn of its last operation */
 	int count;
 	size_t bytes;
 	UT_hash_handle hh;
@@ -34,16 +41,16 @@ static struct lane *lane_enter(struct fair *fair, const struct store_op *op)
 	return lane;
 }
 
-/* Inserts an operation after all with the same or an earlier start. Searches from both ends at once. */
+/* Inserts an operation after all with the same or an earlier turn. Searches from both ends at once. */
 static void insert(struct store_op **waiting, struct store_op *op)
 {
 	struct store_op *from_head = *waiting, *from_tail = from_head ? from_head->prev : NULL;
 	for (; from_head; from_head = from_head->next, from_tail = from_tail->prev) {
-		if (from_tail->start <= op->start) {
+		if (from_tail->turn <= op->turn) {
 			DL_APPEND_ELEM(*waiting, from_tail, op);
 			return;
 		}
-		if (from_head->start > op->start) {
+		if (from_head->turn > op->turn) {
 			DL_PREPEND_ELEM(*waiting, from_head, op);
 			return;
 		}
@@ -53,16 +60,19 @@ static void insert(struct store_op **waiting, struct store_op *op)
 
 void fair_add(struct fair *fair, struct store_op **waiting, struct store_op *op)
 {
-	if (*waiting && (*waiting)->start > fair->now)
-		fair->now = (*waiting)->start;
-	op->start = fair->now;
+	op->turn = fair->now;
 	if (op->origin) {
 		struct lane *lane = lane_enter(fair, op);
-		if (lane->end > op->start)
-			op->start = lane->end;
-		lane->end = op->start + (op->weight > 0 ? op->weight : 1);
+		int64_t after = lane->end > fair->now ? lane->end : fair->now;
+		op->turn = lane->end = after + work_of(op);
 	}
 	insert(waiting, op);
+}
+
+void fair_begin(struct fair *fair, const struct store_op *op)
+{
+	if (op->origin)
+		fair->now += work_of(op) / HASH_COUNT(fair->lanes);
 }
 
 void fair_return(struct fair *fair, struct store_op *op)

@@ -47,7 +47,7 @@ struct store_op {
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
 	struct role *role; /* the role that lists it */
-	int64_t start; /* see fair.h */
+	int64_t turn;  /* see fair.h */
 	int batch_limit, tries;
 	bool blocked;     /* it could not get a lock in time */
 	int64_t given_ms; /* when it was passed to the store; monotonic */

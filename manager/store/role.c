@@ -91,6 +91,7 @@ static void batch_choose(struct role *role, struct role *home)
 		}
 		weight += op->weight;
 		bytes += op->bytes;
+		fair_begin(&home->fair, op);
 		unlink_waiting(home, op);
 		role->batch[role->count++] = op;
 	}

@@ -29,6 +29,7 @@ static uint64_t take(struct line *line)
 	uint64_t origin = op->origin;
 
 	DL_DELETE(line->waiting, op);
+	fair_begin(&line->fair, op);
 	fair_leave(&line->fair, op);
 	free(op);
 	return origin;
@@ -48,19 +49,37 @@ Test(fair, one_origin_is_served_in_order)
 	cr_assert(line.fair.lanes == NULL);
 }
 
-Test(fair, a_small_one_comes_right_after_what_is_at_the_head_of_a_flood)
+/* It waits neither for the flood nor for other large ones. */
+Test(fair, a_small_one_is_served_at_once)
 {
 	struct line line = {0};
 
 	for (int i = 0; i < 1000; i++)
 		add(&line, 1, 10000);
+	for (int i = 0; i < 100; i++)
+		add(&line, (uint64_t)(10 + i), 5000);
 	take(&line);
 	take(&line);
 	add(&line, 2, 1);
-	take(&line);
 	cr_assert(eq(u64, take(&line), 2));
 	while (line.waiting)
-		cr_assert(eq(u64, take(&line), 1));
+		cr_assert(ne(u64, take(&line), 2));
+}
+
+/* However many others come with small ones, a large one has half of the work done. */
+Test(fair, a_large_one_has_its_turn_beside_small_ones_that_keep_coming)
+{
+	struct line line = {0};
+	int taken = 0;
+
+	add(&line, 1, 1000);
+	for (uint64_t origin = 2, served = 0; served != 1; origin++, taken++) {
+		add(&line, origin, 1);
+		served = take(&line);
+	}
+	cr_assert(taken >= 1980 && taken <= 2020, "after %d", taken);
+	take(&line);
+	cr_assert(line.waiting == NULL);
 }
 
 Test(fair, floods_take_turns_by_work)
@@ -88,7 +107,6 @@ Test(fair, the_manager_itself_is_never_behind_a_flood)
 	take(&line);
 	for (int i = 0; i < 50; i++)
 		add(&line, 0, 100);
-	take(&line);
 	for (int i = 0; i < 50; i++)
 		cr_assert(eq(u64, take(&line), 0));
 	while (line.waiting)
