@@ -6,20 +6,9 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 . "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/locks.bash"
 
 SHORT=(--lease 4s --heartbeat 800ms --expiry-grace 6s)
-
-# Runs SQL in a transaction of its own, which stays open until let_go, or for SECONDS.
-hold() { # NAME SECONDS SQL [USER]
-	start "$1" "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U "${4:-postgres}" -d reeve \
-		-c "set application_name = '$1'" -c "set search_path = reeve" -c begin -c "$3" -c "select pg_sleep($2)" -c rollback
-	wait_until 10 "[ \"\$(sql \"select count(*) from pg_stat_activity where application_name = '$1' and query like '%pg_sleep%'\")\" = 1 ]"
-}
-
-let_go() { # NAME
-	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '$1'" >/dev/null
-	ended "$1" 10
-}
 
 expect_at_most() { # MS GOT WHAT
 	note "$3: $2 ms (at most $1)"
@@ -272,7 +261,7 @@ story_a_locked_task_holds_up_no_other_result() {
 	while read -r id; do wait_began "$id"; done <"$DIR/ids"
 	before=$(usual plain "$from" "$until")
 	locked=$(sed -n 7p "$DIR/ids")
-	hold holder 200 "select from tasks where id = $locked for update"
+	hold holder "select from tasks where id = $locked for update"
 	release
 	begin=$(ms)
 	wait_until 20 '[ "$(sql "select count(*) from tasks where queue = '"'default'"'")" = 1 ]'
@@ -315,7 +304,7 @@ story_a_locked_task_holds_up_no_batch_that_two_managers_share() {
 	until=$(ms)
 	sleep 1
 	before=$(usual beside "$from" "$until")
-	hold holder 60 "select from tasks where id = $id for update"
+	hold holder "select from tasks where id = $id for update"
 	release
 	from=$(ms)
 	sleep 10
@@ -347,7 +336,7 @@ story_a_locked_batch_holds_up_no_other_result() {
 	wait_began "$(cat "$DIR/a")"
 	before=$(usual plain "$from" "$until")
 	before_beside=$(usual beside "$from" "$until")
-	hold holder 60 "select from batches where id = $a for update"
+	hold holder "select from batches where id = $a for update"
 	from=$(ms)
 	release
 	start into "$REEVE_BIN/reeve" submit nothing --queue batched --batch "$a"
@@ -377,7 +366,7 @@ story_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
 	a=$(reeve batch open a --queue batched)
 	b=$(reeve batch open b --queue batched)
 	reeve submit nothing --queue batched --batch "$b" >/dev/null
-	hold holder 60 "select submit_batches(gen_random_uuid(), array['batched'], array[$a], array[null::text])"
+	hold holder "select submit_batches(gen_random_uuid(), array['batched'], array[$a], array[null::text])"
 	begin=$(ms)
 	reeve submit nothing --queue batched --batch "$b" >/dev/null
 	expect_at_most 500 $(($(ms) - begin)) 'a submit into another batch'
@@ -398,7 +387,7 @@ story_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
 	reeve queue set batched --autostart yes >/dev/null
 	a=$(reeve batch open a --queue batched)
 	stop manager
-	hold holder 60 "select from batches where id = $a for update"
+	hold holder "select from batches where id = $a for update"
 	start into "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c 'set search_path = reeve' \
 		-c "select submit_batches(gen_random_uuid(), array['batched'], array[$a], array[null::text])"
 	wait_until 10 '[ "$(sql "select count(*) from pg_locks where not granted")" -ge 1 ]'
@@ -443,7 +432,7 @@ story_locked_batches_hide_no_others() {
 	sql "insert into batches (name, queue, implicit) select 'idle' || n, 'batched', false from generate_series(1, 10) n"
 	other=$(reeve batch open other --queue batched)
 	reeve submit nothing --queue batched --batch "$other" --wait >/dev/null
-	hold holder 100 "select from batches where queue = 'locked' for update"
+	hold holder "select from batches where queue = 'locked' for update"
 	sql "update queues set state = 'stopped', stopped_id = 0, stopped_at = clock_timestamp() where name = 'locked'"
 	sleep 1.5
 	reeve batch close "$other" >/dev/null
@@ -469,7 +458,7 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	before=$(usual plain "$from" "$until")
 	stop worker
 	for n in 1 2 3; do reeve submit nothing --queue plain >>"$DIR/ids"; done
-	hold holder 200 "select from tasks where id = $(head -n 1 "$DIR/ids") for update"
+	hold holder "select from tasks where id = $(head -n 1 "$DIR/ids") for update"
 	start_worker worker --concurrency 4
 	wait_until 10 '[ "$(sql "select count(*) from tasks")" = 1 ]'
 	start_calls plain plain
@@ -498,7 +487,7 @@ story_what_a_dead_worker_held_is_requeued_though_its_batch_is_locked() {
 	start_worker worker --concurrency 4
 	wait_began "$plain"
 	wait_began "$(cat "$DIR/a")"
-	hold holder 60 "select from batches where id = $a for update"
+	hold holder "select from batches where id = $a for update"
 	kill_worker worker
 	begin=$(ms)
 	start_worker second --concurrency 4
@@ -523,7 +512,7 @@ story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 	for n in $(seq 70); do reeve submit sh "$HOLD" >>"$DIR/ids"; done
 	wait_until 30 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 70 ]'
 	expect [ "$(sql "select count(*) from assignments where closed_at is null")" -gt 60 ]
-	hold holder 60 "select from tasks where id in ($all_but_five) for update"
+	hold holder "select from tasks where id in ($all_but_five) for update"
 	kill_worker worker
 	begin=$(ms)
 	wait_until 10 '[ "$(sql "select count(*) from tasks where status <> '"'executing'"'")" = 5 ]'
@@ -549,7 +538,7 @@ story_locked_attempts_past_their_expiry_hide_no_others() {
 	sql "begin; update tasks set expiry = now() + '4s' where status = 'executing';
 		update assignments set next_expiry = now() + '4s' + interval '1us' * id where closed_at is null; commit"
 	begin=$(ms)
-	hold holder 60 "select from tasks where id in ($all_but_five) for update"
+	hold holder "select from tasks where id in ($all_but_five) for update"
 	wait_until 15 '[ "$(sql "select count(*) from tasks where status <> '"'executing'"'")" = 5 ]'
 	expect_at_most 7000 $(($(ms) - begin)) 'taking back those that nobody had locked'
 	let_go holder
@@ -564,7 +553,7 @@ story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	start_worker locked --queue none
 	start_worker worker --concurrency 4
-	hold holder 60 "select from workers where name = 'locked' for update"
+	hold holder "select from workers where name = 'locked' for update"
 	sleep 4
 	id=$(reeve submit nothing)
 	begin=$(ms)
@@ -586,7 +575,7 @@ story_a_manager_whose_row_is_locked_finds_the_others_tasks_by_itself() {
 	reeve submit nothing --queue mine --wait --manager "${URL[two]}"
 	# By then the other has seen two of its heartbeats, and so that it lives.
 	wait_until 10 '[ "$(sql "select max(hb_seq) from managers where id = (select max(id) from managers)")" -ge 4 ]'
-	hold row 60 'select from managers where id = (select max(id) from managers) for update'
+	hold row 'select from managers where id = (select max(id) from managers) for update'
 	wait_until 10 'grep -q "is silent; its share of the tasks is taken over" "$DIR/log/two.log"'
 	for _ in 1 2 3 4; do
 		id=$(reeve submit nothing --queue mine --manager "${URL[two]}")
@@ -602,7 +591,7 @@ story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	start_manager manager "${SHORT[@]}"
 	id=$(reeve submit sh 'exit 0' --queue later --delay 1h)
 	other=$(reeve submit sh 'exit 0' --queue later --delay 1h)
-	hold holder 60 "select from tasks where id = $id for update"
+	hold holder "select from tasks where id = $id for update"
 	start cancel "$REEVE_BIN/reeve" cancel "$id"
 	sleep 1
 	begin=$(ms)
@@ -626,7 +615,7 @@ story_an_edit_that_waits_for_its_lock_until_the_end_changes_nothing_and_says_why
 	start_manager manager "${SHORT[@]}"
 	for _ in 1 2 3; do ids+=("$(reeve submit sh 'exit 0' --queue later --delay 1h)"); done
 	listed=${ids[0]},${ids[1]},${ids[2]}
-	hold again 60 "select from tasks where id = ${ids[1]} for update"
+	hold again "select from tasks where id = ${ids[1]} for update"
 	expect_fail 3 reeve cancel "${ids[@]}"
 	expect_match 'another transaction holds a lock' "$OUTPUT"
 	let_go again
@@ -657,23 +646,23 @@ story_an_interrupted_change_says_that_it_may_still_be_made() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	id=$(reeve submit nothing --delay 1h)
-	hold holder 60 "select from tasks where id = $id for update"
+	hold holder "select from tasks where id = $id for update"
 	interrupt discard "$id"
 	expect_eq "$said" "$OUTPUT"
 	let_go holder
 	wait_status 30 "$id" dead
 	for n in $(seq 1100); do echo '{}'; done | reeve submit --bulk - nothing --delay 1h >"$DIR/ids"
 	last=$(tail -n 1 "$DIR/ids")
-	hold holder 60 "select from tasks where id = $last for update"
+	hold holder "select from tasks where id = $last for update"
 	interrupt update --where status=queued --priority 3
 	expect_eq "$said"$'\n''reeve: 1000 tasks changed before that; the same command goes on with the rest' "$OUTPUT"
 	let_go holder
 	wait_until 30 '[ "$(sql "select count(*) from tasks where priority = 3")" = 1100 ]'
-	hold holder 60 "select from tasks where id = $last for update"
+	hold holder "select from tasks where id = $last for update"
 	interrupt queue purge default
 	expect_eq "$said" "$OUTPUT"
 	let_go holder
-	hold holder 60 "select reeve.submit('nothing', key => 'k')"
+	hold holder "select reeve.submit('nothing', key => 'k')"
 	interrupt submit nothing --key k
 	expect_eq 'reeve: interrupted reeve: the task may have been stored all the same; with a --key a submit can be repeated safely' \
 		"$(xargs <<<"$OUTPUT")"
@@ -701,7 +690,7 @@ story_a_dry_run_locks_nothing_and_waits_for_no_row() {
 	reeve cancel "$ended" >/dev/null
 	sql 'vacuum full tasks, task_history'
 	for round in free locked; do
-		[ $round = free ] || hold others 60 'select from tasks for update; select from task_history for update'
+		[ $round = free ] || hold others 'select from tasks for update; select from task_history for update'
 		for command in cancel discard 'update --priority 3'; do
 			expect_eq "$waiting" "$(dry_run "$command" queue=due)" "$command, $round"
 		done
@@ -721,7 +710,7 @@ story_a_dry_run_ends_with_its_caller() {
 	start_postgres
 	start_manager
 	reeve cancel "$(reeve submit nothing --delay 1h)" >/dev/null
-	hold others 60 'lock table task_history in access exclusive mode'
+	hold others 'lock table task_history in access exclusive mode'
 	for i in $(seq 12); do
 		start "dry$i" "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" retry --where status=cancelled --dry-run
 	done
@@ -745,7 +734,7 @@ story_a_dump_while_a_partition_is_missing() {
 	start_worker worker
 	sql "do \$\$ begin execute (select format('drop table reeve.%I', max(c.relname)) from pg_inherits i join pg_class c on c.oid = i.inhrelid
 		where i.inhparent = 'reeve.task_history'::regclass and c.relname ~ '^task_history_[0-9]+\$'); end \$\$"
-	hold dump 60 'lock table task_history, task_history_default in access share mode'
+	hold dump 'lock table task_history, task_history_default in access share mode'
 	start_calls calls
 	wait_until 10 '[ "$(grep -c wait "$DIR/log/calls.log")" -ge 20 ]'
 	begin=$(ms)
@@ -764,7 +753,7 @@ story_a_dump_while_a_partition_is_missing() {
 story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 	start_postgres
 	start_manager
-	hold table 60 'lock table inbox, callbacks in access exclusive mode'
+	hold table 'lock table inbox, callbacks in access exclusive mode'
 	before=$(sql 'select hb_seq from managers')
 	wait_until 10 "[ \"\$(sql 'select hb_seq from managers')\" -ge $((before + 3)) ]"
 	let_go table
@@ -776,10 +765,10 @@ story_advisory_locks_stop_nothing() {
 	start_manager one
 	stop one
 	sql "create role nobody_much login" >/dev/null
-	hold stranger 60 "select pg_advisory_lock(hashtext(name)) from unnest(array['reeve.task_history partitions', 'reeve.schema_migrations',
+	hold stranger "set role nobody_much; select pg_advisory_lock(hashtext(name)) from unnest(array['reeve.task_history partitions', 'reeve.schema_migrations',
 			'reeve.metrics', 'reeve.archive']) name;
 		select pg_advisory_lock(hashtext('reeve.worker'), hashtext('worker')),
-			pg_advisory_lock(hashtextextended('reeve.queue default', 0))" nobody_much
+			pg_advisory_lock(hashtextextended('reeve.queue default', 0))"
 	sql "do \$\$ begin execute (select format('drop table reeve.%I', max(c.relname)) from pg_inherits i join pg_class c on c.oid = i.inhrelid
 		where i.inhparent = 'reeve.task_history'::regclass and c.relname ~ '^task_history_[0-9]+\$'); end \$\$"
 	begin=$(ms)

@@ -3,6 +3,7 @@
 # them: finding and claiming tasks must not become slower with their number.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
+. "$(dirname "$0")/locks.bash"
 
 COUNT=100000
 

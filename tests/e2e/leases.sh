@@ -5,6 +5,7 @@
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
+. "$(dirname "$0")/locks.bash"
 
 # Sets up a database as a manager creates it, with a worker (id 1) and a route. Only the test uses it.
 set_up() {

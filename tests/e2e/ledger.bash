@@ -111,29 +111,11 @@ expect_nothing_doubled() {
 	expect_eq 0 "$(sql 'select count(*) from tasks')" 'tasks not ended'
 }
 
-# Locks.
+# Sessions of managers.
 #
-#	hold NAME 'STATEMENT…'       runs the statements in a transaction of its own, and keeps it open
-#	let_go NAME                  rolls it back
-#	blocked ROLE                 whether a manager's connection with that role waits for a lock
 #	sessions_gone ROLE           whether no session with that role is left, so that no statement of a killed manager
 #	                             continues in PostgreSQL
 #	last_ran ROLE TEXT           whether the last statement of that role has ended and contained this text
-
-hold() {
-	PGAPPNAME=hold-$1 start "$1" sql "begin; $2; select pg_sleep(3600)"
-	wait_until 20 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'hold-$1'\")\" = PgSleep ]"
-}
-
-let_go() {
-	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hold-$1'" >/dev/null
-	ended "$1"
-}
-
-blocked() {
-	[ "$(sql "select count(*) from pg_stat_activity
-		where application_name = 'reeve-manager $1' and wait_event_type = 'Lock'")" != 0 ]
-}
 
 sessions_gone() {
 	[ "$(sql "select count(*) from pg_stat_activity where application_name = 'reeve-manager $1'")" = 0 ]

@@ -3,19 +3,12 @@
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/locks.bash"
 . "$(dirname "$0")/raw.bash"
 
-# Locks the table of workers' events: only reads of the audit of all tasks wait for that.
+# Only reads of the audit of all tasks wait for the table of workers' events.
 hold_the_story() {
-	mkfifo "$DIR/hold"
-	start hold "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -f "$DIR/hold" "host=$PGDIR user=postgres dbname=reeve"
-	exec 9>"$DIR/hold"
-	echo 'begin; lock table reeve.worker_events in access exclusive mode;' >&9
-	wait_until 10 '[ "$(sql "select count(*) from pg_locks where mode = '\''AccessExclusiveLock'\'' and granted and relation = '\''reeve.worker_events'\''::regclass")" = 1 ]'
-}
-
-release_the_story() {
-	echo 'rollback;' >&9
+	hold story 'lock table worker_events in access exclusive mode'
 }
 
 statements_running() { # of the manager's that read
@@ -43,7 +36,7 @@ story_slow_reads_do_not_hold_up_quick_ones() {
 		took=$(took_ms reeve $words)
 		[ "$took" -lt 1500 ] || fail "reeve $words took $took ms"
 	done
-	release_the_story
+	let_go story
 	for i in 1 2 3 4 5 6; do
 		ended "audit$i"
 		expect_eq 0 "$STATUS" "audit $i"
@@ -73,7 +66,7 @@ story_reads_of_callers_who_have_gone_end() {
 		sleep 0.1
 	done
 	expect_eq 0 "$(statements_running)" 'statements of callers who have gone'
-	release_the_story
+	let_go story
 	reeve audit >"$DIR/audit"
 	expect_match submitted "$(cat "$DIR/audit")"
 }
@@ -85,7 +78,7 @@ story_one_whose_turn_does_not_come_is_told_so() {
 	start_manager
 	hold_the_story
 	printf '\x0a\x1b/reeve.v1.TaskService/Audit\x18\xbc\x05\x38\x01' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" - 6 >"$DIR/said"
-	release_the_story
+	let_go story
 	expect_eq 6 "$(grep -cE '^14 .*(its turn|holds a lock)' "$DIR/said")" "$(cat "$DIR/said")"
 	expect_match '14 it waited [0-9]+ ms for its turn on the database connection "poll", which works on: [a-z ]+; try again' "$(cat "$DIR/said")"
 	expect_no_match 'no database' "$(cat "$DIR/said")"
@@ -349,15 +342,9 @@ story_statistics_do_not_hold_up_the_counts() {
 	start_postgres
 	start_manager
 	stop manager
-	mkfifo "$DIR/rolls"
-	start rolls "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -f "$DIR/rolls" "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
-	exec 9>"$DIR/rolls"
-	printf 'begin;\n%s;\nselect $$rolled$$;\n' "$(cat "$TOP/sql/statements/executions_roll.sql")" >&9
-	wait_until 10 'grep -q rolled "$DIR/log/rolls.log"'
+	hold rolls "$(cat "$TOP/sql/statements/executions_roll.sql")"
 	expect_eq counts "$(sql "select name from reeve.locks where name = 'counts' for no key update skip locked")"
-	echo 'rollback;' >&9
-	exec 9>&-
-	ended rolls
+	let_go rolls
 }
 
 # If the search for the oldest tasks takes long, the counts of all tasks come with the first page, once.

@@ -3,6 +3,7 @@
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
+. "$(dirname "$0")/locks.bash"
 
 # Stops the workers while their manager runs. At the end of the test, the harness would stop a manager that was started
 # after them first.

@@ -4,6 +4,7 @@
 # long
 # parts 3
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/locks.bash"
 . "$(dirname "$0")/tasks.bash"
 
 # Creates an application's role with the only rights that it needs.
@@ -54,10 +55,6 @@ said() {
 say() {
 	say_later "$1" "$2"
 	said "$1"
-}
-
-blocked() { # ROLE: whether a connection of that role of a manager waits for a lock
-	[ "$(sql "select count(*) from pg_stat_activity where application_name = 'reeve-manager $1' and wait_event_type = 'Lock'")" != 0 ]
 }
 
 totals() { # BATCH: how many tasks were submitted, are pending, passed and failed
