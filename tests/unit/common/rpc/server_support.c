@@ -201,3 +201,17 @@ void check_memory(struct fake_manager *manager, void *arg)
 {
 	*(struct rpc_server_memory *)arg = rpc_server_memory(manager->server);
 }
+
+void all_arrived(struct fake_manager *manager, struct fake_result *results, int calls)
+{
+	int64_t until_ms = clock_monotonic_ms() + 10000;
+	int arrived = 0;
+
+	while (arrived < calls && clock_monotonic_ms() < until_ms) {
+		pause_ms(10);
+		arrived = fake_manager_read(manager, &manager->n_parked);
+		for (int i = 0; i < calls; i++)
+			arrived += fake_result_done(&results[i]);
+	}
+	cr_assert_eq(arrived, calls);
+}
