@@ -70,8 +70,12 @@ static void on_found(struct store_op *op, const struct reeve_error *error);
 static void find_start(struct discovery *s)
 {
 	int taken = 0, count = 0;
-	if (s->finding || !s->listed_count || base_now(s->base) < s->find_retry_ms)
+	if (s->finding || !s->listed_count)
 		return;
+	if (base_now(s->base) < s->find_retry_ms) {
+		jobs_at(s->base->jobs, JOB_STREAMS_LIST, s->find_retry_ms);
+		return;
+	}
 	for (; taken < s->listed_count && count < ROUTES_AT_ONCE; taken++) {
 		struct scope *scope = &s->all[s->listed[taken]];
 		scope->listed = false;

@@ -229,3 +229,18 @@ Test(window, streams_of_unwanted_routes_are_not_kept)
 	cr_expect_eq(window_streams(core->window), 0);
 	fake_end(core);
 }
+
+Test(window, a_failed_search_is_repeated_if_another_route_is_wanted_meanwhile)
+{
+	struct fake_fetch another;
+	const char *const types[] = {"t"}, *const others[] = {"u"};
+
+	begin();
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .type_count = 1, .types = types});
+	fake_fail(fake_take(FAKE_STREAMS), STATUS(UNAVAILABLE));
+	fake_pass(core, 100);
+	fake_fetch(core, &another, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = others});
+	fake_pass(core, 150);
+	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
+	fake_end(core);
+}
