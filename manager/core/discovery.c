@@ -144,6 +144,14 @@ static void read_answer(struct discovery *s)
 	}
 }
 
+/* Lists a route for the next query unless its user has enough of it. */
+static void search_on(struct discovery *s, int route)
+{
+	const struct scope *scope = &s->all[route];
+	if (!scope->complete && !s->user.enough(s->user.arg, route, scope->below))
+		list(s, route);
+}
+
 static void on_found(struct store_op *op, const struct reeve_error *error)
 {
 	struct discovery *s = (struct discovery *)((char *)op - offsetof(struct discovery, find));
@@ -163,8 +171,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 		s->user.found(s->user.arg, f->route, f->priority, f->first_us);
 	}
 	for (int i = 0; i < s->find.count; i++)
-		if (!s->all[s->find_routes[i]].complete && !s->user.enough(s->user.arg, s->find_routes[i]))
-			list(s, s->find_routes[i]);
+		search_on(s, s->find_routes[i]);
 	find_start(s);
 	base_dispatch(s->base);
 }

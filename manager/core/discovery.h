@@ -13,7 +13,8 @@ struct discovery;
 struct discovery_user {
 	/* Tasks of this route and priority exist or existed, and none of them is due before `first_us`. */
 	void (*found)(void *arg, int route, int32_t priority, int64_t first_us);
-	bool (*enough)(void *arg, int route); /* whether enough streams of the route are known for now */
+	/* Whether enough streams of the route are known for now, of those from this priority up. */
+	bool (*enough)(void *arg, int route, int32_t from);
 	void *arg;
 };
 

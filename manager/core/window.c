@@ -462,12 +462,6 @@ static void found(void *arg, int route, int32_t priority, int64_t first_us)
 	stream_read(s);
 }
 
-static bool enough(void *arg, int route)
-{
-	struct window *w = arg;
-	return window_route(w, route)->active >= window_route_limit(w);
-}
-
 struct window *window_create(struct base *base, const struct db_clock *clock, const struct window_fetches *fetches)
 {
 	struct window *w = mem_calloc(1, sizeof *w);
@@ -475,7 +469,7 @@ struct window *window_create(struct base *base, const struct db_clock *clock, co
 	w->clock = clock;
 	w->fetches = *fetches;
 	w->slices = 1;
-	w->discovery = discovery_create(base, &(struct discovery_user){found, enough, w});
+	w->discovery = discovery_create(base, &(struct discovery_user){found, window_enough, w});
 	w->again_from_us = STORE_TIME_NEVER;
 	jobs_bind(base->jobs, JOB_STREAMS, window_fire, w);
 	jobs_bind(base->jobs, JOB_STREAMS_LATE, rescan_late, w);

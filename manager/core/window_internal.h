@@ -98,7 +98,9 @@ struct stream {
 /* The streams of a route. */
 struct route_streams {
 	bool wanted;            /* a Fetch accepts it */
-	bool over;              /* it is in the list of routes that may have too many streams */
+	bool over;              /* it is in the list of routes that may have too many streams, … */
+	bool cut;               /* … of which those below this priority are dropped: */
+	int32_t cut_below;
 	struct stream *streams; /* list */
 	int count, active;      /* all; those in the list of their priority */
 	int trim_at;            /* above this number of streams some are dropped; 0: above twice the limit */
@@ -177,6 +179,10 @@ int window_route_limit(const struct window *window);
 
 /* Notes that a stream was added to the route. */
 void window_route_grown(struct window *window, int route);
+
+/* Returns whether as many streams of the route are active, from this priority up, as are kept. Then lower ones will be
+ * dropped. `window` is a struct window *. */
+bool window_enough(void *window, int route, int32_t from);
 
 /* Drops streams of routes that have too many. No stream may be in use by a caller. */
 void window_trim(struct window *window);

@@ -1,7 +1,8 @@
 /*
  * The limit of streams. Each route has a list of those that have or may have candidates: they are active. A route keeps
  * as many as the limit says, the active ones of the highest priorities first. When a route has twice as many, the others
- * are dropped. Discovery goes on below those that are kept as soon as fewer than the limit are active.
+ * are dropped. Discovery goes on below those that are kept as soon as fewer than the limit are active. When it begins at
+ * the top again, and finds enough, the active ones below are dropped.
  *
  * The limit is above the number of tasks that a Fetch may exclude, so that excluded tasks do not hide others.
  */
@@ -30,14 +31,38 @@ int window_route_limit(const struct window *w)
 	return share < limit ? share : limit;
 }
 
-void window_route_grown(struct window *w, int route)
+static void trim_later(struct window *w, int route)
 {
 	struct route_streams *r = window_route(w, route);
-	if (r->over || r->count <= r->trim_at || r->count <= 2 * window_route_limit(w))
-		return;
+	if (!r->over)
+		w->over[w->over_count++] = route;
 	r->over = true;
-	w->over[w->over_count++] = route;
 	jobs_at(w->base->jobs, JOB_STREAMS, base_now(w->base));
+}
+
+void window_route_grown(struct window *w, int route)
+{
+	const struct route_streams *r = window_route(w, route);
+	if (r->count > r->trim_at && r->count > 2 * window_route_limit(w))
+		trim_later(w, route);
+}
+
+bool window_enough(void *window, int route, int32_t from)
+{
+	struct window *w = window;
+	struct route_streams *r = window_route(w, route);
+	int limit = window_route_limit(w), found = 0;
+	const struct stream *s;
+	if (r->active < limit)
+		return false;
+	DL_FOREACH2 (r->streams, s, route_next)
+		found += s->place.level && s->key.priority >= from;
+	if (found >= limit && found < r->active) { /* those below must not go before what is unknown between them */
+		r->cut = true;
+		r->cut_below = from;
+		trim_later(w, route);
+	}
+	return found >= limit;
 }
 
 static int by_use(const void *a, const void *b)
@@ -60,11 +85,25 @@ static void drop(struct stream *s, bool active)
 	stream_free(s);
 }
 
+/* Drops the active streams below a priority that are not in use. */
+static void route_cut(struct window *w, int route, int32_t below)
+{
+	struct route_streams *r = window_route(w, route);
+	struct stream *s, *tmp;
+	r->cut = false;
+	discovery_forget(w->discovery, route, below);
+	DL_FOREACH_SAFE2 (r->streams, s, tmp, route_next)
+		if (s->place.level && s->key.priority < below && !s->taken && !s->reading)
+			drop(s, true);
+}
+
 static void route_trim(struct window *w, int route)
 {
 	struct route_streams *r = window_route(w, route);
 	int limit = window_route_limit(w), count = 0, dropped = 0;
 	r->over = false;
+	if (r->cut)
+		route_cut(w, route, r->cut_below);
 	if (r->count <= 2 * limit)
 		return;
 	struct stream **all = mem_calloc((size_t)r->count, sizeof(struct stream *)), *s;
@@ -84,8 +123,12 @@ static void route_trim(struct window *w, int route)
 
 void window_trim(struct window *w)
 {
-	while (w->over_count)
-		route_trim(w, w->over[--w->over_count]);
+	while (w->over_count) {
+		int route = w->over[--w->over_count];
+		route_trim(w, route);
+		if (window_route(w, route)->active < window_route_limit(w))
+			discovery_more(w->discovery, route);
+	}
 }
 
 void window_look_at(struct window *w, int route, int64_t due_us)

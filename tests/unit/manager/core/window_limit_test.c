@@ -9,10 +9,17 @@ enum { PRIORITIES = 10000, LIMIT = 1024 };
 
 static struct core *core;
 static int route, other;
-static int64_t due_us;              /* of the tasks of `route` */
+static int64_t due_us;              /* of the tasks of `route`, … */
+static int64_t later_us;            /* … but of priorities from `later_from` up */
+static int later_from = PRIORITIES;
 static bool waits[PRIORITIES];      /* by priority: its task, whose id is greater by one */
 static int queries;                 /* of discovery */
 static struct fake_fetch fetch;
+
+static int64_t due_of(int priority)
+{
+	return priority >= later_from ? later_us : due_us;
+}
 
 /* Answers with the highest priorities of `route`, and priority 0 of `other`. */
 static void answer_streams(struct store_streams *look)
@@ -28,7 +35,7 @@ static void answer_streams(struct store_streams *look)
 		for (int p = look->below[i] < PRIORITIES ? look->below[i] - 1 : PRIORITIES - 1;
 		     look->routes[i] == route && p >= 0 && look->found - begin < look->most; p--)
 			if (waits[p])
-				found[look->found++] = (struct store_stream){route, p, due_us};
+				found[look->found++] = (struct store_stream){route, p, due_of(p)};
 	}
 	look->streams = found;
 	fake_ok(look);
@@ -37,16 +44,17 @@ static void answer_streams(struct store_streams *look)
 
 static void answer_page(struct store_page *page)
 {
-	struct store_candidate task = {page->priority + 1, due_us, due_us, 10};
+	int64_t at_us = due_of(page->priority);
+	struct store_candidate task = {page->priority + 1, at_us, at_us, 10};
 	bool is = page->route == route && waits[page->priority];
 
 	page->more_follow = fake_count(FAKE_PAGE) > 0;
 	if (page->route == other)
 		fake_page_of(page, PRIORITIES + 1, 1, fake_db_us() - 1000);
-	else if (is && due_us > page->due_us)
-		fake_page(page, 0, NULL, due_us);
+	else if (is && at_us > page->due_us)
+		fake_page(page, 0, NULL, at_us);
 	else
-		fake_page(page, is && (due_us > page->after_run_at_us || (due_us == page->after_run_at_us && task.id > page->after_id)), &task, 0);
+		fake_page(page, is && (at_us > page->after_run_at_us || (at_us == page->after_run_at_us && task.id > page->after_id)), &task, 0);
 }
 
 /* Answers all reads. */
@@ -227,6 +235,36 @@ Test(window, streams_of_unwanted_routes_are_not_kept)
 		window_rewind(core->window, route, p, due_us);
 	}
 	cr_expect_eq(window_streams(core->window), 0);
+	fake_end(core);
+}
+
+/* Lets time pass until then, and answers all reads. */
+static void pass_until(int64_t us)
+{
+	while (fake_db_us() < us) {
+		fake_pass(core, 10);
+		serve();
+	}
+}
+
+Test(window, what_becomes_due_above_as_many_priorities_as_are_kept_goes_first)
+{
+	int below = PRIORITIES;
+
+	begin();
+	later_from = PRIORITIES - 2000;
+	later_us = fake_db_us() + 2000000;
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	fetch_again(100, 0, NULL);
+	claim(&below);
+	cr_expect_eq(below, later_from - 100);
+	pass_until(later_us + 1500000); /* the route stays wanted for 5 s */
+	below = PRIORITIES;
+	for (int left = PRIORITIES - 100; left > 0; fake_pass(core, 1)) {
+		fetch_again(100, 0, NULL);
+		left -= claim(&below);
+	}
 	fake_end(core);
 }
 
