@@ -268,6 +268,25 @@ Test(window, what_becomes_due_above_as_many_priorities_as_are_kept_goes_first)
 	fake_end(core);
 }
 
+Test(window, a_clock_set_back_hides_no_priority)
+{
+	begin();
+	fetch_again(1, 0, NULL);
+	due_us = fake_db_us() - 1000000;
+	fake.clock_us -= 3600 * INT64_C(1000000);
+	pass_until(fake_db_us() + 2500000);
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	window_rewind_all(core->window);
+	serve();
+	for (int below = PRIORITIES, count = 1; below > 0 && count; fake_pass(core, 1)) {
+		count = claim(&below);
+		cr_expect_gt(count, 0, "a task of priority %d waits", below - 1);
+		fetch_again(100, 0, NULL);
+	}
+	fake_end(core);
+}
+
 Test(window, a_failed_search_is_repeated_if_another_route_is_wanted_meanwhile)
 {
 	struct fake_fetch another;
