@@ -61,6 +61,7 @@ struct leases {
 	int64_t polled_ms;       /* when the last successful poll was sent; 0: none since the watch began */
 	int64_t sweep_all_ms;    /* the next sweep of all lost workers */
 	bool losing;
+	int pass;                /* so many of the first that stand still are left out: they are locked */
 	bool sweep_again;        /* a worker was lost since the last pass over the journal began */
 	struct store_place swept[2]; /* position of the passes: [0] of workers lost recently, [1] of all */
 	struct gone gone[GONE_MAX];
@@ -88,6 +89,8 @@ static void on_lost(struct store_op *op, const struct reeve_error *error)
 {
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, lose));
 	l->losing = false;
+	bool more = !error && l->lose.count == LOSE_MAX; /* others may stand still, too */
+	l->pass = more ? l->pass + l->lose.count - l->lose.lost_count : 0;
 	if (error)
 		return; /* the next poll finds them again */
 	l->base->counters.lost += l->lose.lost_count;
@@ -95,7 +98,7 @@ static void on_lost(struct store_op *op, const struct reeve_error *error)
 		sessions_lost(l->sessions, l->lose.lost[i]);
 		leases_gone(l, l->lose.lost[i]);
 	}
-	if (l->lose.count == LOSE_MAX) /* others may stand still, too */
+	if (more)
 		jobs_at(l->base->jobs, JOB_WATCH, base_now(l->base));
 }
 
@@ -148,7 +151,7 @@ static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, watch));
 	int64_t now = base_now(l->base), sent = l->sent_ms;
-	int still = 0;
+	int still = 0, passed = 0;
 	jobs_done(l->base->jobs, JOB_WATCH, error, false);
 	if (error || op->again || (l->polled_ms && now - l->polled_ms > l->base->options.heartbeat_ms)) {
 		restart_watch(l);
@@ -158,11 +161,13 @@ static void on_polled(struct store_op *op, const struct reeve_error *error)
 	l->polled_ms = sent;
 	l->poll++;
 	for (int i = 0; i < l->watch.count; i++)
-		if (stands_still(l, &l->watch.beats[i], sent, now) && !l->losing && still < LOSE_MAX)
+		if (stands_still(l, &l->watch.beats[i], sent, now) && !l->losing && passed++ >= l->pass && still < LOSE_MAX)
 			l->still[still++] = l->watch.beats[i];
 	forget_missing(l);
 	if (still)
 		lose(l, still);
+	else if (!l->losing)
+		l->pass = 0;
 }
 
 static bool watch(void *arg)

@@ -76,6 +76,29 @@ Test(leases, thousands_that_stand_still_are_lost_one_statement_after_the_other)
 	fake_end(core);
 }
 
+/* The first thousand are locked. */
+Test(leases, locked_ones_hide_no_others_and_are_tried_again_with_the_next_poll)
+{
+	int tries = 0, others = 0;
+
+	core = fake_core();
+	fake.workers = FAKE_WORKERS_MAX;
+	for (int i = 0; i < FAKE_WORKERS_MAX; i++)
+		fake.beats[i] = (struct store_beat){.incarnation = 5 + i, .seq = 1, .lease_ms = 15000};
+	fake_pass(core, 16000);
+	for (int64_t end_ms = fake.now_ms + 2000; fake.now_ms < end_ms; fake_pass(core, 10)) {
+		struct store_lose *op = fake_take(FAKE_LOSE);
+		if (!op)
+			continue;
+		tries += op->beats[0].incarnation == 5;
+		others += op->beats[0].incarnation > 1000;
+		fake_ok(op);
+	}
+	cr_expect_gt(others, 0);
+	cr_expect_leq(tries, 6, "%d tries in 2 s", tries);
+	fake_end(core);
+}
+
 Test(leases, one_that_moves_on_is_not)
 {
 	begin();
