@@ -31,6 +31,7 @@ struct profile {
 	int64_t idle_room;     /* the part of `room` that is theirs */
 	int idle_unparked;     /* the number of those that do not park */
 	int unparked;          /* the number of all that do not park */
+	bool sought;           /* during a run: streams of a route that it accepts are being searched */
 	bool reads;            /* during a run: tasks that were left to other managers are now read for it */
 	struct fetch *at;      /* while candidates are dealt: the first that may have room */
 	unsigned round;        /* the last group in deal.c that contained it */

@@ -10,6 +10,7 @@
 enum {
 	ROUTES_AT_ONCE = 1000,      /* per statement */
 	STREAMS_FOUND_AT_ONCE = 64, /* priorities of a route */
+	SEEKS_MAX = 16,             /* maximum number of routes that discovery_seeks compares */
 	RETRY_MS = 200,             /* after a failed query */
 	FIRST_MS = 100,             /* routes that are wanted so long after the first one count as first, too */
 };
@@ -237,9 +238,18 @@ bool discovery_ready(struct discovery *s)
 	return !s->missing;
 }
 
-bool discovery_complete(const struct discovery *s)
+bool discovery_seeks(const struct discovery *s, bool (*accepts)(const void *arg, int route), const void *arg)
 {
-	return !s->finding && !s->listed_count;
+	int asked = s->finding ? s->find.count : 0;
+	if (asked + s->listed_count > SEEKS_MAX)
+		return true;
+	for (int i = 0; i < asked; i++)
+		if (accepts(arg, s->find_routes[i]))
+			return true;
+	for (int i = 0; i < s->listed_count; i++)
+		if (accepts(arg, s->listed[i]))
+			return true;
+	return false;
 }
 
 /* Continues with queries that could not start before. */

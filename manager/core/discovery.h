@@ -43,7 +43,8 @@ bool discovery_will_find(const struct discovery *discovery, int route, int32_t p
  * runs the dispatcher when it has results. Later routes do not count: new ones could come all the time. */
 bool discovery_ready(struct discovery *discovery);
 
-/* Returns whether no query is in flight or needed. */
-bool discovery_complete(const struct discovery *discovery);
+/* Returns whether a query is in flight or needed for a route for which `accepts` returns true. With many routes to query
+ * it returns true at once. */
+bool discovery_seeks(const struct discovery *discovery, bool (*accepts)(const void *arg, int route), const void *arg);
 
 #endif

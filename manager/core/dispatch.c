@@ -28,22 +28,30 @@ static bool read_left(void *arg, int route)
 	if (!deal_wants(d->deal, route))
 		return false;
 	for (struct profile *p = demand_first(&walk, d->demand, route); p; p = demand_next(&walk))
-		if (p->unparked)
+		if (p->unparked && !p->sought)
 			some = p->reads = true;
 	return some;
 }
 
-/* Answers the Fetches that do not park and found no candidate, unless tasks that were left to other managers are now
- * read for them. Its time grows with these Fetches and the streams with such tasks, not with the routes. */
+static bool accepts(const void *profile, int route)
+{
+	return demand_accepts(profile, route);
+}
+
+/* Answers the Fetches that do not park and found no candidate, unless streams are being searched for them, or tasks that
+ * were left to other managers are now read. Its time grows with these Fetches and the streams with such tasks, not with
+ * the routes. */
 static void answer_unparked(struct dispatch *d)
 {
 	struct fetch *f, *tmp;
-	DL_FOREACH2 (d->unparked, f, unparked_next)
+	DL_FOREACH2 (d->unparked, f, unparked_next) {
+		f->profile->sought = window_seeks(d->window, accepts, f->profile);
 		f->profile->reads = false;
+	}
 	if (d->unparked)
 		window_read_passed(d->window, read_left, d);
 	DL_FOREACH_SAFE2 (d->unparked, f, tmp, unparked_next) {
-		if (f->profile->reads)
+		if (f->profile->sought || f->profile->reads)
 			continue;
 		struct fetch_answer nothing = fetch_nothing(f, true);
 		fetch_end(f, &nothing, NULL);
@@ -59,7 +67,7 @@ void dispatch_run(struct dispatch *d)
 	int tried = unsure ? 0 : deal_candidates(d->deal, &unsure);
 	if (tried)
 		dispatch_claim(d, tried);
-	if (!unsure && window_complete(d->window))
+	if (!unsure)
 		answer_unparked(d);
 }
 

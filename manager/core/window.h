@@ -109,9 +109,9 @@ void window_read_ahead(struct window *window, struct stream *stream, int wanted)
  * and runs the dispatcher when it has results. Drops streams over the limit. */
 bool window_ready(struct window *window);
 
-/* Returns whether all streams are known that existed a moment ago, up to the limit. If not, the dispatcher runs when they
- * are. */
-bool window_complete(const struct window *window);
+/* Returns whether streams that existed a moment ago may be unknown of a route for which `accepts` returns true, up to the
+ * limit. The dispatcher runs when they are known. */
+bool window_seeks(const struct window *window, bool (*accepts)(const void *arg, int route), const void *arg);
 
 /* Return the stream's candidates in order: the first, and the one after another. NULL: none. */
 const struct candidate *stream_peek(const struct stream *stream);

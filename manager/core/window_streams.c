@@ -163,9 +163,9 @@ bool window_ready(struct window *w)
 	return ready;
 }
 
-bool window_complete(const struct window *w)
+bool window_seeks(const struct window *w, bool (*accepts)(const void *arg, int route), const void *arg)
 {
-	return discovery_complete(w->discovery);
+	return discovery_seeks(w->discovery, accepts, arg);
 }
 
 static struct stream *stream_at(struct place *place)

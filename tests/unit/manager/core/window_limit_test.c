@@ -301,3 +301,33 @@ Test(window, a_failed_search_is_repeated_if_another_route_is_wanted_meanwhile)
 	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
 	fake_end(core);
 }
+
+/* The search goes through all priorities of tasks that are due later. */
+Test(window, a_long_search_in_one_route_delays_no_empty_answer_of_another)
+{
+	struct fake_fetch parked, another;
+	const char *const types[] = {"u"};
+	const int64_t exclude[] = {PRIORITIES + 1};
+
+	begin();
+	due_us = fake_db_us() + 10000000;
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	fetch_again(1, 0, NULL);
+	struct fetch_request request = {.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = types, .exclude_count = 1,
+	    .exclude = exclude};
+	fake_fetch(core, &parked, request);
+	fake_pass(core, 1);
+	serve();
+	window_rewind_all(core->window);
+	answer_streams(fake_take(FAKE_STREAMS));
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		answer_page(page);
+	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
+	request.fetch_id = 2;
+	request.wait_ms = -1;
+	fake_fetch(core, &another, request);
+	fake_pass(core, 1);
+	cr_expect_eq(another.answered, 1);
+	fake_end(core);
+}
