@@ -148,10 +148,12 @@ static bool check_complete(struct reading *r, struct reeve_error *error)
 static void check(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const struct services *s = service;
+	const char *problem = store_problem(s->core->base.store);
 	if (reaches_database(s))
 		read_method(service, call, message);
 	else
-		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database", s->manager_name);
+		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database%s%s", s->manager_name,
+		    *problem ? ": " : "", problem);
 }
 
 const struct rpc_entry admin_methods[] = {
