@@ -137,7 +137,7 @@ static bool read_enum(const json_t *value, const ProtobufCEnumDescriptor *descri
 static bool read_value(const json_t *value, const ProtobufCFieldDescriptor *field, void *at, const struct path *path,
     struct reeve_error *error)
 {
-	json_int_t number;
+	json_int_t number = 0;
 
 	switch (field->type) {
 	case PROTOBUF_C_TYPE_INT32:

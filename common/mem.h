@@ -20,7 +20,7 @@ char *mem_strndup(const char *text, size_t length);
 
 /* Return the formatted string. */
 char *mem_asprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
-char *mem_vasprintf(const char *format, va_list args);
+char *mem_vasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 /* Aborts in the same way if a function of a library could not allocate memory. */
 void mem_check(bool allocated);

@@ -103,7 +103,7 @@ static int make(const struct call *call, struct reeve_client *client, void *requ
 
 static int list(const struct call *call, struct reeve_client *client, void *request, int64_t limit, bool json)
 {
-	int64_t listed;
+	int64_t listed = 0;
 	int code = list_print(&call->list, client, request, limit, json, call->empty ? &listed : NULL);
 
 	if (code != EXIT_OK || !call->empty || listed > 0)

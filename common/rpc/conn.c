@@ -189,7 +189,7 @@ static struct chunk *append(struct rpc_conn *conn, size_t room)
 	struct chunk *chunk = mem_malloc(sizeof *chunk + room);
 
 	*chunk = (struct chunk){.room = room};
-	if (conn->out)
+	if (conn->out_last)
 		conn->out_last->next = chunk;
 	else
 		conn->out = chunk;

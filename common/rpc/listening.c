@@ -207,6 +207,7 @@ static char *real_url(const struct listening *listening, const nng_url *url)
 		return mem_strdup(url->u_rawurl);
 	host = *url->u_hostname ? url->u_hostname : "0.0.0.0";
 	getsockname(listening->fd, (struct sockaddr *)&bound, &length);
+	/* The analyzer does not know that all of `bound` has a value. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage) */
 	port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
 	                                         : ((struct sockaddr_in *)&bound)->sin_port);
 	/* nng has removed the brackets of an IPv6 address. */
@@ -226,7 +227,7 @@ bool listening_open(struct listening *listening, const char *text, mode_t mode, 
 	else
 		good = error_set(error, STATUS(INVALID_ARGUMENT),
 		    "cannot listen on \"%s\": it is not written as tcp://HOST:PORT or ipc:///PATH", text);
-	if (good)
+	if (good && url)
 		listening->url = real_url(listening, url);
 	if (url)
 		nng_url_free(url);

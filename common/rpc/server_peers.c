@@ -141,8 +141,8 @@ void peers_release(struct peer *peer)
 /* Removes a peer whose connection has ended and whose frames have all been processed. */
 static void remove_peer(struct rpc_server *server, struct peer *peer)
 {
-	if (peer->dirty)
-		LL_DELETE2(server->dirty, peer, next_dirty);
+	if (peer->dirty) /* then it is in the list, which the analyzer does not know */
+		LL_DELETE2(server->dirty, peer, next_dirty); /* NOLINT(clang-analyzer-core.NullDereference) */
 	peer->dirty = false;
 	DL_DELETE(server->peers, peer);
 	if (peer->refusal) {

@@ -52,8 +52,10 @@ static void forget(struct notifier *w, struct notice *notice)
 
 void notifier_destroy(struct notifier *w)
 {
-	while (w->waiting)
-		forget(w, w->waiting);
+	struct notice *notice, *next;
+
+	HASH_ITER (hh, w->waiting, notice, next)
+		forget(w, notice);
 	free(w);
 }
 

@@ -7,6 +7,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -167,6 +168,7 @@ static void names_remove(struct names **set, const char *name)
 {
 	struct names *n;
 	HASH_FIND_STR(*set, name, n);
+	assert(n);
 	if (--n->uses)
 		return;
 	HASH_DEL(*set, n);

@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -71,8 +72,10 @@ void fair_add(struct fair *fair, struct store_op **waiting, struct store_op *op)
 
 void fair_begin(struct fair *fair, const struct store_op *op)
 {
-	if (op->origin)
-		fair->now += work_of(op) / HASH_COUNT(fair->lanes);
+	if (!op->origin)
+		return;
+	assert(fair->lanes); /* the lane of this operation is among them */
+	fair->now += work_of(op) / HASH_COUNT(fair->lanes);
 }
 
 void fair_return(struct fair *fair, struct store_op *op)

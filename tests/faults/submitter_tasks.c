@@ -66,8 +66,10 @@ bool read_choices(struct choices *choices, const char *text)
 	for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
 		struct choice *choice = &choices->list[choices->count];
 
-		if (choices->count == CHOICES_MAX || sscanf(word, "%63[^=]=%u", choice->name, &choice->weight) != 2)
+		if (choices->count == CHOICES_MAX || sscanf(word, "%63[^=]=%u", choice->name, &choice->weight) != 2) {
+			free(copy);
 			return false;
+		}
 		choices->total += choice->weight;
 		choices->count++;
 	}

@@ -284,7 +284,7 @@ int main(int argc, char **argv)
 		call->socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (call->socket < 0 || pthread_create(&thread, NULL, serve, call)) {
 			perror("sql-server");
-			return 1;
+			exit(1);
 		}
 		pthread_detach(thread);
 	}

@@ -18,7 +18,7 @@ static void complete(struct run *run)
 {
 	struct reeve_outcome *outcome = &run->attempt->outcome;
 
-	if (!utf8_valid(run->result ? run->result : "", run->result_length)) {
+	if (run->result_length && !utf8_valid(run->result, run->result_length)) {
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
 		    "the output of %zu bytes is not UTF-8 text without NUL bytes", run->result_length);
 		return;

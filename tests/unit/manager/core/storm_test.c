@@ -169,7 +169,7 @@ static void streams_begin(struct under_way *u)
 	struct store_streams *look = u->op;
 	struct store_stream s;
 
-	u->streams = calloc((size_t)(look->count * look->most), sizeof *u->streams);
+	u->streams = calloc((size_t)look->count * (size_t)look->most, sizeof *u->streams);
 	for (int i = 0; i < look->count; i++) {
 		s.priority = look->below[i];
 		for (int n = 0; n < look->most && stream_below(look->routes[i], s.priority, &s); n++)

@@ -24,7 +24,7 @@ static int64_t due_of(int priority)
 /* Answers with the highest priorities of `route`, and priority 0 of `other`. */
 static void answer_streams(struct store_streams *look)
 {
-	struct store_stream *found = calloc((size_t)(look->count * look->most), sizeof *found);
+	struct store_stream *found = calloc((size_t)look->count * (size_t)look->most, sizeof *found);
 
 	queries++;
 	look->found = 0;

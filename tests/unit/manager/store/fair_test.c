@@ -57,7 +57,7 @@ Test(fair, a_small_one_is_served_at_once)
 	for (int i = 0; i < 1000; i++)
 		add(&line, 1, 10000);
 	for (int i = 0; i < 100; i++)
-		add(&line, (uint64_t)(10 + i), 5000);
+		add(&line, 10 + (uint64_t)i, 5000);
 	take(&line);
 	take(&line);
 	add(&line, 2, 1);
