@@ -25,6 +25,7 @@ struct scope {
 	bool listed;   /* it is in the list of routes to query */
 	bool asked;    /* it is in the query in flight, … */
 	bool stale;    /* … which may not see what exists now */
+	bool again;    /* it is searched from the top once more when the search in progress has ended */
 	int32_t below; /* all priorities from this one up have been found, unless it is complete */
 	int found;     /* while an answer is read: the number of its streams in it, … */
 	int32_t lowest; /* … and the lowest priority of them */
@@ -116,9 +117,19 @@ static void search_from_top(struct discovery *s, int route)
 {
 	struct scope *scope = scope_of(s, route);
 	scope->below = ABOVE_ALL;
-	scope->complete = false;
+	scope->complete = scope->again = false;
 	scope->stale = scope->asked;
 	list(s, route);
+}
+
+/* Searches the route from the top, after a search in progress: if that were begun again each time, it might never end. */
+static void search_again(struct discovery *s, int route)
+{
+	struct scope *scope = scope_of(s, route);
+	if ((scope->listed || scope->asked) && !scope->complete && scope->below != ABOVE_ALL)
+		scope->again = true;
+	else
+		search_from_top(s, route);
 }
 
 /* Notes how far the answer goes in each route. */
@@ -145,12 +156,14 @@ static void read_answer(struct discovery *s)
 	}
 }
 
-/* Lists a route for the next query unless its user has enough of it. */
+/* Lists a route for the next query unless its search has ended: it is complete, or its user has enough of it. */
 static void search_on(struct discovery *s, int route)
 {
 	const struct scope *scope = &s->all[route];
 	if (!scope->complete && !s->user.enough(s->user.arg, route, scope->below))
 		list(s, route);
+	else if (scope->again)
+		search_from_top(s, route);
 }
 
 static void on_found(struct store_op *op, const struct reeve_error *error)
@@ -197,7 +210,7 @@ void discovery_want(struct discovery *s, int route, bool wanted)
 
 void discovery_again(struct discovery *s, int route)
 {
-	search_from_top(s, route);
+	search_again(s, route);
 	find_start(s);
 }
 
@@ -205,7 +218,7 @@ void discovery_rescan(struct discovery *s)
 {
 	for (int route = 0; route < s->count; route++)
 		if (s->all[route].wanted)
-			search_from_top(s, route);
+			search_again(s, route);
 	find_start(s);
 }
 

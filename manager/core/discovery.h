@@ -24,7 +24,7 @@ void discovery_destroy(struct discovery *discovery);
 /* Sets whether a route is wanted: only the streams of those are searched. None is at first. */
 void discovery_want(struct discovery *discovery, int route, bool wanted);
 
-/* Searches the route again, from its highest priority down. */
+/* Searches the route again, from its highest priority down, after a search in progress. */
 void discovery_again(struct discovery *discovery, int route);
 
 /* The same for all wanted routes. */

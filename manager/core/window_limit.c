@@ -138,7 +138,9 @@ void window_look_at(struct window *w, int route, int64_t due_us)
 		return;
 	if (!r->look_us || due_us < r->look_us)
 		r->look_us = due_us;
-	w->look_ms = base_now(w->base) + SOON_MS;
+	int64_t soon_ms = base_now(w->base) + SOON_MS;
+	if (!w->look_ms || soon_ms < w->look_ms)
+		w->look_ms = soon_ms;
 	jobs_at(w->base->jobs, JOB_STREAMS, w->look_ms);
 }
 

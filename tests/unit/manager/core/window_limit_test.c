@@ -331,3 +331,33 @@ Test(window, a_long_search_in_one_route_delays_no_empty_answer_of_another)
 	cr_expect_eq(another.answered, 1);
 	fake_end(core);
 }
+
+/* What is due is below all priorities of tasks that are due later, and searching through these takes 16 s. */
+Test(window, searches_from_the_top_do_not_keep_those_in_progress_from_an_end)
+{
+	struct fake_fetch fetches[5];
+	const char *const types[] = {"t"};
+	void *op;
+
+	begin();
+	later_from = 1;
+	later_us = fake_db_us() + 3600 * INT64_C(1000000);
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	for (int i = 0; i < 250 && !fake_count(FAKE_CLAIM); i++) {
+		if (i % 50 == 0)
+			fake_fetch(core, &fetches[i / 50],
+			    (struct fetch_request){
+			        .incarnation = 1, .fetch_id = i + 1, .slots = 1, .wait_ms = 5500, .type_count = 1, .types = types});
+		if (i % 10 == 9)
+			window_poll_again(core->window, later_us);
+		fake_pass(core, 100);
+		while ((op = fake_take(FAKE_PAGE)))
+			answer_page(op);
+		if ((op = fake_take(FAKE_STREAMS)))
+			answer_streams(op);
+	}
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_neq(fake_tries(claim, 1), 0);
+	fake_end(core);
+}
