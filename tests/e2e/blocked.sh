@@ -462,7 +462,7 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_worker worker --concurrency 4
 	wait_until 10 '[ "$(sql "select count(*) from tasks")" = 1 ]'
 	start_calls plain plain
-	sleep 0.5
+	wait_until 10 '[ "$(wc -l <"$DIR/log/plain.log")" -gt 100 ]' # so many calls of programs that have just been started
 	from=$(ms)
 	sleep 10
 	until=$(ms)
