@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static void become_worker(const struct crew *crew, const char *worker, const char *manager, int go, int concurrency,
-    int prefetch)
+static void become_worker(
+    const struct crew *crew, const char *worker, const char *manager, int go, int concurrency, int prefetch)
 {
 	char slots[16], more[16];
 
@@ -95,7 +95,7 @@ double crew_stop(struct crew *crew)
 		if (wait4(crew->pids[i], &status, 0, &use) < 0 || status)
 			give_up("a worker process ended with status %d", status);
 		cpu += (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
-		       (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+		    (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
 	}
 	munmap(crew->shared, sizeof *crew->shared);
 	unlink(crew->path);

@@ -11,8 +11,8 @@ enum { STAMPS = 1000 };
 
 /* Shared by all processes of a crew. */
 struct crew_shared {
-	_Atomic int64_t runs;             /* finished handlers, of any type */
-	_Atomic int64_t started[STAMPS];  /* now_ns() at the start of each handler of type "stamp", by the task's number */
+	_Atomic int64_t runs;            /* finished handlers, of any type */
+	_Atomic int64_t started[STAMPS]; /* now_ns() at the start of each handler of type "stamp", by the task's number */
 };
 
 enum { CREW_MAX = 256 };
@@ -26,8 +26,7 @@ struct crew {
 };
 
 /* Starts `count` processes of the program `worker`, which wait for crew_go. */
-void crew_start(
-    struct crew *crew, const char *worker, const char *manager, int count, int concurrency, int prefetch);
+void crew_start(struct crew *crew, const char *worker, const char *manager, int count, int concurrency, int prefetch);
 
 /* Lets them register and run tasks. */
 void crew_go(struct crew *crew);

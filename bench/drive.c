@@ -18,7 +18,8 @@ int64_t history_count(struct bench *bench)
 void reports_await(struct bench *bench, const struct crew *crew, int64_t runs)
 {
 	crew_await(crew, runs);
-	for (int64_t began = now_ns(); database_number(bench->pg, "select count(*) from assignments where closed_at is null");) {
+	for (int64_t began = now_ns();
+	     database_number(bench->pg, "select count(*) from assignments where closed_at is null");) {
 		if (now_ns() - began > INT64_C(60000000000))
 			give_up("attempts stay open");
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

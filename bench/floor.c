@@ -38,8 +38,8 @@ static int64_t worker_insert(struct floor *f)
 {
 	char sql[200];
 
-	snprintf(sql, sizeof sql, "insert into reeve.workers (name, lease_ms) values ('%s-%d', %d) returning id", f->type, (int)getpid(),
-	    LEASE_MS);
+	snprintf(sql, sizeof sql, "insert into reeve.workers (name, lease_ms) values ('%s-%d', %d) returning id", f->type,
+	    (int)getpid(), LEASE_MS);
 	return database_number(f->hot, sql);
 }
 
@@ -67,8 +67,8 @@ static void insert(struct floor *f)
 	params_array_begin(p, PARAMS_UUID);
 	params_add_uuid(p, request);
 	params_array_end(p);
-	static const enum params_type types[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT, PARAMS_TEXT, PARAMS_INT4,
-	    PARAMS_TIME, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8, PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT};
+	static const enum params_type types[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT, PARAMS_TEXT,
+	    PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8, PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT};
 	for (size_t column = 0; column < sizeof types / sizeof *types; column++) {
 		if (types[column] == PARAMS_TIME) { /* all run now */
 			params_null(p);
@@ -230,8 +230,9 @@ static void phase_run(struct floor *f, char what, int tasks)
 	}
 	if (done != tasks)
 		give_up("expected %d tasks, completed %lld", tasks, (long long)done);
-	fprintf(stderr, "  floor %c: claim %.0f/s  complete %.0f/s  window %.0f/s\n", what, (double)done * 1e9 / (double)f->claim_ns,
-	    (double)done * 1e9 / (double)f->complete_ns, (double)done * 1e9 / (double)f->window_ns);
+	fprintf(stderr, "  floor %c: claim %.0f/s  complete %.0f/s  window %.0f/s\n", what,
+	    (double)done * 1e9 / (double)f->claim_ns, (double)done * 1e9 / (double)f->complete_ns,
+	    (double)done * 1e9 / (double)f->window_ns);
 }
 
 /* Runs one phase in a process per connection. Returns the seconds until the last one ended. */

@@ -34,7 +34,8 @@ static void print_measured(void)
 static int64_t pages(struct bench *b, PGconn *pg)
 {
 	database_run(pg, "select pg_stat_force_next_flush()");
-	return database_number(b->watch, "select blks_hit + blks_read from pg_stat_database where datname = current_database()");
+	return database_number(
+	    b->watch, "select blks_hit + blks_read from pg_stat_database where datname = current_database()");
 }
 
 static void figure(const struct bench *b, const char *job, const char *what, double value, const char *unit)
@@ -71,7 +72,8 @@ static void measure(struct bench *b, const struct measured *job)
 		PQclear(result);
 	}
 	if (job->end)
-		database_run(b->watch, "vacuum"); /* as autovacuum does, so that no job reads rows that an earlier one has deleted */
+		/* as autovacuum does, so that no job reads rows that an earlier one has deleted */
+		database_run(b->watch, "vacuum");
 	figure(b, job->name, "", (double)longest_ns / 1e6, "ms");
 	figure(b, job->name, "_touched", (double)max_pages, "pages");
 	if (rows)

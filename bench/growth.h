@@ -6,13 +6,14 @@
 #include "manager/jobs/jobs.h"
 
 struct bench {
-	PGconn *maintenance, *hot, *hashed, *plain, *watch; /* set up like the manager's connections; `watch` reads the statistics */
+	/* set up like the manager's connections; `watch` reads the statistics */
+	PGconn *maintenance, *hot, *hashed, *plain, *watch;
 	struct params params;
 	const char *label;
 	int64_t manager, newest_task, first_alive, batch, callback;
 	int64_t due_batch, releasing_batch, failing_batch;
 	char partition[64];
-	int64_t key, id; /* the position of a job that works page by page; at the begin when it has ended */
+	int64_t key, id;                 /* the position of a job that works page by page; at the begin when it has ended */
 	int64_t expired_key, expired_id; /* where expired_find ended */
 };
 

@@ -7,9 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DAYS = 30, SWEEP_ROWS = 200, ARCHIVE_BYTES = 4 * 1024 * 1024,
-	ROUTES = 100, ALIVE = 50, FETCHES = 200, COUNTERS = 100, WAITED_FOR = 1000, CALLS = 16, /* as growth.sql has them */
-	LATE_ROWS = 1000 /* rows that became old during the run: not waited for, up to this many */ };
+enum {
+	DAYS = 30,
+	SWEEP_ROWS = 200,
+	ARCHIVE_BYTES = 4 * 1024 * 1024,
+	ROUTES = 100,
+	ALIVE = 50,
+	FETCHES = 200,
+	COUNTERS = 100,
+	WAITED_FOR = 1000,
+	CALLS = 16,      /* as growth.sql has them */
+	LATE_ROWS = 1000 /* rows that became old during the run: not waited for, up to this many */
+};
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
 
@@ -418,9 +427,9 @@ const int growth_measured_count = sizeof growth_measured / sizeof *growth_measur
 
 /* These jobs read and write no table, or the same as another job here. */
 static const enum job_name other_jobs[] = {
-    JOB_NOTIFY,      /* only notifies */
-    JOB_STREAMS_ALL, /* reads pages, as JOB_STREAMS does */
-    JOB_DISPATCH,    /* claims, as after each submit and report */
+    JOB_NOTIFY,                                                      /* only notifies */
+    JOB_STREAMS_ALL,                                                 /* reads pages, as JOB_STREAMS does */
+    JOB_DISPATCH,                                                    /* claims, as after each submit and report */
     JOB_FETCHES, JOB_WAITS, JOB_DEADLINES, JOB_SESSIONS, JOB_MEMORY, /* the manager's memory */
 };
 bool growth_knows(enum job_name job)

@@ -44,7 +44,8 @@ static void ping(struct pings *pings)
 
 void bench_rpc(struct bench *bench)
 {
-	struct pings pings = {.left = CALLS, .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER, .open = OPEN};
+	struct pings pings = {
+	    .left = CALLS, .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER, .open = OPEN};
 	struct reeve_error error;
 	int64_t t0;
 

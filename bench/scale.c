@@ -177,11 +177,11 @@ int main(int argc, char **argv)
 {
 	static const struct option known[] = {{"manager", required_argument, NULL, 'm'},
 	    {"workers", required_argument, NULL, 'w'}, {"connections", required_argument, NULL, 'c'},
-	    {"routes", required_argument, NULL, 'r'},
-	    {"tasks", required_argument, NULL, 't'}, {"slots", required_argument, NULL, 's'},
-	    {"invented", required_argument, NULL, 'i'}, {"returning", required_argument, NULL, 'R'},
-	    {"seconds", required_argument, NULL, 'S'}, {"pid", required_argument, NULL, 'p'},
-	    {"elsewhere", required_argument, NULL, 'e'}, {"reconnect", no_argument, NULL, 'x'}, {0}};
+	    {"routes", required_argument, NULL, 'r'}, {"tasks", required_argument, NULL, 't'},
+	    {"slots", required_argument, NULL, 's'}, {"invented", required_argument, NULL, 'i'},
+	    {"returning", required_argument, NULL, 'R'}, {"seconds", required_argument, NULL, 'S'},
+	    {"pid", required_argument, NULL, 'p'}, {"elsewhere", required_argument, NULL, 'e'},
+	    {"reconnect", no_argument, NULL, 'x'}, {0}};
 	struct rlimit files;
 
 	for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {

@@ -29,7 +29,7 @@ static void submit(int first, int count, bool types)
 		int bulk = end - first < BULK ? end - first : BULK, *size = malloc(sizeof *size);
 		Reeve__V1__SubmitRequest r = REEVE__V1__SUBMIT_REQUEST__INIT;
 		Reeve__V1__TaskSpec *specs = calloc((size_t)bulk, sizeof *specs);
-		char (*names)[32] = calloc((size_t)bulk, sizeof *names);
+		char(*names)[32] = calloc((size_t)bulk, sizeof *names);
 
 		*size = bulk;
 		r.n_tasks = (size_t)bulk;

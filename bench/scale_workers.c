@@ -193,7 +193,8 @@ static void register_one(struct worker *w)
 	r.n_types = 1;
 	r.version = (char *)"bench";
 	r.previous = w->incarnation;
-	peer_call(w->returning && elsewhere ? elsewhere : connection_of(w->number), WORKER("Register"), &r.base, on_registered, w);
+	peer_call(w->returning && elsewhere ? elsewhere : connection_of(w->number), WORKER("Register"), &r.base,
+	    on_registered, w);
 }
 
 static int count_all(void)
@@ -233,8 +234,8 @@ void workers_disconnect(void)
 		if (list[i].timer)
 			event_free(list[i].timer);
 		list[i].timer = NULL;
-		DL_FOREACH_SAFE(list[i].beats, call, next)
-		free(call); /* no answer comes on a closed connection */
+		DL_FOREACH_SAFE (list[i].beats, call, next)
+			free(call); /* no answer comes on a closed connection */
 		list[i].beats = NULL;
 	}
 	connections_close();

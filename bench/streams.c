@@ -50,8 +50,8 @@ static struct reeve_client *clients[MANAGERS_MAX]; /* one per manager */
 static struct reeve_worker *workers[WORKERS_MAX];
 static _Atomic int64_t first_start_ns, backlog_end_ns; /* backlog_end_ns: the last start so far of a task of `fill` */
 static atomic_int backlog_started;
-static int64_t *sent_ns;                 /* by the task's number */
-static _Atomic int64_t *start_ns;        /* 0: not yet */
+static int64_t *sent_ns;          /* by the task's number */
+static _Atomic int64_t *start_ns; /* 0: not yet */
 static atomic_int next_call, answered;
 static int64_t begin_ns, until_ns;
 
@@ -99,11 +99,12 @@ static void start_workers(pthread_t *threads)
 		char name[32];
 
 		snprintf(name, sizeof name, "streams-%d-%d", (int)getpid(), i);
-		workers[i] = reeve_worker_create(&(struct reeve_worker_options){.managers = options.managers[i % options.n_managers],
-		    .name = name,
-		    .concurrency = CONCURRENCY,
-		    .prefetch = PREFETCH,
-		    .no_supervisor = true});
+		workers[i] =
+		    reeve_worker_create(&(struct reeve_worker_options){.managers = options.managers[i % options.n_managers],
+		        .name = name,
+		        .concurrency = CONCURRENCY,
+		        .prefetch = PREFETCH,
+		        .no_supervisor = true});
 		for (int type = i / 2 * TYPES_OF_ONE; type < (i / 2 + 1) * TYPES_OF_ONE && type < options.types; type++) {
 			type_name(name, type);
 			reeve_worker_handle(workers[i], name, perform, NULL);
@@ -245,9 +246,10 @@ int main(int argc, char **argv)
 	options.call_tasks = CALL_TASKS;
 	cold = strcmp(argv[4], "cold") == 0;
 	for (char *rest = NULL, *url = strtok_r(argv[2], ",", &rest); url && options.n_managers < MANAGERS_MAX;
-	    url = strtok_r(NULL, ",", &rest)) {
+	     url = strtok_r(NULL, ",", &rest)) {
 		struct reeve_client *client = reeve_client_create(
-		    &(struct reeve_client_options){.managers = url, .connect_timeout_ms = WAIT_MS, .call_timeout_ms = WAIT_MS}, &failure);
+		    &(struct reeve_client_options){.managers = url, .connect_timeout_ms = WAIT_MS, .call_timeout_ms = WAIT_MS},
+		    &failure);
 
 		if (!client || !reeve_client_ready(client, &failure))
 			give_up("%s", failure.message);
@@ -269,7 +271,8 @@ int main(int argc, char **argv)
 		options.call_tasks = 1;
 		while (atomic_load(&backlog_started) < options.types) {
 			if (now_ns() - since > (int64_t)WAIT_MS * 1000000)
-				give_up("%d of %d tasks started within %d s", atomic_load(&backlog_started), options.types, WAIT_MS / 1000);
+				give_up(
+				    "%d of %d tasks started within %d s", atomic_load(&backlog_started), options.types, WAIT_MS / 1000);
 			usleep(200);
 		}
 		figure("first", (double)(atomic_load(&first_start_ns) - since) / 1e6, "ms");

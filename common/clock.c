@@ -140,8 +140,8 @@ const char *duration_format(int64_t ms, char *out, size_t size)
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
 		if (rest < units[i].ms)
 			continue;
-		used += snprintf(text + used, sizeof text - used, "%llu%s",
-		    (unsigned long long)(rest / units[i].ms), units[i].name);
+		used += snprintf(
+		    text + used, sizeof text - used, "%llu%s", (unsigned long long)(rest / units[i].ms), units[i].name);
 		rest %= units[i].ms;
 	}
 	if (rest > 0 && rest < 1000) {
@@ -296,7 +296,7 @@ const char *time_format(int64_t us, char *out, size_t size)
 		seconds--;
 	}
 	gmtime_r(&seconds, &tm);
-	snprintf(out, size, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-	    tm.tm_hour, tm.tm_min, tm.tm_sec, (int)fraction);
+	snprintf(out, size, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
+	    tm.tm_min, tm.tm_sec, (int)fraction);
 	return out;
 }

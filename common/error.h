@@ -27,11 +27,11 @@ const char *status_name(reeve_status code);
 /* Exit codes of the programs. */
 enum exit_code {
 	EXIT_OK = 0,
-	EXIT_TASK_FAILED = 1,   /* a task did not complete; for servers: a failure while running */
-	EXIT_USAGE = 2,         /* wrong options or arguments */
-	EXIT_UNREACHABLE = 3,   /* no manager reachable, or none that accepts calls; no database reachable */
-	EXIT_REFUSED = 4,       /* the manager refused; for servers: the database's schema or rights do not allow it */
-	EXIT_NOTHING_DONE = 5,  /* a worker for one task was stopped before it ran one */
+	EXIT_TASK_FAILED = 1,  /* a task did not complete; for servers: a failure while running */
+	EXIT_USAGE = 2,        /* wrong options or arguments */
+	EXIT_UNREACHABLE = 3,  /* no manager reachable, or none that accepts calls; no database reachable */
+	EXIT_REFUSED = 4,      /* the manager refused; for servers: the database's schema or rights do not allow it */
+	EXIT_NOTHING_DONE = 5, /* a worker for one task was stopped before it ran one */
 };
 
 #endif

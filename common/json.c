@@ -57,11 +57,9 @@ static json_t *field_value(const ProtobufCFieldDescriptor *field, const void *at
 	switch (field->type) {
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-		return json_integer(*(const int32_t *)at);
+	case PROTOBUF_C_TYPE_SFIXED32: return json_integer(*(const int32_t *)at);
 	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_FIXED32:
-		return json_integer(*(const uint32_t *)at);
+	case PROTOBUF_C_TYPE_FIXED32: return json_integer(*(const uint32_t *)at);
 	case PROTOBUF_C_TYPE_INT64:
 	case PROTOBUF_C_TYPE_SINT64:
 	case PROTOBUF_C_TYPE_SFIXED64:
@@ -71,20 +69,13 @@ static json_t *field_value(const ProtobufCFieldDescriptor *field, const void *at
 			return NULL;
 		return json_string_nocheck(time_format(*(const int64_t *)at, text, sizeof text));
 	case PROTOBUF_C_TYPE_UINT64:
-	case PROTOBUF_C_TYPE_FIXED64:
-		return json_integer((json_int_t)*(const uint64_t *)at);
-	case PROTOBUF_C_TYPE_FLOAT:
-		return json_real(*(const float *)at);
-	case PROTOBUF_C_TYPE_DOUBLE:
-		return json_real(*(const double *)at);
-	case PROTOBUF_C_TYPE_BOOL:
-		return json_boolean(*(const protobuf_c_boolean *)at);
-	case PROTOBUF_C_TYPE_ENUM:
-		return enum_value(field->descriptor, *(const int *)at);
-	case PROTOBUF_C_TYPE_STRING:
-		return *(char *const *)at ? text_value(*(char *const *)at) : NULL;
-	case PROTOBUF_C_TYPE_BYTES:
-		return bytes_value(at);
+	case PROTOBUF_C_TYPE_FIXED64: return json_integer((json_int_t) * (const uint64_t *)at);
+	case PROTOBUF_C_TYPE_FLOAT: return json_real(*(const float *)at);
+	case PROTOBUF_C_TYPE_DOUBLE: return json_real(*(const double *)at);
+	case PROTOBUF_C_TYPE_BOOL: return json_boolean(*(const protobuf_c_boolean *)at);
+	case PROTOBUF_C_TYPE_ENUM: return enum_value(field->descriptor, *(const int *)at);
+	case PROTOBUF_C_TYPE_STRING: return *(char *const *)at ? text_value(*(char *const *)at) : NULL;
+	case PROTOBUF_C_TYPE_BYTES: return bytes_value(at);
 	case PROTOBUF_C_TYPE_MESSAGE:
 		if (!*(const ProtobufCMessage *const *)at)
 			return NULL;

@@ -114,16 +114,11 @@ size_t json_element_size(ProtobufCType type)
 	case PROTOBUF_C_TYPE_SFIXED64:
 	case PROTOBUF_C_TYPE_UINT64:
 	case PROTOBUF_C_TYPE_FIXED64:
-	case PROTOBUF_C_TYPE_DOUBLE:
-		return sizeof(int64_t);
-	case PROTOBUF_C_TYPE_BOOL:
-		return sizeof(protobuf_c_boolean);
+	case PROTOBUF_C_TYPE_DOUBLE: return sizeof(int64_t);
+	case PROTOBUF_C_TYPE_BOOL: return sizeof(protobuf_c_boolean);
 	case PROTOBUF_C_TYPE_STRING:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return sizeof(void *);
-	case PROTOBUF_C_TYPE_BYTES:
-		return sizeof(ProtobufCBinaryData);
-	default:
-		return sizeof(int32_t);
+	case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
+	case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
+	default: return sizeof(int32_t);
 	}
 }

@@ -73,8 +73,9 @@ static bool read_duration(const json_t *value, int64_t *ms, const struct path *p
 	if (text && duration_parse(text, ms))
 		return true;
 	return refuse(error, path,
-	    text && *text == '-' && duration_parse(text + 1, ms) ? "is negative"
-	                                                         : "must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
+	    text && *text == '-' && duration_parse(text + 1, ms)
+	        ? "is negative"
+	        : "must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
 }
 
 /* Returns whether the JSON name is not the field's: it has no unit, so that the value is a text. */
@@ -101,8 +102,8 @@ static int hex_digit(char c)
 	return found ? (int)(found - digits) : -1;
 }
 
-static bool read_bytes(const json_t *value, ProtobufCBinaryData *bytes, const struct path *path,
-    struct reeve_error *error)
+static bool read_bytes(
+    const json_t *value, ProtobufCBinaryData *bytes, const struct path *path, struct reeve_error *error)
 {
 	const char *hex = json_string_value(value);
 	size_t length = hex ? json_string_length(value) : 1;
@@ -184,12 +185,9 @@ static bool read_value(const json_t *value, const ProtobufCFieldDescriptor *fiel
 			return refuse(error, path, "must be true or false");
 		*(protobuf_c_boolean *)at = json_is_true(value);
 		return true;
-	case PROTOBUF_C_TYPE_ENUM:
-		return read_enum(value, field->descriptor, at, path, error);
-	case PROTOBUF_C_TYPE_STRING:
-		return read_text(value, at, path, error);
-	case PROTOBUF_C_TYPE_BYTES:
-		return read_bytes(value, at, path, error);
+	case PROTOBUF_C_TYPE_ENUM: return read_enum(value, field->descriptor, at, path, error);
+	case PROTOBUF_C_TYPE_STRING: return read_text(value, at, path, error);
+	case PROTOBUF_C_TYPE_BYTES: return read_bytes(value, at, path, error);
 	case PROTOBUF_C_TYPE_MESSAGE:
 		*(ProtobufCMessage **)at = read_message(value, field->descriptor, path, error);
 		return *(ProtobufCMessage **)at != NULL;
@@ -251,11 +249,12 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 	}
 	message = mem_calloc(1, descriptor->sizeof_message);
 	protobuf_c_message_init(descriptor, message);
-	json_object_foreach((json_t *)object, key, value) {
+	json_object_foreach((json_t *)object, key, value)
+	{
 		const ProtobufCFieldDescriptor *field = json_field_by_name(descriptor, key);
 		struct path here = {.parent = path, .name = key};
 		bool read = field && json_is_null(value) ? true
-		            : field                      ? read_field(value, field, message, &here, error)
+		    : field                              ? read_field(value, field, message, &here, error)
 		                                         : refuse(error, &here, "is not a known field");
 
 		if (!read) {

@@ -49,10 +49,8 @@ void log_set_level(enum log_level level)
 
 bool log_level_parse(const char *name, enum log_level *level)
 {
-	static const char *const names[] = {[LOG_LEVEL_ERROR] = "error",
-	    [LOG_LEVEL_WARN] = "warn",
-	    [LOG_LEVEL_INFO] = "info",
-	    [LOG_LEVEL_DEBUG] = "debug"};
+	static const char *const names[] = {
+	    [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARN] = "warn", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_DEBUG] = "debug"};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(name, names[i])) {

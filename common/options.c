@@ -25,15 +25,15 @@ struct reading {
 
 /* Finds an option by name[0..length), or by its letter if `name` is NULL, and sets *target. Returns NULL if there is
  * none. */
-static const struct option_spec *find(const struct reading *reading, const char *name, size_t length, char letter,
-    void **target)
+static const struct option_spec *find(
+    const struct reading *reading, const char *name, size_t length, char letter, void **target)
 {
 	for (int i = 0; i < 2; i++) {
 		if (!reading->tables[i])
 			continue;
 		for (const struct option_spec *spec = reading->tables[i]->specs; spec && spec->name; spec++) {
-			bool same = name ? strlen(spec->name) == length && memcmp(spec->name, name, length) == 0
-			                 : spec->letter == letter;
+			bool same =
+			    name ? strlen(spec->name) == length && memcmp(spec->name, name, length) == 0 : spec->letter == letter;
 			if (same) {
 				*target = reading->targets[i];
 				return spec;
@@ -79,8 +79,8 @@ struct ini_source {
 static int ini_fail(struct ini_source *source, const char *problem, const char *what)
 {
 	if (!source->failed)
-		error_set(source->reading->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s%s", source->path, source->line,
-		    what, problem);
+		error_set(
+		    source->reading->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s%s", source->path, source->line, what, problem);
 	source->failed = true;
 	return 0;
 }
@@ -256,8 +256,7 @@ static bool read_command_line(struct command_line *line, int *operands)
 }
 
 bool options_parse(const struct option_table *table, void *target, const struct option_table *extra, void *extra_target,
-    const char *file, const char *section, int argc, char **argv, int *operands, char *wants,
-    struct reeve_error *error)
+    const char *file, const char *section, int argc, char **argv, int *operands, char *wants, struct reeve_error *error)
 {
 	struct reading reading = {.tables = {table, extra}, .targets = {target, extra_target}, .error = error};
 	struct command_line line = {.reading = &reading, .argc = argc, .argv = argv};

@@ -36,7 +36,7 @@ enum { OPTION_FIELDS = 32 };
 
 /* The message that options with a `field` fill in; the first member of such a program's struct. */
 struct option_message {
-	ProtobufCMessage *message;      /* initialized */
+	ProtobufCMessage *message; /* initialized */
 	size_t n_set;
 	const char *set[OPTION_FIELDS]; /* the fields that the command line or the environment has set */
 };
@@ -51,26 +51,32 @@ struct option_place {
 };
 
 struct option_spec {
-	const char *name;        /* "max-details" for --max-details */
+	const char *name; /* "max-details" for --max-details */
 	enum option_type type;
 	struct option_place place;
-	const char *default_value;    /* the default, as a user would type it; NULL: none */
-	int64_t min, max;        /* limits of a number; both 0: none */
-	const char *environment; /* "REEVE_MANAGER", or NULL */
-	const char *argument;    /* the metavar of --help, "URL[,URL]"; NULL: "VALUE" */
-	const char *help;    /* the help, for --help and the docs; NULL: they omit the option */
-	char letter;             /* short form, or 0 */
-	bool in_file;            /* allowed in the configuration file */
+	const char *default_value; /* the default, as a user would type it; NULL: none */
+	int64_t min, max;          /* limits of a number; both 0: none */
+	const char *environment;   /* "REEVE_MANAGER", or NULL */
+	const char *argument;      /* the metavar of --help, "URL[,URL]"; NULL: "VALUE" */
+	const char *help;          /* the help, for --help and the docs; NULL: they omit the option */
+	char letter;               /* short form, or 0 */
+	bool in_file;              /* allowed in the configuration file */
 };
 
 /* An option in one line: OPT_INTEGER('n', "limit", OPTION_AT(struct mine, limit), 1, 100, "N", "maximum number of lines",
  * .default_value = "10"). The letter may be 0; the place is OPTION_AT or OPTION_FIELD. */
-#define OPTION_AT(target, member) {.offset = offsetof(target, member)}
-#define OPTION_FIELD(path) {.field = (path)}
+#define OPTION_AT(target, member)                                                                                      \
+	{                                                                                                                  \
+		.offset = offsetof(target, member)                                                                             \
+	}
+#define OPTION_FIELD(path)                                                                                             \
+	{                                                                                                                  \
+		.field = (path)                                                                                                \
+	}
 #define OPTION(type_, letter_, name_, place_, argument_, ...)                                                          \
-	{                                                                                                              \
-		.name = (name_), .type = (type_), .place = place_, .letter = (letter_), .argument = (argument_),       \
-		.help = __VA_ARGS__                                                                                    \
+	{                                                                                                                  \
+		.name = (name_), .type = (type_), .place = place_, .letter = (letter_), .argument = (argument_),               \
+		.help = __VA_ARGS__                                                                                            \
 	}
 #define OPT_FLAG(letter, name, place, ...) OPTION(OPTION_FLAG, letter, name, place, NULL, __VA_ARGS__)
 #define OPT_TEXT(letter, name, place, argument, ...) OPTION(OPTION_TEXT, letter, name, place, argument, __VA_ARGS__)
@@ -87,11 +93,11 @@ struct option_spec {
 	OPTION(OPTION_SIZE, letter, name, place, "SIZE", __VA_ARGS__, .min = (low), .max = (high))
 
 struct option_table {
-	const char *program;              /* "reeve-manager" or "reeve submit" */
-	const char *usage;                /* the usage line after the program's name */
-	const char *summary;              /* a paragraph for --help */
-	const char *epilogue;             /* examples and exit codes; may be NULL */
-	const struct option_spec *specs;  /* ends with a NULL name; NULL: none */
+	const char *program;             /* "reeve-manager" or "reeve submit" */
+	const char *usage;               /* the usage line after the program's name */
+	const char *summary;             /* a paragraph for --help */
+	const char *epilogue;            /* examples and exit codes; may be NULL */
+	const struct option_spec *specs; /* ends with a NULL name; NULL: none */
 };
 
 /* Sets `target` from the defaults, section `section` of the file (`file` may be NULL), the environment and argv[1..].

@@ -23,15 +23,10 @@ static const char *size_format(int64_t bytes, char *out, size_t size)
 const char *option_number(const struct option_spec *spec, int64_t value, char *out, size_t size)
 {
 	switch (spec->type) {
-	case OPTION_DURATION:
-		return duration_format(value, out, size);
-	case OPTION_SIZE:
-		return size_format(value, out, size);
-	case OPTION_TIME:
-		return time_format(value, out, size);
-	default:
-		snprintf(out, size, "%" PRId64, value);
-		return out;
+	case OPTION_DURATION: return duration_format(value, out, size);
+	case OPTION_SIZE: return size_format(value, out, size);
+	case OPTION_TIME: return time_format(value, out, size);
+	default: snprintf(out, size, "%" PRId64, value); return out;
 	}
 }
 
@@ -137,7 +132,8 @@ void options_markdown(const struct option_table *table, FILE *out)
 			fputc(' ', out);
 			write_cell(spec->argument ? spec->argument : "VALUE", out);
 		}
-		fprintf(out, "` | %s%s%s | ", default_value ? "`" : "", default_value ? default_value : "", default_value ? "`" : "");
+		fprintf(out, "` | %s%s%s | ", default_value ? "`" : "", default_value ? default_value : "",
+		    default_value ? "`" : "");
 		write_cell(spec->help, out);
 		if (spec->environment)
 			fprintf(out, " (`%s`)", spec->environment);

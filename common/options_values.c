@@ -124,8 +124,7 @@ static void write_choices(const struct option_spec *spec, const ProtobufCEnumDes
 	fclose(text);
 }
 
-const char *option_takes(
-    const struct option_spec *spec, const ProtobufCFieldDescriptor *field, char *out, size_t size)
+const char *option_takes(const struct option_spec *spec, const ProtobufCFieldDescriptor *field, char *out, size_t size)
 {
 	static const char *const kinds[] = {
 	    [OPTION_FLAG] = "yes or no",
@@ -186,8 +185,7 @@ static const char *parse_number(const struct option_spec *spec, const char *text
 	int64_t ignored;
 
 	switch (spec->type) {
-	case OPTION_INTEGER:
-		return integer_parse(text, value) ? NULL : "is not a whole number";
+	case OPTION_INTEGER: return integer_parse(text, value) ? NULL : "is not a whole number";
 	case OPTION_DURATION:
 		if (duration_parse(text, value))
 			return NULL;
@@ -196,8 +194,7 @@ static const char *parse_number(const struct option_spec *spec, const char *text
 		if (size_parse(text, value))
 			return NULL;
 		return *text == '-' && size_parse(text + 1, &ignored) ? "is negative" : "is not a size";
-	default:
-		return time_parse(text, value) ? NULL : "is not a time";
+	default: return time_parse(text, value) ? NULL : "is not a time";
 	}
 }
 
@@ -257,14 +254,9 @@ static void store_number(const struct setting *setting, int64_t number)
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_SINT32:
 	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_ENUM:
-		*(int32_t *)setting->at = (int32_t)number;
-		return;
-	case PROTOBUF_C_TYPE_BOOL:
-		*(protobuf_c_boolean *)setting->at = number != 0;
-		return;
-	default:
-		memcpy(setting->at, &number, sizeof number);
+	case PROTOBUF_C_TYPE_ENUM: *(int32_t *)setting->at = (int32_t)number; return;
+	case PROTOBUF_C_TYPE_BOOL: *(protobuf_c_boolean *)setting->at = number != 0; return;
+	default: memcpy(setting->at, &number, sizeof number);
 	}
 }
 
@@ -398,16 +390,10 @@ bool option_set(const struct option_spec *spec, void *target, const char *where,
 			return error_set(error, STATUS(INVALID_ARGUMENT), "%s is empty", where);
 		/* fall through */
 	case OPTION_TEXT:
-	case OPTION_JOINED:
-		set_text(&setting, text);
-		return true;
-	case OPTION_CHOICE:
-		return set_choice(&setting, text);
-	case OPTION_LIST:
-		return set_list(&setting, text);
-	case OPTION_FLAG:
-		return set_flag(&setting, text);
-	default:
-		return set_number(&setting, text);
+	case OPTION_JOINED: set_text(&setting, text); return true;
+	case OPTION_CHOICE: return set_choice(&setting, text);
+	case OPTION_LIST: return set_list(&setting, text);
+	case OPTION_FLAG: return set_flag(&setting, text);
+	default: return set_number(&setting, text);
 	}
 }

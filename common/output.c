@@ -28,6 +28,7 @@ int output_finish(const char *program, int code)
 		return code;
 	if (!problem)
 		problem = write_problem();
-	fprintf(stderr, "%s: cannot write to standard output%s%s\n", program, problem ? ": " : "", problem ? strerror(problem) : "");
+	fprintf(stderr, "%s: cannot write to standard output%s%s\n", program, problem ? ": " : "",
+	    problem ? strerror(problem) : "");
 	return code ? code : EXIT_TASK_FAILED;
 }

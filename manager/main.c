@@ -14,15 +14,11 @@
 static int exit_code_of(reeve_status code)
 {
 	switch (code) {
-	case STATUS(UNAVAILABLE):
-		return EXIT_UNREACHABLE;
+	case STATUS(UNAVAILABLE): return EXIT_UNREACHABLE;
 	case STATUS(PERMISSION_DENIED):
-	case STATUS(FAILED_PRECONDITION):
-		return EXIT_REFUSED;
-	case STATUS(INVALID_ARGUMENT):
-		return EXIT_USAGE;
-	default:
-		return EXIT_TASK_FAILED;
+	case STATUS(FAILED_PRECONDITION): return EXIT_REFUSED;
+	case STATUS(INVALID_ARGUMENT): return EXIT_USAGE;
+	default: return EXIT_TASK_FAILED;
 	}
 }
 

@@ -154,7 +154,8 @@ static void on_outdated(void *arg, int schema)
 	if (m->outdated)
 		return;
 	m->outdated = true;
-	log_error(NULL, "stopping: the database's schema is version %d now, newer than this program's %d; use a newer reeve-manager",
+	log_error(NULL,
+	    "stopping: the database's schema is version %d now, newer than this program's %d; use a newer reeve-manager",
 	    schema, SQL_VERSION);
 	stop(m);
 }

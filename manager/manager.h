@@ -13,19 +13,19 @@
 struct manager {
 	struct event_base *base;
 	struct event *timer, *dispatch, *terminate, *interrupt, *hangup;
-	int argc;                    /* the command line, which SIGHUP reads again */
+	int argc; /* the command line, which SIGHUP reads again */
 	char **argv;
-	int64_t timer_ms;            /* when `timer`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
-	int64_t settled_ms;          /* when it may claim again after it was frozen; monotonic */
-	bool dispatch_held;          /* a dispatch waits for that time */
+	int64_t timer_ms;   /* when `timer`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
+	int64_t settled_ms; /* when it may claim again after it was frozen; monotonic */
+	bool dispatch_held; /* a dispatch waits for that time */
 	struct jobs *jobs;
 	struct store *store;
-	struct store_stop shutdown_notice;  /* the shutdown notice to the other managers */
+	struct store_stop shutdown_notice; /* the shutdown notice to the other managers */
 	bool stopping;
-	bool outdated;               /* it stops because a newer manager has upgraded the schema */
+	bool outdated; /* it stops because a newer manager has upgraded the schema */
 	struct core *core;
 	struct callbacks *callbacks;
-	struct archive *archive;     /* NULL: no archive is kept */
+	struct archive *archive; /* NULL: no archive is kept */
 	struct rpc_server *server;
 	struct services services;
 	struct counters_writer *counters;

@@ -25,7 +25,8 @@ extern const struct option_table manager_option_table;
 
 /* Reads the command line, environment and file, and checks options that depend on each other. Returns false with
  * *error. */
-bool manager_options_read(struct manager_options *options, int argc, char **argv, char *wants, struct reeve_error *error);
+bool manager_options_read(
+    struct manager_options *options, int argc, char **argv, char *wants, struct reeve_error *error);
 
 /* Overwrites the database in the program's arguments if it has a password, since `ps` shows them to all users.
  * Afterwards `options` and argv point to a copy that is kept until exit. */

@@ -144,8 +144,7 @@ static char *copy(const char *text)
 static int outcome_set(
     struct reeve_outcome *outcome, Reeve__V1__Outcome kind, const char *result, const char *code, const char *error)
 {
-	char *new_result = copy(result), *new_error = copy(error),
-	     *new_code = copy(code); /* these may be the old ones */
+	char *new_result = copy(result), *new_error = copy(error), *new_code = copy(code); /* these may be the old ones */
 
 	outcome_clear(outcome);
 	outcome->kind = kind;
@@ -158,8 +157,7 @@ static int outcome_set(
 int reeve_outcome_complete(struct reeve_outcome *outcome, const char *result)
 {
 	/* An empty result, the usual one, needs no memory. */
-	return outcome_set(
-	    outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, text_given(result), NULL, NULL);
+	return outcome_set(outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, text_given(result), NULL, NULL);
 }
 
 int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const char *error)
@@ -220,19 +218,14 @@ void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *c
 void attempt_end_stopped(struct attempt *attempt, enum stop_reason reason)
 {
 	switch (reason) {
-	case STOP_CANCEL:
-		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_CANCELLED, "cancelled", "cancelled");
-		break;
-	case STOP_DRAIN:
-		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "drained", "the worker stops");
-		break;
+	case STOP_CANCEL: attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_CANCELLED, "cancelled", "cancelled"); break;
+	case STOP_DRAIN: attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "drained", "the worker stops"); break;
 	case STOP_LEASE:
 	case STOP_LOST:
 	case STOP_ABANDON: /* never reported */
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, "lease", "stopped: lease ended");
 		break;
-	case STOP_NONE:
-		assert(!"an attempt that was not stopped");
+	case STOP_NONE: assert(!"an attempt that was not stopped");
 	}
 }
 
@@ -243,8 +236,7 @@ void attempt_end_late(struct attempt *attempt, const char *message)
 		    *message ? ": " : "", message);
 	else
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "timeout", "not done after %lld ms%s%s",
-		    (long long)(atomic_load(&attempt->timeout_at_ms) - attempt->started_ms), *message ? ": " : "",
-		    message);
+		    (long long)(atomic_load(&attempt->timeout_at_ms) - attempt->started_ms), *message ? ": " : "", message);
 }
 
 int attempt_cost(const struct attempt *attempt)
@@ -305,8 +297,7 @@ static void clean_strings(struct attempt *attempt)
 {
 	struct reeve_outcome *outcome = &attempt->outcome;
 
-	clean(
-	    &outcome->error, attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES);
+	clean(&outcome->error, attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES);
 	clean(&outcome->remark, LIMIT_REMARK_BYTES);
 	clean(&outcome->stack, LIMIT_STACK_BYTES);
 	if (outcome->code && name_problem(outcome->code, true)) {
@@ -324,13 +315,12 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	assert(outcome->kind != REEVE__V1__OUTCOME__OUTCOME_UNSPECIFIED);
 	if (length > attempt->max_result_bytes)
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-too-long",
-		    "the result of %zu bytes is longer than the manager takes (%zu bytes)", length,
-		    attempt->max_result_bytes);
+		    "the result of %zu bytes is longer than the manager takes (%zu bytes)", length, attempt->max_result_bytes);
 	else if (length && !utf8_valid(outcome->result, length))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
 		    "the result of %zu bytes is not UTF-8 text", length);
 	else if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage &&
-	         name_problem(outcome->stage, false))
+	    name_problem(outcome->stage, false))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "bad_stage", "the stage that is to follow %s",
 		    name_problem(outcome->stage, false));
 	clean_strings(attempt);
@@ -350,7 +340,7 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 		result.retry_in_ms = outcome->retry_in_ms;
 	attempt->result = result;
 	attempt->result_bytes = 48 + strlen(result.result) + strlen(result.error) + strlen(result.error_code) +
-	                        strlen(result.remark) + strlen(result.stack_trace) + strlen(result.stage);
+	    strlen(result.remark) + strlen(result.stack_trace) + strlen(result.stage);
 }
 
 const char *attempt_name(const struct attempt *attempt, char out[48])

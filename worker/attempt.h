@@ -71,10 +71,10 @@ struct attempt {
 	struct extensions *extensions; /* for reeve_attempt_extend */
 
 	/* In milliseconds on the monotonic clock. */
-	_Atomic int64_t expires_ms; /* when the manager reclaims the attempt; INT64_MAX: never */
-	bool roomy;                 /* on arrival, the full timeout fitted in before the expiry */
-	int64_t timeout_ms; /* how long it may run, also limited by the handler's timeout; INT64_MAX: no limit */
-	int64_t started_ms; /* when it started to run */
+	_Atomic int64_t expires_ms;    /* when the manager reclaims the attempt; INT64_MAX: never */
+	bool roomy;                    /* on arrival, the full timeout fitted in before the expiry */
+	int64_t timeout_ms;            /* how long it may run, also limited by the handler's timeout; INT64_MAX: no limit */
+	int64_t started_ms;            /* when it started to run */
 	_Atomic int64_t timeout_at_ms; /* when it times out; INT64_MAX until it runs */
 	bool refusal_logged;           /* a refused extension has been logged */
 	_Atomic bool extending;        /* a manager has been asked for an extension (extensions.h) */

@@ -77,24 +77,15 @@ void commands_apply(struct commands *commands, Reeve__V1__WorkerCommand *const *
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_ABANDON:
 			stop_one(commands, list[i], STOP_ABANDON);
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_DRAIN:
-			drain(commands);
-			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_PAUSE:
-			paused = true;
-			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_RESUME:
-			paused = false;
-			break;
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_DRAIN: drain(commands); break;
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_PAUSE: paused = true; break;
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_RESUME: paused = false; break;
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CONCURRENCY:
 			set_concurrency(commands, list[i]->value);
 			break;
-		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_STOP:
-			stop(commands);
-			break;
+		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_STOP: stop(commands); break;
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_UNSPECIFIED:
-		default:
-			break; /* from a newer manager */
+		default: break; /* from a newer manager */
 		}
 	}
 	set_paused(commands, paused);

@@ -96,18 +96,15 @@ bool drain_finished(struct drain *drain, int64_t now_ms)
 bool drain_leaves(const struct drain *drain)
 {
 	return drain->session->phase == SESSION_SERVING && drain->life->phase != LIFE_STUCK &&
-	       atomic_load(&drain->life->stop_requests) < 3;
+	    atomic_load(&drain->life->stop_requests) < 3;
 }
 
 int64_t drain_next_ms(const struct drain *drain)
 {
 	switch (drain->life->phase) {
-	case LIFE_DRAINING:
-		return in_flight_unfinished(drain->in_flight) ? drain->life->stop_at_ms : INT64_MAX;
+	case LIFE_DRAINING: return in_flight_unfinished(drain->in_flight) ? drain->life->stop_at_ms : INT64_MAX;
 	case LIFE_STOPPING:
-	case LIFE_REPORTING:
-		return drain->give_up_ms;
-	default:
-		return INT64_MAX;
+	case LIFE_REPORTING: return drain->give_up_ms;
+	default: return INT64_MAX;
 	}
 }

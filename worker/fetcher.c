@@ -13,7 +13,7 @@ enum {
 	ANSWER_MIN_MS = 1000,      /* minimum time to wait for an answer … */
 	ANSWER_MAX_MS = 30 * 1000, /* … and maximum */
 	EMPTY_RETRY_MS = 500,      /* maximum delay before it asks again whether tasks wait */
-	FETCH_QUICK_MS = 100, /* after an empty answer to a parked Fetch within this time, the next one is delayed */
+	FETCH_QUICK_MS = 100,      /* after an empty answer to a parked Fetch within this time, the next one is delayed */
 	/* Results that no manager accepts are kept, but the worker fetches no new tasks beyond this many bytes of them. */
 	UNACKED_BYTES_MAX = 64 * 1024 * 1024,
 };
@@ -128,8 +128,8 @@ static void create_attempts(
 		response->assignments[i] = NULL;
 		if (!type || strcmp(type, assignment->type) != 0)
 			handler = handler_find(fetcher->handlers->table, type = assignment->type);
-		into[i] = attempt_create(assignment, handler, fetcher->shared->lease,
-		    fetcher->session->max_result_bytes, claimed_ms, now_ms);
+		into[i] = attempt_create(
+		    assignment, handler, fetcher->shared->lease, fetcher->session->max_result_bytes, claimed_ms, now_ms);
 	}
 }
 
@@ -236,12 +236,12 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 	if (answer->code == STATUS(OK)) {
 		fetcher_answered(fetcher, sent, (Reeve__V1__FetchResponse *)answer->response);
 	} else if ((answer->code == STATUS(FAILED_PRECONDITION) || answer->code == STATUS(NOT_FOUND)) &&
-	           fetcher_waits_for(fetcher, sent)) {
+	    fetcher_waits_for(fetcher, sent)) {
 		session_lost(fetcher->session, answer->message);
 	} else {
 		if (answer->code != STATUS(CANCELLED) && fetcher_waits_for(fetcher, sent))
-			log_warn(fetcher->shared->object, "Fetch %lld failed, trying again: %s",
-			    (long long)sent->fetch_id, answer->message);
+			log_warn(fetcher->shared->object, "Fetch %lld failed, trying again: %s", (long long)sent->fetch_id,
+			    answer->message);
 		fetcher_failed(fetcher, sent, answer->code);
 	}
 	accepts_drop(sent->accepts);

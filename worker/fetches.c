@@ -23,8 +23,7 @@ struct fetch *fetches_find(const struct fetches *fetches, int64_t id)
 {
 	struct fetch *fetch;
 
-	DL_FOREACH(fetches->waiting, fetch)
-	{
+	DL_FOREACH (fetches->waiting, fetch) {
 		if (fetch->id == id)
 			return fetch;
 	}
@@ -35,8 +34,7 @@ struct fetch *fetches_unsent(const struct fetches *fetches)
 {
 	struct fetch *fetch;
 
-	DL_FOREACH(fetches->waiting, fetch)
-	{
+	DL_FOREACH (fetches->waiting, fetch) {
 		if (!fetch->in_flight)
 			return fetch;
 	}
@@ -85,8 +83,7 @@ void fetches_abandon(struct fetches *fetches)
 {
 	const struct fetch *fetch;
 
-	DL_FOREACH(fetches->waiting, fetch)
-	{
+	DL_FOREACH (fetches->waiting, fetch) {
 		if (fetch->call)
 			fetches_add_stale(fetches, fetch->call);
 	}

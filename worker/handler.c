@@ -58,8 +58,7 @@ void handlers_free(struct handler **handlers)
 {
 	struct handler *handler, *next;
 
-	HASH_ITER(hh, *handlers, handler, next)
-	{
+	HASH_ITER (hh, *handlers, handler, next) {
 		HASH_DEL(*handlers, handler);
 		handler_drop(handler);
 	}

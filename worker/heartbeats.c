@@ -104,9 +104,9 @@ static void add_in_flight(struct beat *beat)
 
 static Reeve__V1__WorkerMode mode_of(const struct life *life)
 {
-	return life_draining(life)          ? REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING
-	       : life->phase == LIFE_PAUSED ? REEVE__V1__WORKER_MODE__WORKER_MODE_PAUSED
-	                                    : REEVE__V1__WORKER_MODE__WORKER_MODE_RUNNING;
+	return life_draining(life)       ? REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING
+	    : life->phase == LIFE_PAUSED ? REEVE__V1__WORKER_MODE__WORKER_MODE_PAUSED
+	                                 : REEVE__V1__WORKER_MODE__WORKER_MODE_RUNNING;
 }
 
 /* Takes the snapshot. Called with the lock. */
@@ -273,8 +273,8 @@ static void *heartbeats_main(void *arg)
 		if (heartbeats->incarnation != session->incarnation) {
 			heartbeats->incarnation = session->incarnation;
 			heartbeats->seq = 0;
-			heartbeats->next_ms = session->lease_until_ms - session->lease_ms +
-			                      session->heartbeat_ms; /* Register started the lease */
+			heartbeats->next_ms =
+			    session->lease_until_ms - session->lease_ms + session->heartbeat_ms; /* Register started the lease */
 		}
 		if (clock_monotonic_ms() < due_ms(heartbeats))
 			wait_until(heartbeats, due_ms(heartbeats));

@@ -22,8 +22,7 @@ void in_flight_destroy(struct in_flight *in_flight)
 {
 	struct attempt *attempt, *next;
 
-	HASH_ITER(hh, in_flight->all, attempt, next)
-	{
+	HASH_ITER (hh, in_flight->all, attempt, next) {
 		HASH_DEL(in_flight->all, attempt);
 		attempt_free(attempt);
 	}
@@ -103,18 +102,11 @@ void in_flight_forget(struct in_flight *in_flight, struct attempt *attempt)
 static void count_end(struct in_flight *in_flight, const struct attempt *attempt)
 {
 	switch (attempt->result.outcome) {
-	case REEVE__V1__OUTCOME__OUTCOME_COMPLETED:
-		in_flight->succeeded++;
-		break;
+	case REEVE__V1__OUTCOME__OUTCOME_COMPLETED: in_flight->succeeded++; break;
 	case REEVE__V1__OUTCOME__OUTCOME_FAILED:
-	case REEVE__V1__OUTCOME__OUTCOME_FATAL:
-		in_flight->failed++;
-		break;
-	case REEVE__V1__OUTCOME__OUTCOME_CANCELLED:
-		in_flight->cancelled++;
-		break;
-	default:
-		return;
+	case REEVE__V1__OUTCOME__OUTCOME_FATAL: in_flight->failed++; break;
+	case REEVE__V1__OUTCOME__OUTCOME_CANCELLED: in_flight->cancelled++; break;
+	default: return;
 	}
 	if (in_flight->life->once)
 		life_drain(in_flight->life, INT64_MAX);
@@ -149,8 +141,7 @@ bool in_flight_stop(struct in_flight *in_flight, struct attempt *attempt, enum s
 		unacked_remove(&in_flight->unacked, attempt);
 		in_flight_forget(in_flight, attempt);
 		return true;
-	case PLACE_REPORTED:
-		return false;
+	case PLACE_REPORTED: return false;
 	}
 	assert(!"an attempt in no place");
 	return false;

@@ -31,8 +31,7 @@ bool names_parse(const char *text, const char *what, struct names *names, struct
 		names_add(names, at, length);
 		problem = name_problem(names->list[names->count - 1], false);
 		if (problem)
-			return error_set(
-			    error, STATUS(INVALID_ARGUMENT), "%s: name %zu %s", what, names->count, problem);
+			return error_set(error, STATUS(INVALID_ARGUMENT), "%s: name %zu %s", what, names->count, problem);
 		if (!*next)
 			return true;
 		at = next + 1;

@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(field) {.offset = offsetof(struct program_options, field)}
+#define AT(field)                                                                                                      \
+	{                                                                                                                  \
+		.offset = offsetof(struct program_options, field)                                                              \
+	}
 
 /* name, type, field, default, min, max, environment, metavar, help, letter, in the file */
 static const struct option_spec specs[] = {
@@ -88,12 +91,11 @@ static bool read_sources(
 	    &program_options_table, options, NULL, NULL, NULL, NULL, argc, arguments, &operands, wants, error);
 	if (valid && options->config && !*wants) {
 		memcpy(arguments, argv, (size_t)argc * sizeof *arguments);
-		valid = options_parse(&program_options_table, options, NULL, NULL, options->config, "worker", argc,
-		    arguments, &operands, wants, error);
+		valid = options_parse(&program_options_table, options, NULL, NULL, options->config, "worker", argc, arguments,
+		    &operands, wants, error);
 	}
 	if (valid && operands)
-		valid = error_set(
-		    error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", arguments[1]);
+		valid = error_set(error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", arguments[1]);
 	free(arguments);
 	return valid;
 }
@@ -115,7 +117,7 @@ static bool print_wanted(const struct program_options *options, char wants)
 static bool read_level(const struct program_options *options, enum log_level *level, struct reeve_error *error)
 {
 	return log_level_parse(options->log_level, level) ||
-	       error_set(error, STATUS(INVALID_ARGUMENT), "--log-level takes " LOG_LEVELS);
+	    error_set(error, STATUS(INVALID_ARGUMENT), "--log-level takes " LOG_LEVELS);
 }
 
 bool program_level_read(int argc, char *const *argv, enum log_level *level, struct reeve_error *error)

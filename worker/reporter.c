@@ -75,8 +75,8 @@ static void report_failed(struct reporter *reporter, struct report *report, cons
 	if (answer->code != STATUS(INVALID_ARGUMENT)) {
 		retry(reporter, report->attempts, report->count);
 		if (answer->code != STATUS(CANCELLED)) /* the worker is ending */
-			log_warn(reporter->shared->object, "a report of %zu results failed, trying again: %s",
-			    report->count, answer->message);
+			log_warn(reporter->shared->object, "a report of %zu results failed, trying again: %s", report->count,
+			    answer->message);
 	} else if (report->count > 1) {
 		unacked_split(&reporter->in_flight->unacked, report->attempts, report->count);
 	} else {
@@ -104,8 +104,7 @@ static void apply_ack(struct reporter *reporter, struct attempt *attempt, const 
 	char name[48];
 
 	switch (ack->status) {
-	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED:
-		break;
+	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED: break;
 	case REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST:
 		count_late(reporter, attempt);
 		log_info(attempt_name(attempt, name), "its result came too late: %s", ack->note);
@@ -133,8 +132,7 @@ static void resend_delayed(struct reporter *reporter, int64_t now_ms)
 {
 	struct attempt *attempt, *next;
 
-	DL_FOREACH_SAFE(reporter->delayed, attempt, next)
-	{
+	DL_FOREACH_SAFE (reporter->delayed, attempt, next) {
 		if (attempt->later_until_ms > now_ms)
 			continue;
 		DL_DELETE(reporter->delayed, attempt);
@@ -225,10 +223,9 @@ void reporter_step(struct reporter *reporter)
 		shared_unlock(reporter->shared);
 		if (!report)
 			return;
-		rpc_client_start(reporter->shared->rpc, &reeve__v1__worker_service__descriptor, "Report",
-		    &report->request.base,
-		    &(struct rpc_call_options){.timeout_ms = report->answer_ms, .before_resend = mark_resend},
-		    report_done, report);
+		rpc_client_start(reporter->shared->rpc, &reeve__v1__worker_service__descriptor, "Report", &report->request.base,
+		    &(struct rpc_call_options){.timeout_ms = report->answer_ms, .before_resend = mark_resend}, report_done,
+		    report);
 	}
 }
 
@@ -237,8 +234,7 @@ int64_t reporter_next_ms(const struct reporter *reporter, int64_t now_ms)
 	const struct attempt *attempt;
 	int64_t next_ms = INT64_MAX;
 
-	DL_FOREACH(reporter->delayed, attempt)
-	{
+	DL_FOREACH (reporter->delayed, attempt) {
 		if (attempt->later_until_ms < next_ms)
 			next_ms = attempt->later_until_ms;
 	}

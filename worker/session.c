@@ -51,8 +51,7 @@ void session_renew(struct session *session, int64_t sent_ms)
 		log_info(shared->object, "the lease is renewed: going on");
 	session->lease_stopped = false;
 	if (was_over) {
-		in_flight_wake_slots(
-		    session->in_flight, (int64_t)session->in_flight->ready_count * HANDLER_COST_FULL_US);
+		in_flight_wake_slots(session->in_flight, (int64_t)session->in_flight->ready_count * HANDLER_COST_FULL_US);
 		shared_wake(shared);
 	}
 }
@@ -103,9 +102,8 @@ static void begin(
 /* Returns true if registering again after this answer would be pointless. */
 static bool is_refusal(reeve_status code)
 {
-	return code == STATUS(INVALID_ARGUMENT) || code == STATUS(UNAUTHENTICATED) ||
-	       code == STATUS(PERMISSION_DENIED) || code == STATUS(UNIMPLEMENTED) || code == STATUS(NOT_FOUND) ||
-	       code == STATUS(FAILED_PRECONDITION);
+	return code == STATUS(INVALID_ARGUMENT) || code == STATUS(UNAUTHENTICATED) || code == STATUS(PERMISSION_DENIED) ||
+	    code == STATUS(UNIMPLEMENTED) || code == STATUS(NOT_FOUND) || code == STATUS(FAILED_PRECONDITION);
 }
 
 /* Ends the worker, because the manager refuses it. */
@@ -137,8 +135,8 @@ static void register_failed(struct session *session, const struct rpc_answer *an
 		return;
 	}
 	if (session->register_failures++ % LOG_EVERY_FAILURES == 0)
-		log_warn(session->shared->object, "cannot register at %s, trying again: %s", session->managers,
-		    answer->message);
+		log_warn(
+		    session->shared->object, "cannot register at %s, trying again: %s", session->managers, answer->message);
 	backoff_fail(&session->retry, now_ms);
 }
 
@@ -265,16 +263,10 @@ int64_t session_next_ms(const struct session *session, int64_t now_ms)
 	int64_t next_ms = INT64_MAX;
 
 	switch (session->phase) {
-	case SESSION_UNREGISTERED:
-		next_ms = session->retry.until_ms;
-		break;
-	case SESSION_REGISTERING:
-		next_ms = session->give_up_ms;
-		break;
-	case SESSION_SERVING:
-		return session->lease_stopped ? INT64_MAX : atomic_load(&session->shared->lease->stop_ms);
-	case SESSION_LOST:
-		break;
+	case SESSION_UNREGISTERED: next_ms = session->retry.until_ms; break;
+	case SESSION_REGISTERING: next_ms = session->give_up_ms; break;
+	case SESSION_SERVING: return session->lease_stopped ? INT64_MAX : atomic_load(&session->shared->lease->stop_ms);
+	case SESSION_LOST: break;
 	}
 	return next_ms > now_ms ? next_ms : INT64_MAX;
 }

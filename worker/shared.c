@@ -13,8 +13,7 @@ bool shared_init(struct shared *shared, struct reeve_error *error)
 	snprintf(shared->object, sizeof shared->object, "worker");
 	shared->lease = &shared->own_lease;
 	shared->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return shared->wake_fd >= 0 ||
-	       error_set(error, STATUS(INTERNAL), "cannot open an eventfd: %s", strerror(errno));
+	return shared->wake_fd >= 0 || error_set(error, STATUS(INTERNAL), "cannot open an eventfd: %s", strerror(errno));
 }
 
 void shared_destroy(struct shared *shared)

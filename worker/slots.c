@@ -93,8 +93,7 @@ static void log_failure(struct slots *slots, const struct attempt *attempt)
 	}
 	if (atomic_fetch_add(&slots->log_count, 1) < LOG_FAILURES_MAX)
 		log_info(attempt_name(attempt, name), "%s%s: %.200s", attempt->public.type,
-		    attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? " failed for good"
-		                                                                 : " did not complete",
+		    attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? " failed for good" : " did not complete",
 		    attempt->result.error);
 }
 
@@ -126,15 +125,14 @@ static void run(struct slot *slot, struct attempt *attempt)
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "no-handler",
 		    "this worker has no handler for type %s any more", attempt->public.type);
 	} else if (!handler) {
-		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "no-handler",
-		    "this worker has no handler for type %s", attempt->public.type);
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "no-handler", "this worker has no handler for type %s",
+		    attempt->public.type);
 	} else if (attempt_stale(attempt, start_us / 1000)) {
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "waited",
 		    "waited too long at the worker to be started before it expires");
 	} else {
 		attempt->started_ms = (start_us + 999) / 1000;
-		limit =
-		    attempt->started_ms + (attempt->timeout_ms < INT64_MAX / 2 ? attempt->timeout_ms : INT64_MAX / 2);
+		limit = attempt->started_ms + (attempt->timeout_ms < INT64_MAX / 2 ? attempt->timeout_ms : INT64_MAX / 2);
 		if (limit > attempt_last_moment(attempt))
 			limit = attempt_last_moment(attempt);
 		atomic_store(&attempt->timeout_at_ms, limit);
@@ -360,15 +358,14 @@ static bool slot_start(struct slot *slot, struct reeve_error *error)
 	if (handler_set_may_start_processes(slots->handlers)) {
 		slot->context.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (slot->context.event_fd < 0)
-			return error_set(error, STATUS(RESOURCE_EXHAUSTED), "cannot open an eventfd for a slot: %s",
-			    strerror(errno));
+			return error_set(
+			    error, STATUS(RESOURCE_EXHAUSTED), "cannot open an eventfd for a slot: %s", strerror(errno));
 	}
 	pthread_sigmask(SIG_SETMASK, &slots->signals, &before);
 	problem = pthread_create(&slot->thread, NULL, slot_main, slot);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (problem)
-		return error_set(
-		    error, STATUS(RESOURCE_EXHAUSTED), "cannot start a thread for a slot: %s", strerror(problem));
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "cannot start a thread for a slot: %s", strerror(problem));
 	return true;
 }
 

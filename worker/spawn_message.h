@@ -60,7 +60,7 @@ struct spawn_exit {
 	int32_t status;      /* as from waitpid */
 	int32_t start_error; /* errno of a failed start; 0: the program ran */
 	int32_t signalled;   /* 1: it got a SPAWN_SIGNAL before it ended */
-	int32_t lease; /* 1: it was killed or not started because the lease was over, or it was too late to start */
+	int32_t lease;       /* 1: it was killed or not started because the lease was over, or it was too late to start */
 };
 
 #endif

@@ -154,8 +154,7 @@ static int watchdog(struct supervisor *supervisor)
 		return left_ms < 3600 * 1000 ? (int)left_ms : 3600 * 1000;
 	if (end_ms != supervisor->over_ms) {
 		supervisor->over_ms = end_ms;
-		reap(
-		    supervisor); /* a child that has just ended on its own must not appear to be killed for the lease */
+		reap(supervisor); /* a child that has just ended on its own must not appear to be killed for the lease */
 		if (kill_all(supervisor))
 			log_warn("watchdog", "the lease is over: killed what ran");
 	}
@@ -190,16 +189,10 @@ static void execute(struct supervisor *supervisor, size_t length, const int fds[
 		abort();
 	memcpy(&request, supervisor->packet, sizeof request);
 	switch (request.kind) {
-	case SPAWN_START:
-		supervisor_start(supervisor, length, fds);
-		break;
-	case SPAWN_SIGNAL:
-		signal_child(supervisor, &request);
-		break;
-	case SPAWN_LEASE: /* the watchdog reads it */
-		break;
-	default:
-		abort();
+	case SPAWN_START: supervisor_start(supervisor, length, fds); break;
+	case SPAWN_SIGNAL: signal_child(supervisor, &request); break;
+	case SPAWN_LEASE: /* the watchdog reads it */ break;
+	default: abort();
 	}
 }
 
@@ -307,8 +300,7 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	supervisor.children = mem_calloc(SPAWN_MAX, sizeof *supervisor.children);
 	for (;;) {
 		left_ms = watchdog(&supervisor);
-		ready[0] =
-		    (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unreported ? POLLOUT : 0)};
+		ready[0] = (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unreported ? POLLOUT : 0)};
 		ready[1] = (struct pollfd){.fd = supervisor.signals, .events = POLLIN};
 		ready[2] = (struct pollfd){.fd = supervisor.worker, .events = POLLIN};
 		if (poll(ready, 3, left_ms) < 0)

@@ -232,8 +232,7 @@ static size_t write_strings(const struct spawn_spec *spec, char *text, struct sp
 	if (!append(text, &used, spec->path) || !append(text, &used, spec->directory ? spec->directory : ""))
 		return 0;
 	for (; spec->arguments[request->arguments]; request->arguments++)
-		if (request->arguments == SPAWN_ARGUMENTS_MAX ||
-		    !append(text, &used, spec->arguments[request->arguments]))
+		if (request->arguments == SPAWN_ARGUMENTS_MAX || !append(text, &used, spec->arguments[request->arguments]))
 			return 0;
 	for (; spec->environment[request->environment]; request->environment++)
 		if (request->environment == SPAWN_ENVIRONMENT_MAX ||
@@ -289,8 +288,7 @@ bool supervisor_client_start(
 	iov[1].iov_len = write_strings(spec, text, &request);
 	if (!iov[1].iov_len) {
 		free(text);
-		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "cannot start %s: its arguments are too long", spec->path);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "cannot start %s: its arguments are too long", spec->path);
 	}
 	if (!take_entry(client, spec->event_fd, spawned)) {
 		free(text);

@@ -19,7 +19,7 @@ bool unacked_report_due(const struct unacked *unacked, size_t capacity)
 	if (unacked->waiting_count == 0 || unacked->reports >= REPORTS_MAX)
 		return false;
 	return unacked->reports == 0 || unacked->waiting_count >= second_report(capacity) ||
-	       unacked->waiting_bytes >= REPORT_BYTES_MAX;
+	    unacked->waiting_bytes >= REPORT_BYTES_MAX;
 }
 
 void unacked_add(struct unacked *unacked, struct attempt *attempt)

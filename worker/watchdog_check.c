@@ -5,8 +5,8 @@
 #include "common/log.h"
 
 enum {
-	LATE_MS = 2000, /* after the lease's end: by then a working watchdog has killed every program */
-	SEEN_MS = 300,  /* how long the worker must have seen programs run that the watchdog should have killed, */
+	LATE_MS = 2000,          /* after the lease's end: by then a working watchdog has killed every program */
+	SEEN_MS = 300,           /* how long the worker must have seen programs run that the watchdog should have killed, */
 	CHECK_INTERVAL_MS = 100, /* in checks at this interval */
 };
 
@@ -42,8 +42,8 @@ void watchdog_check_step(struct watchdog_check *check, int64_t now_ms)
 	check->checked_ms = now_ms;
 	if (now_ms < limit(check) || now_ms - check->seen_ms < SEEN_MS)
 		return;
-	log_error(check->session->shared->object,
-	    "programs run beyond the lease, the watchdog does not kill them: killing it");
+	log_error(
+	    check->session->shared->object, "programs run beyond the lease, the watchdog does not kill them: killing it");
 	check->killed = true;
 	supervisor_client_kill(check->supervisor);
 }

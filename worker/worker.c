@@ -75,9 +75,7 @@ static bool set_options(
 		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty do not go together");
 	worker->life.once = options->once;
 	worker->fetcher.until_empty = options->until_empty;
-	worker->slots.concurrency = options->once          ? 1
-	                            : options->concurrency ? options->concurrency
-	                                                   : default_concurrency();
+	worker->slots.concurrency = options->once ? 1 : options->concurrency ? options->concurrency : default_concurrency();
 	worker->slots.prefetch = options->once ? 0 : options->prefetch;
 	worker->drain.drain_timeout_ms = options->drain_timeout_ms ? options->drain_timeout_ms : DRAIN_TIMEOUT_MS;
 	worker->drain.kill_grace_ms = options->kill_grace_ms ? options->kill_grace_ms : KILL_GRACE_MS;
@@ -185,8 +183,7 @@ bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path)
 	struct reeve_error error;
 
 	names_add(&worker->handlers.files, path, strlen(path));
-	return handlers_read_file(&worker->handlers.table, path, &error) ||
-	       life_fail(&worker->life, &error, EXIT_USAGE);
+	return handlers_read_file(&worker->handlers.table, path, &error) || life_fail(&worker->life, &error, EXIT_USAGE);
 }
 
 void reeve_worker_reload(struct reeve_worker *worker)
@@ -273,8 +270,7 @@ static void apply_outcomes(struct reeve_worker *worker)
 	if (worker->life.exit_code || !(worker->life.once || worker->fetcher.until_empty))
 		return;
 	if (bad) {
-		error_set(
-		    &error, STATUS(INTERNAL), "%lld of %lld attempts did not complete", (long long)bad, (long long)all);
+		error_set(&error, STATUS(INTERNAL), "%lld of %lld attempts did not complete", (long long)bad, (long long)all);
 		life_fail(&worker->life, &error, EXIT_TASK_FAILED);
 	} else if (worker->life.once && !all) {
 		error_set(&error, STATUS(UNAVAILABLE), "stopped before there was a task");
@@ -290,8 +286,8 @@ static void log_start(const struct reeve_worker *worker)
 	size_t types = worker->handlers.accepts->types.count;
 	int slots = worker->slots.concurrency;
 
-	log_info(worker->shared.object, "starting: %d slot%s, %zu type%s, managers %s", slots, slots == 1 ? "" : "s",
-	    types, types == 1 ? "" : "s", worker->session.managers);
+	log_info(worker->shared.object, "starting: %d slot%s, %zu type%s, managers %s", slots, slots == 1 ? "" : "s", types,
+	    types == 1 ? "" : "s", worker->session.managers);
 }
 
 int reeve_worker_run(struct reeve_worker *worker)
@@ -307,8 +303,9 @@ int reeve_worker_run(struct reeve_worker *worker)
 		return life->exit_code;
 	}
 	if (worker->supervisor && getpid() == 1)
-		log_warn(object, "this is process 1 of its container, which no watchdog can kill: run it under an "
-		                 "init (docker run --init)");
+		log_warn(object,
+		    "this is process 1 of its container, which no watchdog can kill: run it under an "
+		    "init (docker run --init)");
 	if (start_threads(worker, &error)) {
 		log_start(worker);
 		control_run(worker);

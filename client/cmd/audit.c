@@ -15,7 +15,8 @@ static const struct option_spec specs[] = {
     OPT_TIME(0, "since", OPTION_FIELD("since_us"),
         "only events from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""),
     OPT_TIME(0, "until", OPTION_FIELD("until_us"), "only events before this time"),
-    OPT_INTEGER('n', "limit", OPTION_FIELD("limit"), 1, LIMIT_CALL_EVENTS, "N", "the newest N events; if not set, 1000"),
+    OPT_INTEGER(
+        'n', "limit", OPTION_FIELD("limit"), 1, LIMIT_CALL_EVENTS, "N", "the newest N events; if not set, 1000"),
     OPT_FLAG('a', "all", OPTION_AT(struct audit_options, all), "all events"),
     {0},
 };
@@ -34,10 +35,10 @@ static const struct option_table table = {
 };
 
 #define EVENT_COLUMNS                                                                                                  \
-	COL_WORD("EVENT", "event"), COL_NUMBER("ATTEMPT", "attempt", .as = AS_NUMBER),                             \
-	    COL_TEXT("WORKER", "worker"), COL_TEXT("ACTOR", "actor"), COL_TEXT("NOTE", "note"),         \
-	{                                                                                                              \
-		0                                                                                                      \
+	COL_WORD("EVENT", "event"), COL_NUMBER("ATTEMPT", "attempt", .as = AS_NUMBER), COL_TEXT("WORKER", "worker"),       \
+	    COL_TEXT("ACTOR", "actor"), COL_TEXT("NOTE", "note"),                                                          \
+	{                                                                                                                  \
+		0                                                                                                              \
 	}
 
 static const struct column columns[] = {
@@ -63,7 +64,8 @@ static int print_newest(
 
 int command_audit(int argc, char **argv)
 {
-	struct list list = {.service = &reeve__v1__task_service__descriptor, .method = "Audit", .items = "events", .columns = columns};
+	struct list list = {
+	    .service = &reeve__v1__task_service__descriptor, .method = "Audit", .items = "events", .columns = columns};
 	Reeve__V1__AuditRequest request = REEVE__V1__AUDIT_REQUEST__INIT;
 	struct audit_options options = {.request.message = &request.base};
 	struct shared_options shared = {0};

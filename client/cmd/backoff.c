@@ -57,8 +57,7 @@ static bool read_delays(struct backoff *backoff, const char *text, size_t length
 		size_t n = (size_t)((comma ? comma : end) - text);
 
 		if (backoff->policy.n_delays_ms == LIMIT_RETRY_DELAYS)
-			return error_set(
-			    error, STATUS(INVALID_ARGUMENT), "a list has at most %d delays", LIMIT_RETRY_DELAYS);
+			return error_set(error, STATUS(INVALID_ARGUMENT), "a list has at most %d delays", LIMIT_RETRY_DELAYS);
 		if (!read_delay(text, n, &backoff->delays_ms[backoff->policy.n_delays_ms++], error))
 			return false;
 		if (!comma)
@@ -84,18 +83,12 @@ static bool read_value(
 	Reeve__V1__RetryPolicy *policy = &backoff->policy;
 
 	switch (value) {
-	case BASE:
-		return read_delay(text, length, &policy->base_ms, error);
-	case STEP:
-		return read_delay(text, length, &policy->step_ms, error);
-	case CAP:
-		return read_delay(text, length, &policy->max_ms, error);
-	case EXPONENT:
-		return read_exponent(&policy->exponent, text, length, error);
-	case DELAYS:
-		return read_delays(backoff, text, length, error);
-	case NONE:
-		break;
+	case BASE: return read_delay(text, length, &policy->base_ms, error);
+	case STEP: return read_delay(text, length, &policy->step_ms, error);
+	case CAP: return read_delay(text, length, &policy->max_ms, error);
+	case EXPONENT: return read_exponent(&policy->exponent, text, length, error);
+	case DELAYS: return read_delays(backoff, text, length, error);
+	case NONE: break;
 	}
 	return error_set(error, STATUS(INVALID_ARGUMENT), "it has one value too many; it takes %s", BACKOFF_ARGUMENT);
 }
@@ -139,24 +132,15 @@ static void write_value(FILE *out, const Reeve__V1__RetryPolicy *policy, enum va
 	char text[40];
 
 	switch (value) {
-	case BASE:
-		fputs(duration_format(policy->base_ms, text, sizeof text), out);
-		break;
-	case STEP:
-		fputs(duration_format(policy->step_ms, text, sizeof text), out);
-		break;
-	case CAP:
-		fputs(duration_format(policy->max_ms, text, sizeof text), out);
-		break;
-	case EXPONENT:
-		fprintf(out, "%g", policy->exponent != 0 ? policy->exponent : 2);
-		break;
+	case BASE: fputs(duration_format(policy->base_ms, text, sizeof text), out); break;
+	case STEP: fputs(duration_format(policy->step_ms, text, sizeof text), out); break;
+	case CAP: fputs(duration_format(policy->max_ms, text, sizeof text), out); break;
+	case EXPONENT: fprintf(out, "%g", policy->exponent != 0 ? policy->exponent : 2); break;
 	case DELAYS:
 		for (size_t i = 0; i < policy->n_delays_ms; i++)
 			fprintf(out, "%s%s", i ? "," : "", duration_format(policy->delays_ms[i], text, sizeof text));
 		break;
-	case NONE:
-		break;
+	case NONE: break;
 	}
 }
 

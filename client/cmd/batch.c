@@ -64,8 +64,8 @@ int batch_open(int argc, char **argv)
 	if (!command_options(&open_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands != 1)
-		return command_usage(&open_table,
-		    operands ? "one NAME is taken (one with blanks needs quotes)" : "what is it to be called?");
+		return command_usage(
+		    &open_table, operands ? "one NAME is taken (one with blanks needs quotes)" : "what is it to be called?");
 	request.name = argv[1];
 	if (options.secret_file) {
 		if (!secret_read(options.secret_file, secret, &error)) {
@@ -81,7 +81,8 @@ int batch_open(int argc, char **argv)
 	if (!opened)
 		code = command_change_failed(&failure);
 	else
-		code = printf(shared.json ? "{\"id\":%" PRId64 "}\n" : "%" PRId64 "\n", opened->id) < 0 ? EXIT_TASK_FAILED : EXIT_OK;
+		code = printf(shared.json ? "{\"id\":%" PRId64 "}\n" : "%" PRId64 "\n", opened->id) < 0 ? EXIT_TASK_FAILED
+		                                                                                        : EXIT_OK;
 	reeve_free(opened);
 	explicit_bzero(secret, sizeof secret);
 	command_disconnect(client);
@@ -182,8 +183,8 @@ static void show_callbacks(const void *message, int64_t now_us, struct shown *ou
 
 	(void)now_us;
 	if (batch->callbacks_waiting || batch->callbacks_given_up)
-		snprintf(out->text, sizeof out->text, "%" PRId64 " waiting, %" PRId64 " given up",
-		    batch->callbacks_waiting, batch->callbacks_given_up);
+		snprintf(out->text, sizeof out->text, "%" PRId64 " waiting, %" PRId64 " given up", batch->callbacks_waiting,
+		    batch->callbacks_given_up);
 }
 
 static const struct column lines[] = {
@@ -258,5 +259,8 @@ const struct call batch_list = {
         .summary = "Lists batches, newest first.",
         .epilogue = "Example: reeve batch list --open",
         .specs = list_specs},
-    .list = {.service = &reeve__v1__batch_service__descriptor, .method = "List", .items = "batches", .columns = columns},
+    .list = {.service = &reeve__v1__batch_service__descriptor,
+        .method = "List",
+        .items = "batches",
+        .columns = columns},
 };

@@ -75,8 +75,7 @@ static int check_all(struct bulk *bulk)
 		return EXIT_REFUSED;
 	}
 	if (interrupts_asked()) {
-		struct reeve_failure interrupted = {
-		    .code = REEVE_CANCELLED, .message = "interrupted; nothing was submitted"};
+		struct reeve_failure interrupted = {.code = REEVE_CANCELLED, .message = "interrupted; nothing was submitted"};
 
 		return command_failed(&interrupted);
 	}
@@ -158,7 +157,7 @@ static void take_missed(void *arg, size_t first, size_t count, const struct reev
 	    .first = first,
 	    .count = count,
 	    .unsure = failure->code == REEVE_DEADLINE_EXCEEDED || failure->code == REEVE_CANCELLED ||
-	              failure->code == REEVE_INTERNAL,
+	        failure->code == REEVE_INTERNAL,
 	};
 }
 
@@ -189,8 +188,7 @@ static void report_missed(struct bulk *bulk)
 	}
 	end += n_missed;
 	if (end < bulk->total)
-		command_log(
-		    "%s: the tasks from line %" PRId64 " on were not sent", bulk->lines->name, line_of_task(bulk, end));
+		command_log("%s: the tasks from line %" PRId64 " on were not sent", bulk->lines->name, line_of_task(bulk, end));
 	if (n_unsure > 0)
 		command_log("%zu of %zu tasks are known to be stored, and up to %zu more may be", bulk->n_stored, bulk->total,
 		    n_unsure);

@@ -45,7 +45,8 @@ static void overlay(void *to, const ProtobufCMessage *own, const json_t *object)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach((json_t *)object, name, value) {
+	json_object_foreach((json_t *)object, name, value)
+	{
 		const ProtobufCFieldDescriptor *field = json_field_by_name(own->descriptor, name);
 		bool list = field->label == PROTOBUF_C_LABEL_REPEATED;
 
@@ -91,8 +92,7 @@ static bool settle_retry(struct bulk_task *task, const json_t *retry, bool own, 
 	const char *name;
 	json_t *value;
 
-	json_object_foreach((json_t *)retry, name, value)
-		any = any || !json_is_null(value);
+	json_object_foreach((json_t *)retry, name, value) any = any || !json_is_null(value);
 	if (!any)
 		return true;
 	if (own && own_base)
@@ -109,7 +109,8 @@ static bool settle_retry(struct bulk_task *task, const json_t *retry, bool own, 
 	return true;
 }
 
-static bool read_object(struct bulk_task *task, json_t *object, const Reeve__V1__TaskSpec *defaults, struct reeve_error *error)
+static bool read_object(
+    struct bulk_task *task, json_t *object, const Reeve__V1__TaskSpec *defaults, struct reeve_error *error)
 {
 	json_t *retry = json_object_get(object, "retry");
 	bool own_backoff = written_given(retry, "backoff");

@@ -66,7 +66,8 @@ static bool take_request(const struct call *call, struct call_options *options, 
 	return !problem;
 }
 
-void call_print(const struct call *call, struct reeve_client *client, const void *request, const void *answer, bool json)
+void call_print(
+    const struct call *call, struct reeve_client *client, const void *request, const void *answer, bool json)
 {
 	int64_t now_us = reeve_client_now_us(client);
 

@@ -12,16 +12,16 @@ struct call {
 	bool optional;               /* the operand may be left out */
 	const char *preset;          /* a field of the request that has a fixed value; NULL: none */
 	int value;
-	bool changes;                /* the call changes something */
+	bool changes; /* the call changes something */
 	/* The call. If it has `items`, these are listed, else its columns are the lines that describe the answer. */
 	struct list list;
-	const char *part;            /* the answer's field that is described, instead of all of it; NULL: all */
-	int width;                   /* of the lines' headings */
+	const char *part; /* the answer's field that is described, instead of all of it; NULL: all */
+	int width;        /* of the lines' headings */
 	/* Prints the answer, or its part, instead of the lines; not as JSON. NULL: prints the lines. */
 	void (*print)(const struct call *call, const void *request, const void *answer, int64_t now_us);
 	/* The same, but also as JSON. */
 	void (*print_json)(const struct call *call, const void *request, const void *answer);
-	const char *done;            /* for `print`: "paused" */
+	const char *done; /* for `print`: "paused" */
 	/* Completes the request, and checks it, before the call. Returns what is wrong, or NULL. */
 	const char *(*complete)(void *request);
 	/* Called if the list is empty. Returns the exit code; EXIT_OK: then "no …" is reported. */
@@ -36,13 +36,14 @@ struct call_options {
 
 /* The option --limit of a list: how many items it prints; the call's own field is the size of a page. */
 #define CALL_LIMIT(items)                                                                                              \
-	OPT_INTEGER('n', "limit", OPTION_AT(struct call_options, limit), 1, 10000000, "N", "maximum number of " items, \
+	OPT_INTEGER('n', "limit", OPTION_AT(struct call_options, limit), 1, 10000000, "N", "maximum number of " items,     \
 	    .default_value = "100")
 
 /* Parses the options, connects, calls and prints. Returns the exit code. */
 int call_run(const struct call *call, int argc, char **argv);
 
 /* Prints an answer as the call's command does. */
-void call_print(const struct call *call, struct reeve_client *client, const void *request, const void *answer, bool json);
+void call_print(
+    const struct call *call, struct reeve_client *client, const void *request, const void *answer, bool json);
 
 #endif

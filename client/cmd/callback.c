@@ -64,7 +64,10 @@ const struct call callback_list = {
                    "were given up.",
         .epilogue = "Example: reeve callback list --state given_up",
         .specs = specs},
-    .list = {.service = &reeve__v1__batch_service__descriptor, .method = "Callbacks", .items = "callbacks",
-        .hint = "--batch, --state and --limit select", .columns = columns},
+    .list = {.service = &reeve__v1__batch_service__descriptor,
+        .method = "Callbacks",
+        .items = "callbacks",
+        .hint = "--batch, --state and --limit select",
+        .columns = columns},
     .empty = check_batch,
 };

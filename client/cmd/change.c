@@ -27,12 +27,12 @@ struct options {
 #define NOT_GIVEN INT64_MIN
 
 #define SELECTING                                                                                                      \
-	OPT_JOINED(0, "where", OPTION_AT(struct options, where), "CONDITIONS",                                         \
-	    "instead of ids: all tasks that match, such as 'status=dead type=mail error~timeout older=1h'"),           \
-	    WHERE_RUNNING_LONGER("instead of ids, or with --where:"),                                                  \
-	    OPT_FLAG(0, "dry-run", OPTION_FIELD("dry_run"), "with --where: change nothing, only show which tasks match"), \
-	{                                                                                                              \
-		0                                                                                                      \
+	OPT_JOINED(0, "where", OPTION_AT(struct options, where), "CONDITIONS",                                             \
+	    "instead of ids: all tasks that match, such as 'status=dead type=mail error~timeout older=1h'"),               \
+	    WHERE_RUNNING_LONGER("instead of ids, or with --where:"),                                                      \
+	    OPT_FLAG(0, "dry-run", OPTION_FIELD("dry_run"), "with --where: change nothing, only show which tasks match"),  \
+	{                                                                                                                  \
+		0                                                                                                              \
 	}
 
 static const struct option_spec cancel_specs[] = {
@@ -67,7 +67,7 @@ static const struct option_spec update_specs[] = {
 /* A change to tasks. */
 struct change {
 	const char *method;
-	const char *done;      /* "cancelled", "told to start again": the tasks' state afterwards, for the counts */
+	const char *done; /* "cancelled", "told to start again": the tasks' state afterwards, for the counts */
 	/* A task that already has this status counts as done although it was not changed; 0: none. */
 	Reeve__V1__TaskStatus wanted;
 	struct option_table table;
@@ -80,7 +80,8 @@ static const char *retry_problem(const struct options *options)
 	const Reeve__V1__RetryRequest *request = (const Reeve__V1__RetryRequest *)options->request.message;
 
 	return request->executing && (options->where || request->filter)
-	    ? "--executing needs ids; with --where use status=executing" : NULL;
+	    ? "--executing needs ids; with --where use status=executing"
+	    : NULL;
 }
 
 static const char *update_problem(const struct options *options)
@@ -132,8 +133,9 @@ static const struct change retry = {.method = "Retry",
 static const struct change update = {.method = "Update",
     .done = "changed",
     .table = {.program = "reeve update",
-        .usage = "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] [--dry-run] "
-                 "[--json]",
+        .usage =
+            "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] [--dry-run] "
+            "[--json]",
         .summary = "Changes tasks that have not ended. What you do not set stays as it is.",
         .epilogue = "Examples:\n"
                     "  reeve update 17 --priority 10 --delay 1h\n"
@@ -249,8 +251,7 @@ static int change_tasks(struct changing *changing, int64_t *ids, size_t count)
 
 enum { TOLD_MAX = 10 };
 
-static const struct column dry_columns[] = {
-    COL_NUMBER("ID", "id"), COL_WORD("STATUS", "status", .as = AS_STATE), {0}};
+static const struct column dry_columns[] = {COL_NUMBER("ID", "id"), COL_WORD("STATUS", "status", .as = AS_STATE), {0}};
 
 static void take_matching(struct changing *changing, const Reeve__V1__CancelResponse *answer)
 {

@@ -52,18 +52,12 @@ _Static_assert((int)N_CONDITIONS <= CONDITIONS_MAX, "an outcome has room for all
 #define CONDITION(name, member, help) OPT_TEXT(0, name, OPTION_AT(struct check_options, member), "[WARN,]CRIT", help)
 
 static const struct option_spec check_specs[] = {
-    CONDITION("dead-per-hour", dead,
-        "more tasks than this ended dead within the last hour"),
-    CONDITION("failed-waiting", failed,
-        "more failed tasks than this wait for their retry"),
-    CONDITION("oldest-queued", oldest,
-        "a due task has waited longer than this, in a running queue"),
-    CONDITION("longest-running", running,
-        "an attempt has been executing longer than this"),
-    CONDITION("schedule-late", schedules,
-        "a schedule that is not paused is overdue by more than this duration"),
-    CONDITION("callbacks-given-up", callbacks,
-        "more callbacks than this were given up within the last hour"),
+    CONDITION("dead-per-hour", dead, "more tasks than this ended dead within the last hour"),
+    CONDITION("failed-waiting", failed, "more failed tasks than this wait for their retry"),
+    CONDITION("oldest-queued", oldest, "a due task has waited longer than this, in a running queue"),
+    CONDITION("longest-running", running, "an attempt has been executing longer than this"),
+    CONDITION("schedule-late", schedules, "a schedule that is not paused is overdue by more than this duration"),
+    CONDITION("callbacks-given-up", callbacks, "more callbacks than this were given up within the last hour"),
     CONDITION("unserved", unserved,
         "more tasks than this wait in running queues and no worker accepts them; without conditions \"0,\" is checked"),
     CONDITION("halted", held,
@@ -120,7 +114,7 @@ static bool read_bounds(const char *text, bool is_time, struct bounds *bounds)
 	memcpy(first, text, (size_t)(comma - text));
 	first[comma - text] = '\0';
 	return read_bound(first, is_time, &bounds->warning) &&
-	       (comma[1] == '\0' || read_bound(comma + 1, is_time, &bounds->critical));
+	    (comma[1] == '\0' || read_bound(comma + 1, is_time, &bounds->critical));
 }
 
 __attribute__((format(printf, 1, 2))) static char *text_made(const char *format, ...)
@@ -156,9 +150,9 @@ static void judge(struct asked *asked, const Reeve__V1__CheckMeasure *measure)
 	if (!out)
 		abort();
 	asked->value = condition->is_time ? measure->longest_ms : measure->count;
-	asked->state = asked->bounds.critical != NO_BOUND && asked->value > asked->bounds.critical  ? STATE_CRITICAL
-	               : asked->bounds.warning != NO_BOUND && asked->value > asked->bounds.warning ? STATE_WARNING
-	                                                                                            : STATE_OK;
+	asked->state = asked->bounds.critical != NO_BOUND && asked->value > asked->bounds.critical ? STATE_CRITICAL
+	    : asked->bounds.warning != NO_BOUND && asked->value > asked->bounds.warning            ? STATE_WARNING
+	                                                                                           : STATE_OK;
 	if (!condition->is_time) {
 		if (asked->value)
 			fprintf(out, "%" PRId64 " ", asked->value);
@@ -168,15 +162,14 @@ static void judge(struct asked *asked, const Reeve__V1__CheckMeasure *measure)
 	} else if (asked->value || measure->count) {
 		const char *mark = strstr(condition->one, "%s");
 
-		fprintf(out, "%.*s%s%s", (int)(mark - condition->one), condition->one, check_span(asked->value, took, sizeof took),
-		    mark + 2);
+		fprintf(out, "%.*s%s%s", (int)(mark - condition->one), condition->one,
+		    check_span(asked->value, took, sizeof took), mark + 2);
 	} else {
 		fputs(condition->many, out);
 	}
 	if (asked->state != STATE_OK) {
 		fputs(", ", out);
-		write_bound(out, condition,
-		    asked->state == STATE_CRITICAL ? asked->bounds.critical : asked->bounds.warning);
+		write_bound(out, condition, asked->state == STATE_CRITICAL ? asked->bounds.critical : asked->bounds.warning);
 	}
 	fclose(out);
 	asked->text = text;
@@ -245,8 +238,9 @@ static bool read_conditions(const struct check_options *options, struct outcome 
 		if (by_itself) {
 			asked->bounds = *conditions[i].by_itself;
 		} else if (!read_bounds(text, conditions[i].is_time, &asked->bounds)) {
-			*problem = text_made("--%s takes CRIT, \"WARN,CRIT\" or \"WARN,\", %s, not \"%.100s\"", conditions[i].option,
-			    conditions[i].is_time ? "durations like 90s or 10m" : "whole numbers from 0", text);
+			*problem =
+			    text_made("--%s takes CRIT, \"WARN,CRIT\" or \"WARN,\", %s, not \"%.100s\"", conditions[i].option,
+			        conditions[i].is_time ? "durations like 90s or 10m" : "whole numbers from 0", text);
 			return false;
 		}
 		if (asked->bounds.critical != NO_BOUND && asked->bounds.warning > asked->bounds.critical) {
@@ -279,8 +273,8 @@ static Reeve__V1__CheckResponse *ask(struct reeve_client *client, const struct c
 		questions[i].longer_ms = longer_than(&outcome->asked[i]);
 		list[i] = &questions[i];
 	}
-	response = reeve_admin_check(
-	    client, &request, &(struct reeve_call_options){.timeout_ms = options->timeout_ms}, failure);
+	response =
+	    reeve_admin_check(client, &request, &(struct reeve_call_options){.timeout_ms = options->timeout_ms}, failure);
 	if (!response || response->n_measures == outcome->count)
 		return response;
 	reeve_free(response);

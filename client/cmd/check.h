@@ -26,7 +26,7 @@ struct condition {
 	Reeve__V1__CheckKind kind;
 	bool is_time; /* the value is the longest time; otherwise a count */
 	size_t offset;
-	const char *one, *many; /* "%s" is the duration */
+	const char *one, *many;         /* "%s" is the duration */
 	const struct bounds *by_itself; /* the bounds if no condition is requested; NULL: checked only on request */
 };
 
@@ -44,7 +44,7 @@ struct asked {
 struct outcome {
 	enum state state;
 	char *summary;
-	const char *manager; /* or NULL */
+	const char *manager;                      /* or NULL */
 	Reeve__V1__CheckMeasure *const *measures; /* or NULL */
 	struct asked asked[CONDITIONS_MAX];
 	size_t count;

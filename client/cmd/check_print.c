@@ -159,16 +159,17 @@ void check_print_json(const struct outcome *outcome)
 
 	for (size_t i = 0; i < outcome->count && outcome->measures; i++) {
 		const struct asked *asked = &outcome->asked[i];
-		json_t *one = json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "name", asked->condition->label, "state",
-		    state_names[asked->state], asked->condition->is_time ? "value_ms" : "value", (json_int_t)asked->value,
-		    asked->condition->is_time ? "warning_ms" : "warning", bound_json(asked->bounds.warning),
-		    asked->condition->is_time ? "critical_ms" : "critical", bound_json(asked->bounds.critical), "count",
-		    (json_int_t)outcome->measures[i]->count, "examined",
-		    (json_int_t)outcome->measures[i]->examined, "text", asked->text, "examples",
-		    examples_json(outcome->measures[i]));
+		json_t *one =
+		    json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "name", asked->condition->label, "state",
+		        state_names[asked->state], asked->condition->is_time ? "value_ms" : "value", (json_int_t)asked->value,
+		        asked->condition->is_time ? "warning_ms" : "warning", bound_json(asked->bounds.warning),
+		        asked->condition->is_time ? "critical_ms" : "critical", bound_json(asked->bounds.critical), "count",
+		        (json_int_t)outcome->measures[i]->count, "examined", (json_int_t)outcome->measures[i]->examined, "text",
+		        asked->text, "examples", examples_json(outcome->measures[i]));
 
 		json_array_append_new(list, one);
 	}
-	command_print_object(json_pack("{s:s, s:i, s:s, s:s, s:o}", "state", state_names[outcome->state], "code", outcome->state,
-	    "summary", outcome->summary, "manager", outcome->manager ? outcome->manager : "", "conditions", list));
+	command_print_object(
+	    json_pack("{s:s, s:i, s:s, s:s, s:o}", "state", state_names[outcome->state], "code", outcome->state, "summary",
+	        outcome->summary, "manager", outcome->manager ? outcome->manager : "", "conditions", list));
 }

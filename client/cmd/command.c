@@ -53,8 +53,8 @@ bool command_options(const struct option_table *table, void *target, struct shar
 	return !wants;
 }
 
-bool command_only_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
-    char **argv, int *code)
+bool command_only_options(
+    const struct option_table *table, void *target, struct shared_options *shared, int argc, char **argv, int *code)
 {
 	int operands;
 
@@ -121,12 +121,9 @@ int command_exit_code(const struct reeve_failure *failure)
 	case REEVE_UNAVAILABLE:
 	case REEVE_DEADLINE_EXCEEDED:
 	case REEVE_RESOURCE_EXHAUSTED:
-	case REEVE_ABORTED:
-		return EXIT_UNREACHABLE;
-	case REEVE_CANCELLED:
-		return INTERRUPTED;
-	default:
-		return EXIT_REFUSED;
+	case REEVE_ABORTED: return EXIT_UNREACHABLE;
+	case REEVE_CANCELLED: return INTERRUPTED;
+	default: return EXIT_REFUSED;
 	}
 }
 
@@ -316,8 +313,8 @@ int64_t *command_ids(const struct option_table *table, int count, char **argv, s
 
 		if (from_input ? read_ids(&list, word) : read_id(&list, argv[i]))
 			continue;
-		*code = command_usage(
-		    table, "\"%s\" is not a task id; ids are whole numbers from 1", from_input ? word : argv[i]);
+		*code =
+		    command_usage(table, "\"%s\" is not a task id; ids are whole numbers from 1", from_input ? word : argv[i]);
 		free(list.ids);
 		return NULL;
 	}

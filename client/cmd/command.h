@@ -19,13 +19,14 @@
 struct call;
 
 struct command {
-	const char *noun; /* "queue" of `reeve queue set`; NULL: `reeve check`. `reeve submit` is also `reeve task submit` */
+	/* "queue" of `reeve queue set`; NULL: `reeve check`. `reeve submit` is also `reeve task submit` */
+	const char *noun;
 	const char *verb;
 	/* Runs it. argv[0] is the verb; arguments that came before it on the command line follow it here. Returns the exit
 	 * code (common/error.h). */
 	int (*run)(int argc, char **argv);
 	const struct call *call; /* instead, for a command that makes one call */
-	const char *summary; /* for the lists of --help; a phrase without a full stop */
+	const char *summary;     /* for the lists of --help; a phrase without a full stop */
 };
 
 /* The options that every command takes in addition to its own. */
@@ -43,8 +44,8 @@ bool command_options(const struct option_table *table, void *target, struct shar
     char **argv, int *operands, int *code);
 
 /* As command_options, for a command without operands. */
-bool command_only_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
-    char **argv, int *code);
+bool command_only_options(
+    const struct option_table *table, void *target, struct shared_options *shared, int argc, char **argv, int *code);
 
 /* As command_options, for a command with one operand: the name of a `noun`, such as "queue". Returns the name; NULL
  * with *code set to exit. */
@@ -52,8 +53,7 @@ const char *command_named(const struct option_table *table, void *target, struct
     const char *noun, int argc, char **argv, int *code);
 
 /* Returns the only one of these operands, as command_named does. */
-const char *command_operand(
-    const struct option_table *table, const char *noun, int operands, char **argv, int *code);
+const char *command_operand(const struct option_table *table, const char *noun, int operands, char **argv, int *code);
 
 /* Prints "reeve COMMAND: …" and how to get help on standard error; returns EXIT_USAGE. */
 int command_usage(const struct option_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -179,11 +179,12 @@ static void show_help(void)
 	}
 	fprintf(out, "\nThe system:\n");
 	write_verbs(NULL, out);
-	fprintf(out, "\n`reeve help COMMAND` shows the help of a command. Options stand before or after\n"
-	             "its name.\n"
-	             "\n"
-	             "Exit codes: 0 success, 1 a task did not complete, 2 wrong usage, 3 no manager\n"
-	             "reachable, or it refuses for now, 4 refused.");
+	fprintf(out,
+	    "\n`reeve help COMMAND` shows the help of a command. Options stand before or after\n"
+	    "its name.\n"
+	    "\n"
+	    "Exit codes: 0 success, 1 a task did not complete, 2 wrong usage, 3 no manager\n"
+	    "reachable, or it refuses for now, 4 refused.");
 	fclose(out);
 	table.epilogue = list;
 	options_help(&table, NULL, stdout);

@@ -59,10 +59,9 @@ static const struct option_spec specs[] = {
 static const struct option_table table = {
     .program = "reeve dev",
     .usage = "[--data DIR] [--workers N] [--concurrency N] [--handlers FILE] [--listen URL]",
-    .summary =
-        "Runs a complete Reeve in the foreground: a private PostgreSQL in DIR, a manager and workers. Ctrl-C "
-        "stops everything in order; a second one does not wait for running tasks. The next start with the same "
-        "DIR continues with the same tasks. SIGHUP makes the workers read their handlers file again.",
+    .summary = "Runs a complete Reeve in the foreground: a private PostgreSQL in DIR, a manager and workers. Ctrl-C "
+               "stops everything in order; a second one does not wait for running tasks. The next start with the same "
+               "DIR continues with the same tasks. SIGHUP makes the workers read their handlers file again.",
     .specs = specs,
 };
 
@@ -86,8 +85,8 @@ struct dev {
 	char manager_path[PATH_MAX];
 	char worker_path[PATH_MAX];
 	char concurrency[24];
-	int stop_fd;  /* readable on a signal to stop */
-	int child_fd; /* readable when a child has ended */
+	int stop_fd;   /* readable on a signal to stop */
+	int child_fd;  /* readable when a child has ended */
 	int hangup_fd; /* readable after SIGHUP */
 	bool terminal; /* it began on a terminal, and ends with it */
 	struct embedded *postgres;
@@ -128,8 +127,7 @@ static bool choose_data(struct dev *dev, struct reeve_error *error)
 	else if (home && home[0] == '/')
 		length = snprintf(dev->data, sizeof dev->data, "%s/.local/share/reeve/dev", home);
 	else
-		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "HOME is not set: say with --data where to keep the data");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "HOME is not set: say with --data where to keep the data");
 	if (length == 0 || (size_t)length >= sizeof dev->data)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "--data is empty or too long");
 	if (dev->options.handlers)
@@ -160,8 +158,8 @@ static bool prepare(struct dev *dev, struct reeve_error *error)
 	dev->self[length > 0 ? length : 0] = '\0';
 	snprintf(dev->concurrency, sizeof dev->concurrency, "%lld", (long long)dev->options.concurrency);
 	return choose_data(dev, error) && choose_url(dev, error) &&
-	       find_program(dev, "reeve-manager", dev->manager_path, error) &&
-	       find_program(dev, "reeve-worker", dev->worker_path, error);
+	    find_program(dev, "reeve-manager", dev->manager_path, error) &&
+	    find_program(dev, "reeve-worker", dev->worker_path, error);
 }
 
 /* Returns true if this process has a terminal. When that is closed, the kernel sends SIGHUP and takes it away. */
@@ -175,7 +173,7 @@ static bool on_terminal(void)
 }
 
 /* Blocks the signals and returns a descriptor that is readable when one of them arrives. */
-static int catch(const sigset_t *signals)
+static int catch (const sigset_t *signals)
 {
 	sigprocmask(SIG_BLOCK, signals, NULL);
 	return signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -197,9 +195,9 @@ static bool catch_signals(struct dev *dev, struct reeve_error *error)
 	/* Under nohup, which ignores SIGHUP, the program outlives its terminal. */
 	dev->terminal = on_terminal() && sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN;
 	signal(SIGPIPE, SIG_IGN);
-	dev->stop_fd = catch(&stop);
-	dev->child_fd = catch(&child);
-	dev->hangup_fd = catch(&hangup);
+	dev->stop_fd = catch (&stop);
+	dev->child_fd = catch (&child);
+	dev->hangup_fd = catch (&hangup);
 	signal(SIGHUP, SIG_DFL); /* an ignored signal would not arrive at the descriptor */
 	if (dev->stop_fd < 0 || dev->child_fd < 0 || dev->hangup_fd < 0)
 		return error_set(error, STATUS(INTERNAL), "signalfd: %s", strerror(errno));
@@ -264,8 +262,7 @@ static int early_end(const struct member *member)
 	char ending[64];
 
 	log_error(member->name, "%s", child_ending(member->status, ending, sizeof ending));
-	return WIFEXITED(member->status) && WEXITSTATUS(member->status) ? WEXITSTATUS(member->status)
-	                                                                : EXIT_TASK_FAILED;
+	return WIFEXITED(member->status) && WEXITSTATUS(member->status) ? WEXITSTATUS(member->status) : EXIT_TASK_FAILED;
 }
 
 /* Starts a child process that checks whether a manager answers at our URL. Returns its pid, or −1. */
@@ -300,8 +297,8 @@ static int start_manager(struct dev *dev)
 	    .name = "manager",
 	    /* A short lease: no network can fail for long here, and after a kill of all processes the next start waits
 	     * until the old workers' leases have ended. */
-	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen",
-	        dev->options.listen, "--lease", "5s", "--heartbeat", "1s"},
+	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen", dev->options.listen,
+	        "--lease", "5s", "--heartbeat", "1s"},
 	};
 	if (!member_start(&dev->manager))
 		return EXIT_TASK_FAILED;
@@ -324,8 +321,8 @@ static int start_workers(struct dev *dev)
 	for (int64_t i = 0; i < dev->options.workers; i++) {
 		struct member *worker = &dev->workers[i];
 		snprintf(worker->name, sizeof worker->name, "dev-%d", (int)i + 1);
-		const char *argv[] = {dev->worker_path, "--manager", dev->url, "--handlers", dev->handlers,
-		    "--concurrency", dev->concurrency, "--name", worker->name, NULL};
+		const char *argv[] = {dev->worker_path, "--manager", dev->url, "--handlers", dev->handlers, "--concurrency",
+		    dev->concurrency, "--name", worker->name, NULL};
 		memcpy(worker->argv, argv, sizeof argv);
 		if (!member_start(worker))
 			return EXIT_TASK_FAILED;
@@ -421,15 +418,11 @@ static int stop(struct dev *dev, int code)
 static int exit_code_of(reeve_status code)
 {
 	switch (code) {
-	case STATUS(CANCELLED): /* requested */
-		return EXIT_OK;
-	case STATUS(INVALID_ARGUMENT):
-		return EXIT_USAGE;
+	case STATUS(CANCELLED): /* requested */ return EXIT_OK;
+	case STATUS(INVALID_ARGUMENT): return EXIT_USAGE;
 	case STATUS(PERMISSION_DENIED):
-	case STATUS(FAILED_PRECONDITION):
-		return EXIT_REFUSED;
-	default:
-		return EXIT_UNREACHABLE;
+	case STATUS(FAILED_PRECONDITION): return EXIT_REFUSED;
+	default: return EXIT_UNREACHABLE;
 	}
 }
 

@@ -76,8 +76,7 @@ int64_t members_tend(struct member *members, size_t count)
 		}
 		if (ran) {
 			plan_restart(member);
-			log_warn(member->name, "%s; starting it again in %s",
-			    child_ending(member->status, ending, sizeof ending),
+			log_warn(member->name, "%s; starting it again in %s", child_ending(member->status, ending, sizeof ending),
 			    duration_format(member->rest_ms, rest, sizeof rest));
 		}
 		if (clock_monotonic_ms() >= member->start_at_ms && !member_start(member))

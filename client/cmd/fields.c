@@ -37,14 +37,10 @@ static int64_t number_at(const ProtobufCFieldDescriptor *field, const void *at)
 	switch (field->type) {
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_ENUM:
-		return *(const int32_t *)at;
-	case PROTOBUF_C_TYPE_UINT32:
-		return *(const uint32_t *)at;
-	case PROTOBUF_C_TYPE_BOOL:
-		return *(const protobuf_c_boolean *)at;
-	default:
-		return *(const int64_t *)at;
+	case PROTOBUF_C_TYPE_ENUM: return *(const int32_t *)at;
+	case PROTOBUF_C_TYPE_UINT32: return *(const uint32_t *)at;
+	case PROTOBUF_C_TYPE_BOOL: return *(const protobuf_c_boolean *)at;
+	default: return *(const int64_t *)at;
 	}
 }
 
@@ -82,14 +78,9 @@ static void show_value(const ProtobufCFieldDescriptor *field, const void *at, st
 		if (number_at(field, at) && json_enum_word(field->descriptor, (int)number_at(field, at), word))
 			snprintf(out->text, sizeof out->text, "%s", word);
 		return;
-	case PROTOBUF_C_TYPE_BOOL:
-		strcpy(out->text, number_at(field, at) ? "yes" : "no");
-		return;
-	case PROTOBUF_C_TYPE_DOUBLE:
-		snprintf(out->text, sizeof out->text, "%.15g", *(const double *)at);
-		return;
-	default:
-		snprintf(out->text, sizeof out->text, "%" PRId64, number_at(field, at));
+	case PROTOBUF_C_TYPE_BOOL: strcpy(out->text, number_at(field, at) ? "yes" : "no"); return;
+	case PROTOBUF_C_TYPE_DOUBLE: snprintf(out->text, sizeof out->text, "%.15g", *(const double *)at); return;
+	default: snprintf(out->text, sizeof out->text, "%" PRId64, number_at(field, at));
 	}
 }
 

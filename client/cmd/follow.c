@@ -42,8 +42,8 @@ struct following {
 	size_t n_ended, n_completed, n_dead, n_cancelled;
 	size_t n_unwritten; /* results that the manager has omitted */
 	struct ended *ended;
-	int64_t ask_ms;              /* when to check next why tasks wait */
-	Reeve__V1__Waiting said;     /* the reason reported last */
+	int64_t ask_ms;          /* when to check next why tasks wait */
+	Reeve__V1__Waiting said; /* the reason reported last */
 	uint32_t said_attempt;
 };
 
@@ -71,8 +71,7 @@ static void report_failure(const Reeve__V1__Task *task)
 	char *line = terminal_one_line(why);
 
 	command_log("task %" PRId64 " (%s) is %s after %" PRIu32 " attempt%s%s%s", task->id, task->type,
-	    reeve_task_status_name(task->status), task->attempt, task->attempt == 1 ? "" : "s", *line ? ": " : "",
-	    line);
+	    reeve_task_status_name(task->status), task->attempt, task->attempt == 1 ? "" : "s", *line ? ": " : "", line);
 	free(line);
 	free(why);
 }
@@ -108,8 +107,9 @@ static bool write_result(const Reeve__V1__Task *task)
 	size_t length = strlen(task->result);
 
 	if (task->omitted) {
-		command_log("task %" PRId64 " completed, but its result has %" PRId64
-		            " bytes, too long for the manager's messages; raise --max-message of the managers, then: reeve show %" PRId64,
+		command_log(
+		    "task %" PRId64 " completed, but its result has %" PRId64
+		    " bytes, too long for the manager's messages; raise --max-message of the managers, then: reeve show %" PRId64,
 		    task->id, task->omitted->result_bytes, task->id);
 		return false;
 	}
@@ -224,16 +224,15 @@ static void print_table(struct following *following, const int64_t *ids, size_t 
 	qsort(following->ended, following->n_ended, sizeof *following->ended, compare_ended);
 	for (size_t i = 0; i < count; i++) {
 		struct ended key = {.id = ids[i]};
-		const struct ended *ended =
-		    bsearch(&key, following->ended, following->n_ended, sizeof key, compare_ended);
+		const struct ended *ended = bsearch(&key, following->ended, following->n_ended, sizeof key, compare_ended);
 		char ran[40];
 
 		if (!ended)
 			continue;
 		table_number(table, ended->id);
 		table_text(table, ended->type);
-		table_coloured(table, reeve_task_status_name(ended->status),
-		    terminal_state_colour(reeve_task_status_name(ended->status)));
+		table_coloured(
+		    table, reeve_task_status_name(ended->status), terminal_state_colour(reeve_task_status_name(ended->status)));
 		table_number(table, ended->attempt);
 		table_text(table, ended->ran_ms < 0 ? "-" : duration_format(ended->ran_ms, ran, sizeof ran));
 		table_text(table, ended->text);

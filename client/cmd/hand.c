@@ -30,7 +30,8 @@ static const struct option_spec fetch_specs[] = {
     OPT_LIST('q', "queue", OPTION_FIELD("queues"), "Q[,Q]", "only from these queues; can be repeated"),
     OPT_LIST('t', "type", OPTION_FIELD("types"), "T[,T]", "only of these types; can be repeated"),
     OPT_LIST('x', "exclude", OPTION_AT(struct fetch_options, exclude), "ID[,ID]", "not these tasks; can be repeated"),
-    OPT_INTEGER('n', "limit", OPTION_FIELD("slots"), 1, LIMIT_CALL_TASKS, "N", "maximum number of tasks", .default_value = "1"),
+    OPT_INTEGER(
+        'n', "limit", OPTION_FIELD("slots"), 1, LIMIT_CALL_TASKS, "N", "maximum number of tasks", .default_value = "1"),
     OPT_SPAN(0, "timeout", OPTION_AT(struct fetch_options, wait_ms), 0, LONGEST_WAIT_MS,
         "maximum time to wait for a task; 0: do not wait", .default_value = "0"),
     OPT_NAME(0, "name", OPTION_AT(struct fetch_options, name), "NAME",
@@ -150,7 +151,7 @@ static const struct option_spec report_specs[] = {
     OPT_TEXT(0, "stack", OPTION_FIELD("stack_trace"), "TEXT", "with --failed or --fatal: a stack trace"),
     OPT_TEXT(0, "stage", OPTION_FIELD("stage"), "NAME",
         "with --completed: the next stage of its pipeline; \"end\": none; if not set, the pipeline's"),
-    OPT_SPAN(0, "retry-in", OPTION_FIELD("retry_in_ms"), 1, LIMIT_RETRY_DAYS * DAY_MS,
+    OPT_SPAN(0, "retry-in", OPTION_FIELD("retry_in_ms"), 1, LIMIT_RETRY_DAYS *DAY_MS,
         "with --failed: retry delay, instead of the task's policy"),
     {0},
 };
@@ -252,10 +253,10 @@ int command_report(int argc, char **argv)
 	    !read_attempt(&report_table, operands, argv, &result.task_id, &result.token, &code) ||
 	    !check_report(&options, operands, argv, &code))
 		return code;
-	result.outcome = options.completed  ? OUTCOME(COMPLETED)
-	                 : options.returned ? OUTCOME(RETURNED)
-	                 : options.fatal    ? OUTCOME(FATAL)
-	                                    : OUTCOME(FAILED);
+	result.outcome = options.completed ? OUTCOME(COMPLETED)
+	    : options.returned             ? OUTCOME(RETURNED)
+	    : options.fatal                ? OUTCOME(FATAL)
+	                                   : OUTCOME(FAILED);
 	if (options.failed || options.fatal)
 		result.error = options.failed ? options.failed : options.fatal;
 	if (options.completed && operands > 2)
@@ -302,7 +303,8 @@ int command_extend(int argc, char **argv)
 	    !read_attempt(&extend_table, operands, argv, &request.task_id, &request.token, &code))
 		return code;
 	if (operands != 3)
-		return command_usage(&extend_table, "%s", operands < 3 ? "the duration is missing" : "it takes three arguments");
+		return command_usage(
+		    &extend_table, "%s", operands < 3 ? "the duration is missing" : "it takes three arguments");
 	if (!duration_parse(argv[3], &request.run_ms) || request.run_ms < 1 || request.run_ms > LIMIT_RUN_DAYS * DAY_MS)
 		return command_usage(&extend_table,
 		    "\"%s\" is not a time to run; it must be a duration like 30s, 5m or 2h, from 1ms to 365d", argv[3]);

@@ -25,8 +25,7 @@ static bool spool(struct lines *lines, struct reeve_error *error)
 			break;
 	}
 	if (ferror(lines->file) || fflush(copy) != 0 || ferror(copy)) {
-		error_set(error, STATUS(INTERNAL), "%s cannot be copied to a temporary file: %s", lines->name,
-		    strerror(errno));
+		error_set(error, STATUS(INTERNAL), "%s cannot be copied to a temporary file: %s", lines->name, strerror(errno));
 		fclose(copy);
 		return false;
 	}
@@ -95,8 +94,8 @@ static bool read_line(struct lines *lines, struct reeve_error *error)
 		if (c == '\n')
 			break;
 		if (lines->length == LONGEST_LINE)
-			return error_set(error, STATUS(INVALID_ARGUMENT), "%s:%lld: the line is longer than 64 MiB",
-			    lines->name, (long long)lines->number + 1);
+			return error_set(error, STATUS(INVALID_ARGUMENT), "%s:%lld: the line is longer than 64 MiB", lines->name,
+			    (long long)lines->number + 1);
 		make_room(lines);
 		lines->text[lines->length++] = (char)c;
 	}

@@ -12,10 +12,10 @@ enum { LONGEST_LINE = 64 * 1024 * 1024 };
 struct lines {
 	const char *name; /* for messages */
 	FILE *file;
-	int64_t size;     /* in bytes */
-	int64_t number;   /* of the last line read, from 1 */
-	int64_t offset;   /* of the end of that line */
-	char *text;       /* the line, with NUL at its end */
+	int64_t size;   /* in bytes */
+	int64_t number; /* of the last line read, from 1 */
+	int64_t offset; /* of the end of that line */
+	char *text;     /* the line, with NUL at its end */
 	size_t length;
 	size_t capacity;
 };

@@ -96,8 +96,7 @@ static void *read_page(const struct printing *printing, void *request, int64_t l
 int list_print(
     const struct list *list, struct reeve_client *client, void *request, int64_t limit, bool json, int64_t *listed)
 {
-	struct printing printing = {
-	    .list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
+	struct printing printing = {.list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
 	struct reeve_failure failure = {0};
 	void *page = NULL; /* the last one read: strings of the request can point into it */
 	bool more = true, looked_on = false;
@@ -138,10 +137,10 @@ int list_print(
 	return code;
 }
 
-void list_print_answer(const struct list *list, struct reeve_client *client, const void *answer, int64_t limit, bool json)
+void list_print_answer(
+    const struct list *list, struct reeve_client *client, const void *answer, int64_t limit, bool json)
 {
-	struct printing printing = {
-	    .list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
+	struct printing printing = {.list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
 
 	print_items(&printing, answer, limit);
 	end(&printing, true);

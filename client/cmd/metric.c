@@ -24,7 +24,7 @@ static bool number_parse(const char *text, double *value)
 	errno = 0;
 	*value = strtod(text, &end);
 	return end != text && !*end && isfinite(*value) && !strpbrk(text, " \t\n\v\f\r") &&
-	       !(errno == ERANGE && *value != 0 && fabs(*value) > 1);
+	    !(errno == ERANGE && *value != 0 && fabs(*value) > 1);
 }
 
 int metric_put(int argc, char **argv)
@@ -75,5 +75,8 @@ const struct call metric_list = {
     .operand = "category",
     .noun = "category",
     .optional = true,
-    .list = {.service = &reeve__v1__metric_service__descriptor, .method = "List", .items = "metrics", .columns = columns},
+    .list = {.service = &reeve__v1__metric_service__descriptor,
+        .method = "List",
+        .items = "metrics",
+        .columns = columns},
 };

@@ -105,7 +105,10 @@ const struct call pipeline_list = {
         .usage = "[--json]",
         .summary = "Lists the current definitions of pipelines by name.",
         .epilogue = "Example: reeve pipeline list --json"},
-    .list = {.service = &reeve__v1__pipeline_service__descriptor, .method = "List", .items = "pipelines", .columns = list_columns},
+    .list = {.service = &reeve__v1__pipeline_service__descriptor,
+        .method = "List",
+        .items = "pipelines",
+        .columns = list_columns},
 };
 
 static const struct option_table define_table = {

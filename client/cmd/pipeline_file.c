@@ -46,7 +46,8 @@ static bool take_stage(json_t *stage, const char *prefix, struct reeve_error *er
 
 	if (timeout && duration_parse(timeout, &ms) && ms == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%stimeout must be a duration above 0", prefix);
-	if (!needed(stage, prefix, "name", error) || !needed(stage, prefix, "type", error) || !take_backoff(stage, prefix, error) ||
+	if (!needed(stage, prefix, "name", error) || !needed(stage, prefix, "type", error) ||
+	    !take_backoff(stage, prefix, error) ||
 	    !written_number(stage, prefix, "max_attempts", 1, LIMIT_ATTEMPTS, &number, error))
 		return false;
 	if (json_is_object(json_object_get(stage, "priority")))
@@ -68,7 +69,8 @@ static bool take_stages(json_t *stages, struct reeve_error *error)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "stages must be a list of stages, one at least");
 	if (json_array_size(stages) > LIMIT_STAGES)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has more than %d elements", LIMIT_STAGES);
-	json_array_foreach(stages, i, stage) {
+	json_array_foreach(stages, i, stage)
+	{
 		snprintf(prefix, sizeof prefix, "stages[%zu].", i);
 		if (json_is_object(stage) && !take_stage(stage, prefix, error))
 			return false;
@@ -81,8 +83,8 @@ static bool take_pipeline(json_t *pipeline, struct reeve_error *error)
 	json_int_t number;
 
 	return needed(pipeline, "", "name", error) && needed(pipeline, "", "stages", error) &&
-	       written_number(pipeline, "", "max_steps", 1, LIMIT_STEPS, &number, error) && written_check(pipeline, "", error) &&
-	       take_stages(json_object_get(pipeline, "stages"), error);
+	    written_number(pipeline, "", "max_steps", 1, LIMIT_STEPS, &number, error) &&
+	    written_check(pipeline, "", error) && take_stages(json_object_get(pipeline, "stages"), error);
 }
 
 Reeve__V1__Pipeline *pipeline_file_read(const char *path, struct reeve_error *error)

@@ -35,11 +35,10 @@ static void draw_bar(const struct progress *progress, int64_t done, int64_t elap
 		char text[40];
 
 		/* in full seconds */
-		snprintf(
-		    left, sizeof left, "  %s left", duration_format((rest_ms / 1000 + 1) * 1000, text, sizeof text));
+		snprintf(left, sizeof left, "  %s left", duration_format((rest_ms / 1000 + 1) * 1000, text, sizeof text));
 	}
-	fprintf(stderr, "\r\x1b[K%s [%.*s%*s] %" PRId64 "/%" PRId64 "%s", progress->label, filled, bar, BAR - filled,
-	    "", done, progress->total, left);
+	fprintf(stderr, "\r\x1b[K%s [%.*s%*s] %" PRId64 "/%" PRId64 "%s", progress->label, filled, bar, BAR - filled, "",
+	    done, progress->total, left);
 }
 
 void progress_show(struct progress *progress, int64_t done)
@@ -47,7 +46,8 @@ void progress_show(struct progress *progress, int64_t done)
 	int64_t now = clock_monotonic_ms();
 	bool counts = progress->total < 0;
 
-	if (!progress->shown || (progress->drawn_ms && now - progress->drawn_ms < REDRAW_MS && (counts || done < progress->total)))
+	if (!progress->shown ||
+	    (progress->drawn_ms && now - progress->drawn_ms < REDRAW_MS && (counts || done < progress->total)))
 		return;
 	if (counts && now - progress->begun_ms < COUNT_AFTER_MS)
 		return;

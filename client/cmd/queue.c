@@ -214,29 +214,29 @@ static void print_controlled_json(const struct call *call, const void *request, 
 
 	(void)call;
 	fields_word(controlled, "state", &state);
-	command_print_object(json_pack("{ss ss sI}", "queue", ((const Reeve__V1__ControlQueueRequest *)request)->queue, "state",
-	    state.value, "tasks", (json_int_t)controlled->tasks));
+	command_print_object(json_pack("{ss ss sI}", "queue", ((const Reeve__V1__ControlQueueRequest *)request)->queue,
+	    "state", state.value, "tasks", (json_int_t)controlled->tasks));
 }
 
 #define CONTROL(verb, what, word, text)                                                                                \
-	{                                                                                                              \
-		.options = {.program = "reeve queue " verb,                                                            \
-		    .usage = "NAME [--json]",                                                                          \
-		    .summary = text,                                                                                   \
-		    .epilogue = "Example: reeve queue " verb " mail"},                                                 \
-		.operand = "queue", .noun = "queue", .preset = "action", .value = ACTION(what), .changes = true,       \
-		.list = {.service = &reeve__v1__queue_service__descriptor, .method = "Control"}, .print = print_controlled,                 \
-		.print_json = print_controlled_json, .done = word                                                      \
+	{                                                                                                                  \
+		.options = {.program = "reeve queue " verb,                                                                    \
+		    .usage = "NAME [--json]",                                                                                  \
+		    .summary = text,                                                                                           \
+		    .epilogue = "Example: reeve queue " verb " mail"},                                                         \
+		.operand = "queue", .noun = "queue", .preset = "action", .value = ACTION(what), .changes = true,               \
+		.list = {.service = &reeve__v1__queue_service__descriptor, .method = "Control"}, .print = print_controlled,    \
+		.print_json = print_controlled_json, .done = word                                                              \
 	}
 
-const struct call queue_start = CONTROL("start", START, "started",
-    "Starts a stopped or paused queue, or the new batch of a queue whose autostart is off.");
+const struct call queue_start = CONTROL(
+    "start", START, "started", "Starts a stopped or paused queue, or the new batch of a queue whose autostart is off.");
 const struct call queue_pause =
     CONTROL("pause", PAUSE, "paused", "Pauses a queue: no more of its tasks are started. Running ones finish.");
 const struct call queue_resume = CONTROL("resume", RESUME, "resumed", "Resumes a paused queue.");
 const struct call queue_purge = CONTROL("purge", PURGE, "purged", "Cancels all waiting tasks of a queue.");
-const struct call queue_delete = CONTROL("delete", DELETE, "deleted",
-    "Deletes the settings of a queue. Its tasks stay, and have the default settings.");
+const struct call queue_delete = CONTROL(
+    "delete", DELETE, "deleted", "Deletes the settings of a queue. Its tasks stay, and have the default settings.");
 static const struct call stopping = CONTROL("stop", STOP, "stopped", "");
 
 struct stop_options {

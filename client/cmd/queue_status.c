@@ -84,11 +84,13 @@ static void write_status(FILE *out, const Reeve__V1__QueueStatusResponse *s, int
 	fprintf(out, ": %s", state.value);
 	if (s->since_us)
 		fprintf(out, " for %s", terminal_age(now_us, s->since_us, age, sizeof age));
-	fprintf(out, "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " finished\n", s->waiting, s->running, s->finished);
+	fprintf(
+	    out, "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " finished\n", s->waiting, s->running, s->finished);
 	if (s->batch)
 		write_batch(out, s->batch);
 	if (s->open_batches > 1)
-		fprintf(out, "%" PRId64 " batches have not ended; reeve batch list --open --queue shows them all\n", s->open_batches);
+		fprintf(out, "%" PRId64 " batches have not ended; reeve batch list --open --queue shows them all\n",
+		    s->open_batches);
 	write_workers(out, s, now_us);
 }
 
@@ -262,8 +264,8 @@ static int follow_progress(
 			code = EXIT_TASK_FAILED;
 		reeve_free(status);
 		if (!over)
-			nanosleep(&(struct timespec){.tv_sec = options->every_ms / 1000,
-			              .tv_nsec = options->every_ms % 1000 * 1000000},
+			nanosleep(
+			    &(struct timespec){.tv_sec = options->every_ms / 1000, .tv_nsec = options->every_ms % 1000 * 1000000},
 			    NULL);
 	}
 	free(block.text);

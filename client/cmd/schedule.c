@@ -95,7 +95,8 @@ static void show_catch_up(const void *message, int64_t now_us, struct shown *out
 
 	(void)now_us;
 	fields_word(schedule, "catch_up", &word);
-	snprintf(out->text, sizeof out->text, schedule->max_catch_up ? "%s:%" PRIu32 : "%s", word.value, schedule->max_catch_up);
+	snprintf(
+	    out->text, sizeof out->text, schedule->max_catch_up ? "%s:%" PRIu32 : "%s", word.value, schedule->max_catch_up);
 }
 
 static void show_state(const void *message, int64_t now_us, struct shown *out)
@@ -232,13 +233,17 @@ const struct call schedule_list = {
         .summary = "Lists schedules by name: their times and zones, what they do, their next run, and the outcome of "
                    "the last.",
         .epilogue = "Example: reeve schedule list --json | jq -r 'select(.paused).name'"},
-    .list = {.service = &reeve__v1__schedule_service__descriptor, .method = "List", .items = "schedules", .unsent = "task.details",
+    .list = {.service = &reeve__v1__schedule_service__descriptor,
+        .method = "List",
+        .items = "schedules",
+        .unsent = "task.details",
         .columns = list_columns},
 };
 
 static const struct option_spec runs_specs[] = {
     CALL_LIMIT("runs"),
-    OPT_INTEGER(0, "before", OPTION_FIELD("before_id"), 1, INT64_MAX, "ID", "only runs with ids below this one, for paging"),
+    OPT_INTEGER(
+        0, "before", OPTION_FIELD("before_id"), 1, INT64_MAX, "ID", "only runs with ids below this one, for paging"),
     {0},
 };
 
@@ -263,7 +268,10 @@ const struct call schedule_runs = {
         .specs = runs_specs},
     .operand = "name",
     .noun = "schedule",
-    .list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Runs", .items = "runs", .columns = runs_columns},
+    .list = {.service = &reeve__v1__schedule_service__descriptor,
+        .method = "Runs",
+        .items = "runs",
+        .columns = runs_columns},
 };
 
 /*
@@ -289,14 +297,14 @@ static void print_done_json(const struct call *call, const void *request, const 
 }
 
 #define CONTROL(verb, action, word, text)                                                                              \
-	{                                                                                                              \
-		.options = {.program = "reeve schedule " verb,                                                         \
-		    .usage = "NAME [--json]",                                                                          \
-		    .summary = text,                                                                                   \
-		    .epilogue = "Example: reeve schedule " verb " nightly"},                                           \
-		.operand = "name", .noun = "schedule", .preset = "action", .value = ACTION(action), .changes = true,   \
-		.list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Control"}, .print = print_done,                    \
-		.print_json = print_done_json, .done = word                                                            \
+	{                                                                                                                  \
+		.options = {.program = "reeve schedule " verb,                                                                 \
+		    .usage = "NAME [--json]",                                                                                  \
+		    .summary = text,                                                                                           \
+		    .epilogue = "Example: reeve schedule " verb " nightly"},                                                   \
+		.operand = "name", .noun = "schedule", .preset = "action", .value = ACTION(action), .changes = true,           \
+		.list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Control"}, .print = print_done,       \
+		.print_json = print_done_json, .done = word                                                                    \
 	}
 
 const struct call schedule_pause = CONTROL("pause", PAUSE, "paused",

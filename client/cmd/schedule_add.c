@@ -22,9 +22,9 @@ struct schedule_options {
 static const struct option_spec specs[] = {
     OPT_NAME(0, "cron", OPTION_FIELD("cron"), "EXPR",
         "cron expression: minute, hour, day of month, month, day of week, such as \"1 0 * * 1-5\""),
-    OPT_NAME(0, "zone", OPTION_FIELD("zone"), "TZ",
-        "time zone of the expression, such as Europe/Berlin; if not set, UTC"),
-    OPT_SPAN(0, "every", OPTION_FIELD("every_ms"), 100, LIMIT_EVERY_DAYS * DAY_MS, "interval between runs"),
+    OPT_NAME(
+        0, "zone", OPTION_FIELD("zone"), "TZ", "time zone of the expression, such as Europe/Berlin; if not set, UTC"),
+    OPT_SPAN(0, "every", OPTION_FIELD("every_ms"), 100, LIMIT_EVERY_DAYS *DAY_MS, "interval between runs"),
     OPT_TIME(0, "start", OPTION_FIELD("start_us"),
         "time from which the interval counts, and the first run if it is in the future; if not set, now"),
     OPT_FLAG(0, "manual", OPTION_FIELD("manual"), "run only by `reeve schedule run`"),
@@ -48,12 +48,11 @@ static const struct option_table add_table = {
                "(except --at and --version); with --queue-action it acts on a queue instead. A --key can contain "
                "{name}, {date} and {time}. If not set, it is {name}:{date} for a cron expression with one minute "
                "and one hour, else {name}:{time}.",
-    .epilogue =
-        "Examples:\n"
-        "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report\n"
-        "  reeve schedule add poll --every 30s fetch --concurrency-policy forbid\n"
-        "  reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue night\n"
-        "  reeve schedule add cleanup --manual tidy",
+    .epilogue = "Examples:\n"
+                "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report\n"
+                "  reeve schedule add poll --every 30s fetch --concurrency-policy forbid\n"
+                "  reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue night\n"
+                "  reeve schedule add cleanup --manual tidy",
     .specs = specs,
 };
 
@@ -76,7 +75,7 @@ struct definition {
 	struct schedule_options options;
 	const char *fields[OPTION_FIELDS]; /* those that are set, as an edit names them */
 	size_t n_fields;
-	char *details;                     /* from standard input, or NULL */
+	char *details; /* from standard input, or NULL */
 };
 
 static bool wrong(struct reeve_error *error, const char *help)
@@ -206,8 +205,7 @@ static bool take_definition(struct definition *d, int operands, char **argv, str
 	if (operands < 1)
 		return wrong(error, "the name is missing");
 	if (is_set(d, "task.pipeline") && operands > 2)
-		return wrong(
-		    error, "with a --pipeline no TYPE is given, only NAME and DETAILS (with blanks they need quotes)");
+		return wrong(error, "with a --pipeline no TYPE is given, only NAME and DETAILS (with blanks they need quotes)");
 	if (operands > 3)
 		return wrong(error, "NAME, one TYPE and one DETAILS are taken (details with blanks need quotes)");
 	if (!*argv[1])

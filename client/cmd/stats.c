@@ -87,18 +87,19 @@ static int show_stats(struct reeve_client *client, bool json)
 }
 
 #define COUNT_COLUMNS                                                                                                  \
-	COL_NUMBER("ATTEMPTS", "count"), COL_NUMBER("COMPLETED", "succeeded"),                               \
-	    COL_NUMBER("TOTAL", "total_ms", .as = AS_SPAN, .otherwise = "0s"), COL_NUMBER("AVERAGE", "average_ms", .as = AS_SPAN, .otherwise = "0s"), \
-	    COL_NUMBER("FASTEST", "fastest_ms", .as = AS_SPAN, .otherwise = "0s"),                                                   \
-	    COL_NUMBER("SLOWEST", "slowest_ms", .as = AS_SPAN, .otherwise = "0s"), COL_NUMBER("LAST", "last_us", .as = AS_AGE),       \
-	{                                                                                                              \
-		0                                                                                                      \
+	COL_NUMBER("ATTEMPTS", "count"), COL_NUMBER("COMPLETED", "succeeded"),                                             \
+	    COL_NUMBER("TOTAL", "total_ms", .as = AS_SPAN, .otherwise = "0s"),                                             \
+	    COL_NUMBER("AVERAGE", "average_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
+	    COL_NUMBER("FASTEST", "fastest_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
+	    COL_NUMBER("SLOWEST", "slowest_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
+	    COL_NUMBER("LAST", "last_us", .as = AS_AGE),                                                                   \
+	{                                                                                                                  \
+		0                                                                                                              \
 	}
 
 static const struct column hour_columns[] = {COL_WORD("HOUR", "hour_us", .as = AS_HOUR), COUNT_COLUMNS};
 
-static const struct column type_columns[] = {
-    COL_TEXT("QUEUE", "queue"), COL_TEXT("TYPE", "type"), COUNT_COLUMNS};
+static const struct column type_columns[] = {COL_TEXT("QUEUE", "queue"), COL_TEXT("TYPE", "type"), COUNT_COLUMNS};
 
 static int show_executions(struct reeve_client *client, Reeve__V1__ExecutionsRequest *request, bool json)
 {
@@ -145,8 +146,8 @@ struct errors_options {
 };
 
 static const struct option_spec errors_specs[] = {
-    OPT_CHOICE(0, "by", OPTION_FIELD("by"), "text|code",
-        "group errors with the same text, or with the same error code", .default_value = "text"),
+    OPT_CHOICE(0, "by", OPTION_FIELD("by"), "text|code", "group errors with the same text, or with the same error code",
+        .default_value = "text"),
     OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "only tasks of this queue"),
     OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "only tasks of this type"),
     OPT_TIME(0, "since", OPTION_FIELD("since_us"), "only errors from this time on; if not set, of the last day"),
@@ -199,8 +200,7 @@ int command_errors(int argc, char **argv)
 	if (errors)
 		list_print_answer(&list, client, errors, options.limit, shared.json);
 	if (errors && errors->n_groups > (size_t)options.limit)
-		command_log(
-		    "there are more groups than the %" PRId64 " shown; --limit and --since choose", options.limit);
+		command_log("there are more groups than the %" PRId64 " shown; --limit and --since choose", options.limit);
 	reeve_free(errors);
 	reeve_client_destroy(client);
 	return code;

@@ -27,7 +27,8 @@ static const struct option_spec specs[] = {
 
 static const struct option_table table = {
     .program = "reeve submit",
-    .usage = "TYPE [DETAILS|-] [OPTION]... | --pipeline NAME [DETAILS|-] [OPTION]... | --bulk FILE|- [TYPE] [OPTION]...",
+    .usage =
+        "TYPE [DETAILS|-] [OPTION]... | --pipeline NAME [DETAILS|-] [OPTION]... | --bulk FILE|- [TYPE] [OPTION]...",
     .summary = "Submits a task of TYPE and prints its id. DETAILS are the handler's input; - reads them from standard "
                "input. With --bulk a file is checked whole, then submitted in chunks; the ids come in its order.",
     .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
@@ -69,8 +70,7 @@ static int submit_one(struct reeve_client *client, Reeve__V1__TaskSpec *spec, bo
 		command_log("version %" PRId64 " is newer: task %" PRId64 ", which has the key \"%s\", is run again",
 		    spec->version, task.id, spec->key);
 	else if (task.existing && !json)
-		command_log(
-		    "the key \"%s\" was known already: task %" PRId64 " is the earlier one", spec->key, task.id);
+		command_log("the key \"%s\" was known already: task %" PRId64 " is the earlier one", spec->key, task.id);
 	if (wait)
 		return follow_tasks(client, &task.id, 1, FOLLOW_RESULT, -1, json);
 	if (json)

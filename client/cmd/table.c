@@ -122,7 +122,8 @@ static void fit(const struct table *table, struct layout *layout, int columns)
 		layout->shown++;
 }
 
-static void write_cell(const struct table *table, const struct layout *layout, int index, const struct cell *cell, bool colour, FILE *out)
+static void write_cell(
+    const struct table *table, const struct layout *layout, int index, const struct cell *cell, bool colour, FILE *out)
 {
 	bool number = table->columns[index].kind == COLUMN_NUMBER;
 	int width = layout->widths[index];
@@ -148,7 +149,8 @@ static void write_cell(const struct table *table, const struct layout *layout, i
 		fprintf(out, "%*s", (number ? 0 : pad) + layout->gap, "");
 }
 
-static void write_row(const struct table *table, const struct layout *layout, const struct cell *cells, bool colour, FILE *out)
+static void write_row(
+    const struct table *table, const struct layout *layout, const struct cell *cells, bool colour, FILE *out)
 {
 	for (int i = 0; i < layout->shown; i++)
 		write_cell(table, layout, i, &cells[i], colour, out);

@@ -39,7 +39,7 @@ enum show_as {
 struct column {
 	const char *heading; /* NULL ends the list */
 	enum column_kind kind;
-	const char *field;     /* "name", or "task.queue" of a message inside; NULL: `show` writes it */
+	const char *field; /* "name", or "task.queue" of a message inside; NULL: `show` writes it */
 	enum show_as as;
 	const char *otherwise; /* shown if the value is empty; NULL: nothing */
 	/* Writes out->text, which is empty, or sets out->value. */
@@ -51,8 +51,8 @@ struct column {
 #define COL_NUMBER(heading_, field_, ...) COLUMN(COLUMN_NUMBER, heading_, field_, ##__VA_ARGS__)
 #define COL_TEXT(heading_, field_, ...) COLUMN(COLUMN_TEXT, heading_, field_, ##__VA_ARGS__)
 #define COLUMN(kind_, heading_, field_, ...)                                                                           \
-	{                                                                                                              \
-		.heading = (heading_), .kind = (kind_), .field = (field_), ##__VA_ARGS__                               \
+	{                                                                                                                  \
+		.heading = (heading_), .kind = (kind_), .field = (field_), ##__VA_ARGS__                                       \
 	}
 
 /* Creates an empty table; `columns` must outlive it. */

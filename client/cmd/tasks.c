@@ -176,8 +176,9 @@ static const struct option_spec list_specs[] = {
 
 static const struct option_table list_table = {
     .program = "reeve list",
-    .usage = "[--status STATUS] [--queue NAME] [--type TYPE] [--where CONDITIONS] [--running-longer DURATION] [--limit N] "
-             "[--json]",
+    .usage =
+        "[--status STATUS] [--queue NAME] [--type TYPE] [--where CONDITIONS] [--running-longer DURATION] [--limit N] "
+        "[--json]",
     .summary = "Lists tasks, live and finished, newest first.",
     .epilogue = "Examples:\n"
                 "  reeve list --status dead --queue mail --limit 20\n"
@@ -204,8 +205,8 @@ static void show_note(const void *message, int64_t now_us, struct shown *out)
 
 	waiting_text(task, now_us, why);
 	if (wrong)
-		snprintf(out->text, sizeof out->text, "%s%s%s%s%s", why, *why ? ", " : "", task->error_code, gap,
-		    task->last_error);
+		snprintf(
+		    out->text, sizeof out->text, "%s%s%s%s%s", why, *why ? ", " : "", task->error_code, gap, task->last_error);
 	else
 		snprintf(out->text, sizeof out->text, "%s", why);
 }
@@ -220,12 +221,12 @@ static void show_running(const void *message, int64_t now_us, struct shown *out)
 }
 
 #define LIST_COLUMNS(note)                                                                                             \
-	COL_NUMBER("ID", "id"), COL_WORD("STATUS", "status", .as = AS_STATE), COL_TEXT("QUEUE", "queue"),     \
-	    COL_TEXT("TYPE", "type"), COL_NUMBER("PRIO", "priority"),                                        \
-	    COL_NUMBER("TRIES", NULL, .show = show_tries), COL_NUMBER("AGE", "created_us", .as = AS_AGE),                \
-	    COL_TEXT("WORKER", "worker"), COL_TEXT("NOTE", NULL, .show = note),                                    \
-	{                                                                                                              \
-		0                                                                                                      \
+	COL_NUMBER("ID", "id"), COL_WORD("STATUS", "status", .as = AS_STATE), COL_TEXT("QUEUE", "queue"),                  \
+	    COL_TEXT("TYPE", "type"), COL_NUMBER("PRIO", "priority"), COL_NUMBER("TRIES", NULL, .show = show_tries),       \
+	    COL_NUMBER("AGE", "created_us", .as = AS_AGE), COL_TEXT("WORKER", "worker"),                                   \
+	    COL_TEXT("NOTE", NULL, .show = note),                                                                          \
+	{                                                                                                                  \
+		0                                                                                                              \
 	}
 
 static const struct column list_columns[] = {LIST_COLUMNS(show_note)};
@@ -233,8 +234,12 @@ static const struct column running_columns[] = {LIST_COLUMNS(show_running)};
 
 int task_list(int argc, char **argv)
 {
-	struct list list = {.service = &reeve__v1__task_service__descriptor, .method = "List", .items = "tasks", .hint = "--limit and the filters choose",
-	    .unsent = "details result stack_trace", .columns = list_columns};
+	struct list list = {.service = &reeve__v1__task_service__descriptor,
+	    .method = "List",
+	    .items = "tasks",
+	    .hint = "--limit and the filters choose",
+	    .unsent = "details result stack_trace",
+	    .columns = list_columns};
 	Reeve__V1__ListRequest request = REEVE__V1__LIST_REQUEST__INIT;
 	struct list_options options = {.request.message = &request.base};
 	struct shared_options shared = {0};

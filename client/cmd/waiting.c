@@ -26,7 +26,9 @@ static Reeve__V1__WaitReason reason_of(const Reeve__V1__Task *task, int64_t now_
 		return task->waiting->reason;
 	if (task->run_at_us <= now_us)
 		return REASON(UNSPECIFIED);
-	return task->status == TASK(QUEUED) ? REASON(NOT_DUE) : task->status == TASK(FAILED) ? REASON(RETRY_DELAY) : REASON(UNSPECIFIED);
+	return task->status == TASK(QUEUED) ? REASON(NOT_DUE)
+	    : task->status == TASK(FAILED)  ? REASON(RETRY_DELAY)
+	                                    : REASON(UNSPECIFIED);
 }
 
 const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[WAITING_TEXT])
@@ -37,20 +39,11 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 
 	*out = '\0';
 	switch (reason_of(task, now_us)) {
-	default:
-		break;
-	case REASON(QUEUE_STOPPED):
-		snprintf(out, WAITING_TEXT, "its queue is stopped");
-		break;
-	case REASON(QUEUE_PAUSED):
-		snprintf(out, WAITING_TEXT, "its queue is paused");
-		break;
-	case REASON(QUEUE_NOT_STARTED):
-		snprintf(out, WAITING_TEXT, "its queue has not been started");
-		break;
-	case REASON(INBOX):
-		snprintf(out, WAITING_TEXT, "no manager has admitted it yet");
-		break;
+	default: break;
+	case REASON(QUEUE_STOPPED): snprintf(out, WAITING_TEXT, "its queue is stopped"); break;
+	case REASON(QUEUE_PAUSED): snprintf(out, WAITING_TEXT, "its queue is paused"); break;
+	case REASON(QUEUE_NOT_STARTED): snprintf(out, WAITING_TEXT, "its queue has not been started"); break;
+	case REASON(INBOX): snprintf(out, WAITING_TEXT, "no manager has admitted it yet"); break;
 	case REASON(BATCH_ENTRY):
 		snprintf(out, WAITING_TEXT, "task %" PRId64 ", the entry task of its batch, has not ended", waiting->task_id);
 		break;
@@ -64,9 +57,7 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 	case REASON(DETAILS_TOO_LONG):
 		snprintf(out, WAITING_TEXT, "its details are too long for the manager's messages (--max-message)");
 		break;
-	case REASON(NO_WORKER):
-		snprintf(out, WAITING_TEXT, "no worker takes its type in its queue");
-		break;
+	case REASON(NO_WORKER): snprintf(out, WAITING_TEXT, "no worker takes its type in its queue"); break;
 	case REASON(WORKERS_PAUSED):
 		snprintf(out, WAITING_TEXT, "%s %s or drain%s", takers(waiting, who, sizeof who),
 		    waiting->workers == 1 ? "is paused" : "are paused", waiting->workers == 1 ? "s" : "");
@@ -79,8 +70,8 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 			    takers(waiting, who, sizeof who));
 		break;
 	case REASON(TURN):
-		snprintf(out, WAITING_TEXT, "it waits its turn: %s %s %" PRIu32 " free slot%s", takers(waiting, who, sizeof who),
-		    waiting->workers == 1 ? "has" : "have", waiting->slots - waiting->busy,
+		snprintf(out, WAITING_TEXT, "it waits its turn: %s %s %" PRIu32 " free slot%s",
+		    takers(waiting, who, sizeof who), waiting->workers == 1 ? "has" : "have", waiting->slots - waiting->busy,
 		    waiting->slots - waiting->busy == 1 ? "" : "s");
 		break;
 	}

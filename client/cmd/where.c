@@ -19,10 +19,10 @@ enum { MESSAGE_BYTES = 200, BEFORE_BYTES = 60, AFTER_BYTES = 40 };
 struct reader {
 	const char *text; /* all of it */
 	const char *at;
-	char *out;        /* where the next value goes */
+	char *out; /* where the next value goes */
 	struct where *where;
-	unsigned given;   /* the conditions read so far */
-	char seen[8];     /* the statuses read so far */
+	unsigned given; /* the conditions read so far */
+	char seen[8];   /* the statuses read so far */
 	struct reeve_error *error;
 };
 
@@ -67,17 +67,12 @@ __attribute__((format(printf, 3, 4))) static bool wrong(
 static char escaped(char c)
 {
 	switch (c) {
-	case 'n':
-		return '\n';
-	case 't':
-		return '\t';
-	case 'r':
-		return '\r';
+	case 'n': return '\n';
+	case 't': return '\t';
+	case 'r': return '\r';
 	case '"':
-	case '\\':
-		return c;
-	default:
-		return '\0';
+	case '\\': return c;
+	default: return '\0';
 	}
 }
 
@@ -221,14 +216,14 @@ static const struct condition *read_name(struct reader *reader)
 {
 	const char *name = reader->at;
 	size_t length = strcspn(name, "=~ \t\n\r");
-	char operator = name[length];
+	char operator= name[length];
 	bool known = false;
 
 	for (size_t i = 0; i < N_CONDITIONS; i++) {
 		if (strlen(conditions[i].name) != length || strncmp(conditions[i].name, name, length) != 0)
 			continue;
 		known = true;
-		if (conditions[i].operator != operator)
+		if (conditions[i].operator!= operator)
 			continue;
 		if (reader->given & 1U << i) {
 			wrong(reader, name, "%s is given twice", conditions[i].name);
@@ -238,7 +233,7 @@ static const struct condition *read_name(struct reader *reader)
 		reader->at = name + length + 1;
 		return &conditions[i];
 	}
-	if (known && operator == '~')
+	if (known && operator== '~')
 		wrong(reader, name + length, "%.*s takes = alone; ~ goes with error", (int)length, name);
 	else if (known)
 		wrong(reader, name + length, "%.*s is followed by = and a value", (int)length, name);

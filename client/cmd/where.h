@@ -23,14 +23,13 @@ struct where {
 
 /* The option --running-longer, which fills in the request's filter; `tasks` begins its help. */
 #define WHERE_RUNNING_LONGER(tasks)                                                                                    \
-	OPT_SPAN(0, "running-longer", OPTION_FIELD("filter.running_longer_ms"), 1, INT64_C(3153600000000),             \
+	OPT_SPAN(0, "running-longer", OPTION_FIELD("filter.running_longer_ms"), 1, INT64_C(3153600000000),                 \
 	    tasks " executing tasks whose attempt began this long ago or earlier")
 
 /* Parses conditions, at least one. They are added to `more` (NULL: none), the filter of an option. Returns false with
  * *error set, which shows the place on two further lines, if they are invalid. Call where_free() in any case; until then
  * `where` must not be moved. */
-bool where_parse(
-    struct where *where, const char *text, const Reeve__V1__TaskFilter *more, struct reeve_error *error);
+bool where_parse(struct where *where, const char *text, const Reeve__V1__TaskFilter *more, struct reeve_error *error);
 void where_free(struct where *where);
 
 #endif

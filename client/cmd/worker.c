@@ -17,7 +17,7 @@
 static bool has_mode(const Reeve__V1__Worker *worker)
 {
 	return !worker->manual &&
-	       (!fields_is(worker, "state", "gone") || fields_is(worker, "mode", "left") || fields_is(worker, "mode", "lost"));
+	    (!fields_is(worker, "state", "gone") || fields_is(worker, "mode", "left") || fields_is(worker, "mode", "lost"));
 }
 
 static void show_mode(const void *message, int64_t now_us, struct shown *out)
@@ -79,7 +79,10 @@ const struct call worker_list = {
         .summary = "Lists workers: whether each is running, paused or draining and since when, its slots, its tasks, "
                    "how many attempts it has completed and failed, its uptime, its last heartbeat, and what it serves.",
         .specs = list_specs},
-    .list = {.service = &reeve__v1__admin_service__descriptor, .method = "ListWorkers", .items = "workers", .columns = columns},
+    .list = {.service = &reeve__v1__admin_service__descriptor,
+        .method = "ListWorkers",
+        .items = "workers",
+        .columns = columns},
 };
 
 /*
@@ -142,8 +145,9 @@ static int control(const struct option_table *table, const struct shared_options
 static const struct option_table scale_table = {
     .program = "reeve worker scale",
     .usage = "NAME N | --all N [--json]",
-    .summary = "Changes how many tasks a living worker, or each of them, runs at the same time. With fewer, the running ones "
-               "finish first. It lasts until the worker is started again, which has its own number.",
+    .summary =
+        "Changes how many tasks a living worker, or each of them, runs at the same time. With fewer, the running ones "
+        "finish first. It lasts until the worker is started again, which has its own number.",
     .epilogue = "Examples: reeve worker scale dev-1 8\n"
                 "          reeve worker scale --all 2",
     .specs = control_specs,
@@ -172,12 +176,12 @@ int worker_scale(int argc, char **argv)
 }
 
 #define ACTION(name, kind, text, example)                                                                              \
-	{                                                                                                              \
-		name, REEVE__V1__WORKER_ACTION__WORKER_ACTION_##kind,                                                  \
-		{                                                                                                      \
-			.program = "reeve worker " name, .usage = "NAME | --all [--json]", .summary = text,            \
-			.epilogue = "Example: reeve worker " name " " example, .specs = control_specs                  \
-		}                                                                                                      \
+	{                                                                                                                  \
+		name, REEVE__V1__WORKER_ACTION__WORKER_ACTION_##kind,                                                          \
+		{                                                                                                              \
+			.program = "reeve worker " name, .usage = "NAME | --all [--json]", .summary = text,                        \
+			.epilogue = "Example: reeve worker " name " " example, .specs = control_specs                              \
+		}                                                                                                              \
 	}
 
 static const struct {
@@ -185,10 +189,12 @@ static const struct {
 	Reeve__V1__WorkerAction action;
 	struct option_table table;
 } actions[] = {
-    ACTION("drain", DRAIN, "Drains a worker, or all: it takes no more tasks, finishes its running ones, and ends.", "--all"),
+    ACTION("drain", DRAIN, "Drains a worker, or all: it takes no more tasks, finishes its running ones, and ends.",
+        "--all"),
     ACTION("pause", PAUSE, "Pauses a worker, or all: it takes no more tasks. Its running ones go on.", "dev-1"),
     ACTION("resume", RESUME, "Resumes a paused worker, or all: it takes tasks again.", "dev-1"),
-    ACTION("stop", STOP, "Stops a worker, or all: it takes no more tasks, gives back its running ones, and ends.", "dev-1"),
+    ACTION("stop", STOP, "Stops a worker, or all: it takes no more tasks, gives back its running ones, and ends.",
+        "dev-1"),
 };
 
 int worker_control(int argc, char **argv)

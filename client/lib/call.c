@@ -15,7 +15,8 @@
 #include <utlist.h>
 
 enum {
-	REFUSED_MS = 2000, WAITING_MS = 1000, /* how long it takes until the program is notified */
+	REFUSED_MS = 2000,
+	WAITING_MS = 1000, /* how long it takes until the program is notified */
 	LAST_TRY_MS = 250, /* with less time than this a refused call is not tried again: the outcome might stay unknown */
 };
 
@@ -129,8 +130,8 @@ void reeve_client_interrupt(struct reeve_client *client)
 	pthread_cond_broadcast(&client->interrupt);
 	DL_COUNT(client->calls, call, count);
 	ids = allocate(count, sizeof *ids);
-	DL_FOREACH(client->calls, call)
-	ids[i++] = call->id;
+	DL_FOREACH (client->calls, call)
+		ids[i++] = call->id;
 	pthread_mutex_unlock(&client->lock);
 
 	/* Without the lock, which the answers take. Ids are never reused: cancelling a call that has ended is harmless. */

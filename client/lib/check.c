@@ -15,10 +15,10 @@ static_assert((int)REEVE_MAX_BATCH == (int)LIMIT_CALL_TASKS, "the public header 
 static const char *pipeline_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
 	const char *field = !text_given(spec->pipeline) ? NULL
-	                    : text_given(spec->type)    ? "type"
-	                    : spec->max_attempts        ? "max_attempts"
-	                    : spec->timeout_ms          ? "timeout"
-	                    : spec->retry               ? "retry"
+	    : text_given(spec->type)                    ? "type"
+	    : spec->max_attempts                        ? "max_attempts"
+	    : spec->timeout_ms                          ? "timeout"
+	    : spec->retry                               ? "retry"
 	                                                : NULL;
 
 	if (!field)
@@ -79,8 +79,7 @@ static const char *span_problem(const Reeve__V1__TaskSpec *spec, char *out, size
 
 	for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
 		if (spans[i].ms < 0) {
-			snprintf(out, size, "%s is negative (%s)", spans[i].field,
-			    duration_format(spans[i].ms, text, sizeof text));
+			snprintf(out, size, "%s is negative (%s)", spans[i].field, duration_format(spans[i].ms, text, sizeof text));
 			return out;
 		}
 	}
@@ -98,8 +97,8 @@ static const char *retry_delay_problem(const char *field, int64_t ms, char *out,
 	if (ms >= 0 && ms <= LIMIT_RETRY_DAYS * DAY_MS)
 		return NULL;
 	duration_format(ms, text, sizeof text);
-	snprintf(out, size,
-	    ms < 0 ? "%s is negative (%s)" : "%s is longer than " LIMIT_TEXT(LIMIT_RETRY_DAYS) " days (%s)", field, text);
+	snprintf(out, size, ms < 0 ? "%s is negative (%s)" : "%s is longer than " LIMIT_TEXT(LIMIT_RETRY_DAYS) " days (%s)",
+	    field, text);
 	return out;
 }
 
@@ -167,9 +166,12 @@ const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, ch
 	if (problem)
 		return problem;
 	if (spec->priority < -LIMIT_PRIORITY || spec->priority > LIMIT_PRIORITY)
-		snprintf(out, size, "priority is %" PRId32 ", not from -" LIMIT_TEXT(LIMIT_PRIORITY) " to " LIMIT_TEXT(LIMIT_PRIORITY), spec->priority);
+		snprintf(out, size,
+		    "priority is %" PRId32 ", not from -" LIMIT_TEXT(LIMIT_PRIORITY) " to " LIMIT_TEXT(LIMIT_PRIORITY),
+		    spec->priority);
 	else if (spec->max_attempts > LIMIT_ATTEMPTS)
-		snprintf(out, size, "max_attempts is %" PRIu32 ", not from 1 to " LIMIT_TEXT(LIMIT_ATTEMPTS), spec->max_attempts);
+		snprintf(
+		    out, size, "max_attempts is %" PRIu32 ", not from 1 to " LIMIT_TEXT(LIMIT_ATTEMPTS), spec->max_attempts);
 	else if (spec->delay_ms && spec->run_at_us)
 		snprintf(out, size, "delay and run_at cannot be combined");
 	else if (spec->run_at_us < 0)

@@ -149,8 +149,8 @@ bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failu
 		}
 		if (left <= 0) {
 			rpc_client_absence(client->rpc, absence, sizeof absence);
-			return fail(failure, STATUS(UNAVAILABLE), "no manager reachable at %s (tried for %s): %s",
-			    client->managers, duration_format(patience, text, sizeof text), absence);
+			return fail(failure, STATUS(UNAVAILABLE), "no manager reachable at %s (tried for %s): %s", client->managers,
+			    duration_format(patience, text, sizeof text), absence);
 		}
 	}
 }

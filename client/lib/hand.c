@@ -16,12 +16,12 @@
 #define RESULT(name) REEVE__V1__RESULT_STATUS__RESULT_STATUS_##name
 
 enum {
-	REPORT_TRIES = 20,            /* attempts of a report whose task another transaction has locked */
-	REPORT_REST_US = 250 * 1000,  /* the delay between them */
-	PARK_MS = 10000,   /* how long a Fetch waits on the manager before it is sent again */
-	UNSURE_MS = 10000,       /* how long to ask again while a manager does not know if a task waits */
-	UNSURE_REST_MS = 1000,   /* … only if it asks for a repeat this soon; otherwise no task may be assigned yet */
-	ANSWER_MS = 10000, /* how long an answer may take beyond the wait */
+	REPORT_TRIES = 20,           /* attempts of a report whose task another transaction has locked */
+	REPORT_REST_US = 250 * 1000, /* the delay between them */
+	PARK_MS = 10000,             /* how long a Fetch waits on the manager before it is sent again */
+	UNSURE_MS = 10000,           /* how long to ask again while a manager does not know if a task waits */
+	UNSURE_REST_MS = 1000,       /* … only if it asks for a repeat this soon; otherwise no task may be assigned yet */
+	ANSWER_MS = 10000,           /* how long an answer may take beyond the wait */
 	LEAVE_MS = 2000,
 };
 
@@ -54,8 +54,8 @@ static void go(struct reeve_client *client, int64_t incarnation)
 
 	request.incarnation = incarnation;
 	request.reason = "manual; nothing was fetched";
-	reeve_free(rpc_client_call(
-	    client->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, NULL));
+	reeve_free(
+	    rpc_client_call(client->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, NULL));
 }
 
 /* Returns true if an answer is empty only because the manager did not know yet: it was reading rows, or other managers
@@ -81,8 +81,8 @@ static Reeve__V1__FetchResponse *fetch_until(
 
 		request->fetch_id++;
 		request->wait_ms = (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS);
-		response = reeve_worker_fetch(client, request,
-		    &(struct reeve_call_options){.timeout_ms = request->wait_ms + ANSWER_MS}, failure);
+		response = reeve_worker_fetch(
+		    client, request, &(struct reeve_call_options){.timeout_ms = request->wait_ms + ANSWER_MS}, failure);
 		if (!response)
 			return NULL;
 		int64_t now_ms = clock_monotonic_ms();
@@ -123,17 +123,14 @@ Reeve__V1__FetchResponse *reeve_fetch(struct reeve_client *client, const char *n
 static bool accepted(const Reeve__V1__Result *result, const Reeve__V1__ResultAck *ack, struct reeve_failure *failure)
 {
 	switch (ack->status) {
-	case RESULT(ACCEPTED):
-		return true;
+	case RESULT(ACCEPTED): return true;
 	case RESULT(LOST):
 		return fail(failure, STATUS(FAILED_PRECONDITION),
 		    "task %" PRId64 " is not held by token %" PRId64
 		    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
 		    result->task_id, result->token);
-	case RESULT(LATER):
-		return fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", result->task_id, ack->note);
-	default:
-		return fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", result->task_id, ack->note);
+	case RESULT(LATER): return fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", result->task_id, ack->note);
+	default: return fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", result->task_id, ack->note);
 	}
 }
 
@@ -143,15 +140,17 @@ bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct
 	Reeve__V1__ReportResponse *response;
 	bool good;
 
-	if (result->outcome < REEVE__V1__OUTCOME__OUTCOME_COMPLETED || result->outcome > REEVE__V1__OUTCOME__OUTCOME_RETURNED)
+	if (result->outcome < REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
+	    result->outcome > REEVE__V1__OUTCOME__OUTCOME_RETURNED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "outcome is none");
 	if (result->retry_in_ms && result->outcome != REEVE__V1__OUTCOME__OUTCOME_FAILED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "retry_in_ms is for attempts that failed");
 	if (text_given(result->stage) && result->outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "stage is for attempts that completed");
 	response = reeve_worker_report(client, &request, NULL, failure);
-	for (int tries = 1; tries < REPORT_TRIES && response && response->n_acks == 1 &&
-	    response->acks[0]->status == RESULT(LATER); tries++) {
+	for (int tries = 1;
+	     tries < REPORT_TRIES && response && response->n_acks == 1 && response->acks[0]->status == RESULT(LATER);
+	     tries++) {
 		reeve_free(response);
 		usleep(REPORT_REST_US);
 		response = reeve_worker_report(client, &request, NULL, failure);

@@ -27,12 +27,12 @@ struct reeve_client {
 	pthread_mutex_t lock;
 	/* Protected by `lock`. */
 	bool interrupted;
-	pthread_cond_t interrupt;   /* on the monotonic clock */
-	int64_t absent_ms;          /* since when no manager is reachable; 0: one is */
+	pthread_cond_t interrupt; /* on the monotonic clock */
+	int64_t absent_ms;        /* since when no manager is reachable; 0: one is */
 	bool absent_notified;
-	int64_t refused_ms;         /* since when calls have been refused; 0: the last one was not */
+	int64_t refused_ms; /* since when calls have been refused; 0: the last one was not */
 	bool refused_notified;
-	int64_t waiting_ms;         /* since when a call waits for a manager that cannot answer; 0: none does */
+	int64_t waiting_ms; /* since when a call waits for a manager that cannot answer; 0: none does */
 	bool waiting_notified;
 	struct pending_call *calls; /* in flight */
 };

@@ -188,8 +188,10 @@ static void sort_events(Reeve__V1__AuditResponse *audit)
 Reeve__V1__AuditResponse *reeve_audit(
     struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure)
 {
-	Reeve__V1__AuditRequest newest = {
-	    .task_id = request->task_id, .since_us = request->since_us, .until_us = request->until_us, .limit = request->limit,
+	Reeve__V1__AuditRequest newest = {.task_id = request->task_id,
+	    .since_us = request->since_us,
+	    .until_us = request->until_us,
+	    .limit = request->limit,
 	    .newest = true};
 	Reeve__V1__AuditResponse *start = reeve_task_audit(client, &newest, NULL, failure), *audit;
 	size_t most = request->limit ? request->limit : AUDIT_DEFAULT;

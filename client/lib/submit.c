@@ -14,8 +14,8 @@ static bool take_submitted(const Reeve__V1__SubmitResponse *response, size_t cou
     struct reeve_failure *failure)
 {
 	if (response->n_tasks != count)
-		return fail(failure, STATUS(INTERNAL), "the manager answered %zu tasks to a submit of %zu",
-		    response->n_tasks, count);
+		return fail(
+		    failure, STATUS(INTERNAL), "the manager answered %zu tasks to a submit of %zu", response->n_tasks, count);
 	for (size_t i = 0; i < count; i++)
 		submitted[i] = *response->tasks[i];
 	return true;
@@ -37,8 +37,8 @@ static void copy_spec(struct spec_copy *copy, const Reeve__V1__TaskSpec *spec)
 	message_complete(&copy->spec, &reeve__v1__task_spec__descriptor);
 }
 
-bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks, size_t count, const uint8_t *request_id,
-    Reeve__V1__SubmittedTask *submitted, struct reeve_failure *failure)
+bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks, size_t count,
+    const uint8_t *request_id, Reeve__V1__SubmittedTask *submitted, struct reeve_failure *failure)
 {
 	Reeve__V1__SubmitRequest request = {.n_tasks = count};
 	Reeve__V1__SubmitResponse *response;
@@ -86,8 +86,8 @@ struct chunk {
 
 struct streaming {
 	struct reeve_client *client;
-	struct reeve_stream stream;  /* with defaults applied */
-	struct spec_copy waiting;    /* from `next`, for the next chunk */
+	struct reeve_stream stream; /* with defaults applied */
+	struct spec_copy waiting;   /* from `next`, for the next chunk */
 	size_t waiting_bytes;
 	bool has_waiting;
 	bool ended; /* `next` has no more, or nothing more is to be sent */
@@ -138,8 +138,7 @@ static void take_waiting(struct streaming *streaming, struct chunk *chunk)
 	uint8_t *bytes = allocate(streaming->waiting_bytes, 1);
 
 	reeve__v1__task_spec__pack(&streaming->waiting.spec, bytes);
-	chunk->request.tasks[chunk->request.n_tasks] =
-	    reeve__v1__task_spec__unpack(NULL, streaming->waiting_bytes, bytes);
+	chunk->request.tasks[chunk->request.n_tasks] = reeve__v1__task_spec__unpack(NULL, streaming->waiting_bytes, bytes);
 	free(bytes);
 	if (!chunk->request.tasks[chunk->request.n_tasks])
 		abort();
@@ -181,8 +180,8 @@ static void send_chunk(struct streaming *streaming, struct chunk *chunk)
 {
 	int64_t left = chunk->deadline_ms - clock_monotonic_ms();
 
-	pending_start(&chunk->call, streaming->client, &reeve__v1__task_service__descriptor, "Submit",
-	    &chunk->request.base, chunk->request_id, left > 1 ? left : 1);
+	pending_start(&chunk->call, streaming->client, &reeve__v1__task_service__descriptor, "Submit", &chunk->request.base,
+	    chunk->request_id, left > 1 ? left : 1);
 }
 
 static void fill_flight(struct streaming *streaming)

@@ -53,7 +53,8 @@ static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gon
 }
 
 /* Polls up to REEVE_MAX_BATCH ids from index `from` on. Removes the *n_ended of them that have ended from the array. */
-static bool poll_once(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *n_ended, struct reeve_failure *failure)
+static bool poll_once(
+    struct waiting *waiting, size_t from, int64_t wait_ms, size_t *n_ended, struct reeve_failure *failure)
 {
 	size_t n = waiting->count - from < REEVE_MAX_BATCH ? waiting->count - from : REEVE_MAX_BATCH;
 	Reeve__V1__WaitRequest request = {.n_ids = n, .ids = waiting->ids + from, .wait_ms = wait_ms};

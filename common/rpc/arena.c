@@ -44,8 +44,8 @@ static void leave(void *data, void *piece)
 	(void)piece;
 }
 
-ProtobufCMessage *arena_unpack(
-    struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, size_t memory)
+ProtobufCMessage *arena_unpack(struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
+    size_t length, size_t memory)
 {
 	ProtobufCAllocator allocator = {.alloc = take, .free = leave, .allocator_data = arena};
 

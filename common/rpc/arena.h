@@ -20,9 +20,8 @@ struct arena {
 
 /* Unpacks checked bytes into the arena. `memory` is the size that wire_measure returned. Returns NULL if the message is
  * malformed after all. The message lives as long as the arena; never free it separately. */
-ProtobufCMessage *arena_unpack(
-    struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
-    size_t memory);
+ProtobufCMessage *arena_unpack(struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes,
+    size_t length, size_t memory);
 
 /* Frees all memory; the arena is empty again. */
 void arena_clear(struct arena *arena);

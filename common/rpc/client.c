@@ -151,8 +151,7 @@ void rpc_client_destroy(struct rpc_client *client)
 		return;
 	client_lock(client);
 	client->closing = true;
-	HASH_ITER(hh, client->calls, call, next)
-	{
+	HASH_ITER (hh, client->calls, call, next) {
 		call_end(call, STATUS(CANCELLED), "the client was closed");
 	}
 	client_wake_control(client);
@@ -301,8 +300,9 @@ bool rpc_client_obstacle(struct rpc_client *client, rpc_call_id id, char *out, s
 		snprintf(out, size, "%s", call->message);
 		found = true;
 	} else if (manager && manager_alive(manager) && manager->health != HEALTH_SERVES) {
-		snprintf(out, size, "%s", manager->health == HEALTH_FULL ? "the manager has no room for another call"
-		                                                        : "the manager does not reach its database");
+		snprintf(out, size, "%s",
+		    manager->health == HEALTH_FULL ? "the manager has no room for another call"
+		                                   : "the manager does not reach its database");
 		found = true;
 	}
 	client_unlock(client);

@@ -22,12 +22,12 @@ struct rpc_client;
 typedef uint64_t rpc_call_id;
 
 struct rpc_client_options {
-	const char *urls;          /* "tcp://a:7171,tcp://b:7171" */
-	const char *token;         /* sent with every call; may be NULL */
-	const char *actor;         /* the caller's name; NULL: user@host */
-	size_t max_message_bytes;  /* a longer call, or one over the manager's limit, is refused locally; 0: 64 MiB */
-	int64_t ping_interval_ms;  /* while calls are open; otherwise the manager's interval if longer; 0: 500 */
-	int64_t ping_limit_ms;     /* a pinged manager that is silent for this long is not alive; 0: 1500 */
+	const char *urls;         /* "tcp://a:7171,tcp://b:7171" */
+	const char *token;        /* sent with every call; may be NULL */
+	const char *actor;        /* the caller's name; NULL: user@host */
+	size_t max_message_bytes; /* a longer call, or one over the manager's limit, is refused locally; 0: 64 MiB */
+	int64_t ping_interval_ms; /* while calls are open; otherwise the manager's interval if longer; 0: 500 */
+	int64_t ping_limit_ms;    /* a pinged manager that is silent for this long is not alive; 0: 1500 */
 };
 
 /* Returns the URLs of the managers: `option`, else $REEVE_MANAGER, else this host at the default port. */
@@ -43,10 +43,10 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 void rpc_client_destroy(struct rpc_client *client);
 
 struct rpc_answer {
-	reeve_status code;           /* OK, or the error */
+	reeve_status code; /* OK, or the error */
 	char message[512];
-	ProtobufCMessage *response;  /* if OK; owned by the receiver: protobuf_c_message_free_unpacked(…, NULL) */
-	int sends;                   /* how often the call was sent; 0: never */
+	ProtobufCMessage *response; /* if OK; owned by the receiver: protobuf_c_message_free_unpacked(…, NULL) */
+	int sends;                  /* how often the call was sent; 0: never */
 };
 
 /* Called once for each started call. */
@@ -54,9 +54,9 @@ typedef void rpc_done(void *arg, struct rpc_answer *answer);
 
 /* Options of one call. */
 struct rpc_call_options {
-	int64_t timeout_ms;                /* in total, including resends; 0: 30 s */
-	const uint8_t *request_id;         /* 16 bytes, kept on resends; NULL: generated */
-	bool parks;                        /* the call may wait long on the manager, which then needs no frequent pings */
+	int64_t timeout_ms;        /* in total, including resends; 0: 30 s */
+	const uint8_t *request_id; /* 16 bytes, kept on resends; NULL: generated */
+	bool parks;                /* the call may wait long on the manager, which then needs no frequent pings */
 	/* If not NULL: called before the call is sent again (to another manager, or on a new connection to the same one)
 	 * with the message, so that it can mark a Fetch as `again`. The message is then packed again. */
 	void (*before_resend)(ProtobufCMessage *request, void *arg);
@@ -69,8 +69,8 @@ struct rpc_call_options {
  * version of the contract gets no calls; if all have, the code is UNIMPLEMENTED at once.
  *
  * rpc_client_cancel makes `done` run soon with CANCELLED. It has no effect on a call that has ended. */
-rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
-    const char *method, ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg);
+rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
+    ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg);
 void rpc_client_cancel(struct rpc_client *client, rpc_call_id call);
 
 /* Makes a call and waits for its answer. The caller owns the response. Returns NULL with *error set if the call

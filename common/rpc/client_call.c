@@ -150,8 +150,7 @@ void call_expire(struct call *call)
 	else if (!call->message)
 		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time", call->manager->url);
 	else
-		call_end(call, STATUS(DEADLINE_EXCEEDED), "not done in time; the last answer: %s",
-		    call->message);
+		call_end(call, STATUS(DEADLINE_EXCEEDED), "not done in time; the last answer: %s", call->message);
 }
 
 void call_wait(struct call *call)
@@ -167,8 +166,7 @@ static void pause_call(struct call *call, int64_t ms)
 
 	call->state = CALL_PAUSED;
 	call->wake_ms = clock_monotonic_ms() + ms;
-	deadlines_set(
-	    &client->timers, &call->timer, call->wake_ms < call->deadline_ms ? call->wake_ms : call->deadline_ms);
+	deadlines_set(&client->timers, &call->timer, call->wake_ms < call->deadline_ms ? call->wake_ms : call->deadline_ms);
 	if (call->timer.at_ms < client->sleep_until_ms)
 		client_wake_control(client);
 }
@@ -211,8 +209,9 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 	if (manager->max_message && call->size > manager->max_message) {
 		/* Sending it would close the connection, and fail all calls on it. */
 		call->state = CALL_PAUSED;
-		call_end(call, STATUS(INVALID_ARGUMENT), "the call is %zu bytes long; the manager takes at most %u (--max-message)",
-		    call->size, manager->max_message);
+		call_end(call, STATUS(INVALID_ARGUMENT),
+		    "the call is %zu bytes long; the manager takes at most %u (--max-message)", call->size,
+		    manager->max_message);
 		return false;
 	}
 	call->frame_id = manager_queue(manager, frame);
@@ -280,8 +279,7 @@ void call_deliver(struct call *call, const struct envelope_reply *reply)
 		answer->response = wire_unpack(call->method->output, reply->body.bytes, reply->body.length, &error);
 		if (!answer->response) {
 			answer->code = STATUS(INTERNAL);
-			snprintf(answer->message, sizeof answer->message, "the manager's answer is broken: %.400s",
-			    error.message);
+			snprintf(answer->message, sizeof answer->message, "the manager's answer is broken: %.400s", error.message);
 		}
 	} else {
 		snprintf(answer->message, sizeof answer->message, "%.*s", (int)reply->message.length,

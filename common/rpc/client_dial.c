@@ -16,16 +16,11 @@
 static const char *dial_problem(int result)
 {
 	switch (result) {
-	case NNG_ECONNREFUSED:
-		return "connection refused: nothing listens there";
-	case NNG_ETIMEDOUT:
-		return "no answer to the attempt to connect";
-	case NNG_EUNREACHABLE:
-		return "no route to that host";
-	case NNG_ENOENT:
-		return "there is no such socket";
-	default:
-		return nng_strerror(result);
+	case NNG_ECONNREFUSED: return "connection refused: nothing listens there";
+	case NNG_ETIMEDOUT: return "no answer to the attempt to connect";
+	case NNG_EUNREACHABLE: return "no route to that host";
+	case NNG_ENOENT: return "there is no such socket";
+	default: return nng_strerror(result);
 	}
 }
 
@@ -187,7 +182,7 @@ bool manager_open(struct manager *manager, struct reeve_error *error)
 	if (result == 0) /* also with a host name, to validate the rest of the URL */
 		result = create_dialer(manager, manager->url);
 	if (result != 0)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "\"%s\" is not a manager's address (tcp://HOST:PORT)",
-		    manager->url);
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "\"%s\" is not a manager's address (tcp://HOST:PORT)", manager->url);
 	return true;
 }

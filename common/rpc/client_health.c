@@ -28,8 +28,7 @@ static void move_calls(struct manager *manager)
 
 	if (!choice_serves(client, manager))
 		return;
-	HASH_ITER(hh_sent, manager->sent, call, next)
-	{
+	HASH_ITER (hh_sent, manager->sent, call, next) {
 		call->avoid = true;
 		call_move(call);
 	}
@@ -39,7 +38,8 @@ static void move_calls(struct manager *manager)
 }
 
 /* Applies the answer to a ping from a manager with another version of the contract: it gets no calls. */
-static void note_refusal(struct manager *manager, const struct envelope_reply *reply, const Reeve__V1__PingResponse *response)
+static void note_refusal(
+    struct manager *manager, const struct envelope_reply *reply, const Reeve__V1__PingResponse *response)
 {
 	struct rpc_client *client = manager->client;
 
@@ -83,8 +83,8 @@ void manager_pinged(struct manager *manager, const struct envelope_reply *reply)
 	if (manager->state != MANAGER_OPEN)
 		return;
 	if (reply->code == STATUS(OK))
-		response = (void *)wire_unpack(
-		    &reeve__v1__ping_response__descriptor, reply->body.bytes, reply->body.length, NULL);
+		response =
+		    (void *)wire_unpack(&reeve__v1__ping_response__descriptor, reply->body.bytes, reply->body.length, NULL);
 	known = response && response->contract == REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	if (known)
 		note_ping(manager, response, now_ms);

@@ -52,15 +52,15 @@ struct manager {
 	nng_aio *dial_aio;
 	nng_stream *stream; /* of MANAGER_DIALED */
 	enum manager_state state;
-	struct rpc_conn *conn;  /* from MANAGER_HANDSHAKE on */
-	int users;          /* threads that use `conn` without the lock; `conn` is freed at 0 */
-	int64_t since_ms;   /* when `state` last changed */
-	const char *problem; /* why the last attempt to connect failed, a constant string; NULL: unknown */
-	char refusal[256];  /* of HEALTH_REFUSES: both versions, and what to upgrade */
+	struct rpc_conn *conn; /* from MANAGER_HANDSHAKE on */
+	int users;             /* threads that use `conn` without the lock; `conn` is freed at 0 */
+	int64_t since_ms;      /* when `state` last changed */
+	const char *problem;   /* why the last attempt to connect failed, a constant string; NULL: unknown */
+	char refusal[256];     /* of HEALTH_REFUSES: both versions, and what to upgrade */
 	int64_t redial_ms, redial_pause_ms;
 	enum manager_health health;
-	int64_t stable_ms;  /* from this time on the client may return to it as the preferred one */
-	struct call *sent;  /* by frame id: calls in flight */
+	int64_t stable_ms; /* from this time on the client may return to it as the preferred one */
+	struct call *sent; /* by frame id: calls in flight */
 	uint32_t last_frame_id;
 	uint32_t ping_frame_id; /* of the ping in flight, or 0 */
 	int64_t ping_due_ms;    /* when to send the next ping; 0: at once */
@@ -83,8 +83,8 @@ enum call_state {
 struct call {
 	struct rpc_client *client;
 	rpc_call_id id;
-	UT_hash_handle hh;      /* in the client's `calls` */
-	UT_hash_handle hh_sent; /* in the manager's `sent` */
+	UT_hash_handle hh;        /* in the client's `calls` */
+	UT_hash_handle hh_sent;   /* in the manager's `sent` */
 	struct call *prev, *next; /* in `waiting` or `ended` */
 	enum call_state state;
 	struct deadline timer; /* the deadline, or the end of the pause if that is earlier */
@@ -93,7 +93,7 @@ struct call {
 	uint32_t frame_id;
 	struct manager *manager; /* the last one it was sent to; NULL before */
 	bool avoid;              /* the next manager must be another one, if there is one */
-	char *message;              /* the message of an UNAVAILABLE answer, or NULL */
+	char *message;           /* the message of an UNAVAILABLE answer, or NULL */
 	struct rpc_answer answer;
 	const ProtobufCMethodDescriptor *method;
 	ProtobufCMessage *request; /* only with before_resend */
@@ -126,7 +126,7 @@ struct rpc_client {
 	bool control_runs;
 	/* Guarded by the lock. */
 	bool closing;
-	bool work;          /* the background thread must check again */
+	bool work;              /* the background thread must check again */
 	int64_t sleep_until_ms; /* the end of the background thread's sleep */
 	rpc_call_id last_id;
 	uint64_t random;

@@ -28,16 +28,12 @@ static const char silent[] = "it takes connections, but does not answer";
 const char *manager_absence(const struct manager *manager)
 {
 	switch (manager->state) {
-	case MANAGER_RESOLVING:
-		return manager->problem ? manager->problem : "its name has not been found yet";
-	case MANAGER_DIALING:
-		return manager->problem ? manager->problem : "no answer to the attempt to connect";
+	case MANAGER_RESOLVING: return manager->problem ? manager->problem : "its name has not been found yet";
+	case MANAGER_DIALING: return manager->problem ? manager->problem : "no answer to the attempt to connect";
 	case MANAGER_HANDSHAKE:
 		return "something takes connections there, but sends no hello: another program, or a manager that is frozen";
-	case MANAGER_OPEN:
-		return manager->health == HEALTH_REFUSES ? manager->refusal : silent;
-	default:
-		return manager->problem ? manager->problem : "not connected yet";
+	case MANAGER_OPEN: return manager->health == HEALTH_REFUSES ? manager->refusal : silent;
+	default: return manager->problem ? manager->problem : "not connected yet";
 	}
 }
 
@@ -149,8 +145,7 @@ void manager_disconnect(struct manager *manager, const char *why)
 	manager_set_state(manager, MANAGER_CLOSING);
 	manager->health = HEALTH_UNKNOWN;
 	manager->ping_frame_id = 0;
-	HASH_ITER(hh_sent, manager->sent, call, next)
-	{
+	HASH_ITER (hh_sent, manager->sent, call, next) {
 		call_move(call);
 	}
 	client_unlock(client);
@@ -167,8 +162,7 @@ static void clean_up(struct manager *manager, int64_t now_ms)
 	struct call *call, *next;
 	int64_t pause_ms = manager->redial_pause_ms;
 
-	HASH_ITER(hh_sent, manager->sent, call, next)
-	{
+	HASH_ITER (hh_sent, manager->sent, call, next) {
 		call_move(call);
 	}
 	manager->ping_frame_id = 0;
@@ -214,10 +208,8 @@ int64_t manager_run(struct manager *manager, int64_t now_ms)
 	if (manager->state == MANAGER_CLOSED)
 		clean_up(manager, now_ms);
 	switch (manager->state) {
-	case MANAGER_DOWN:
-		return manager->redial_ms;
-	case MANAGER_OPEN:
-		return manager_check(manager, now_ms);
+	case MANAGER_DOWN: return manager->redial_ms;
+	case MANAGER_OPEN: return manager_check(manager, now_ms);
 	case MANAGER_DIALING:
 		if (now_ms - manager->since_ms < CONNECT_TIMEOUT_MS)
 			return manager->since_ms + CONNECT_TIMEOUT_MS;
@@ -228,8 +220,7 @@ int64_t manager_run(struct manager *manager, int64_t now_ms)
 			return manager->since_ms + CONNECT_TIMEOUT_MS;
 		manager_disconnect(manager, "sends no hello");
 		return INT64_MAX;
-	default:
-		return INT64_MAX;
+	default: return INT64_MAX;
 	}
 }
 

@@ -18,8 +18,8 @@ enum {
 	GATHERED_MAX = 16384, /* shorter frames share chunks, longer ones are chunks of their own */
 };
 
-struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
-    const struct rpc_conn_events *events, void *owner)
+struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body,
+    struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner)
 {
 	struct rpc_conn *conn = mem_calloc(1, sizeof *conn);
 

@@ -22,7 +22,8 @@
 
 struct rpc_conn;
 
-enum rpc_conn_side { RPC_CONN_REQUESTS = 0x30, RPC_CONN_REPLIES = 0x31 }; /* what this end sends; nng's numbers of REQ and REP */
+/* what this end sends; nng's numbers of REQ and REP */
+enum rpc_conn_side { RPC_CONN_REQUESTS = 0x30, RPC_CONN_REPLIES = 0x31 };
 
 /* The memory that many connections share, in bytes. Set the limits and zero the counters. */
 struct rpc_conn_budget {
@@ -35,17 +36,18 @@ struct rpc_conn_budget {
 /* Callbacks to the owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` never run
  * concurrently; `closed` is the last callback and comes once, perhaps from inside rpc_conn_close. */
 struct rpc_conn_events {
-	void (*opened)(void *owner);                        /* the other end sent the expected hello; may be NULL */
-	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: stop reading until rpc_conn_resume */
-	void (*closed)(void *owner);                        /* it has ended; call rpc_conn_free soon */
-	void (*eased)(void *owner);                         /* after rpc_conn_heavy: the backlog has shrunk; may be NULL */
+	void (*opened)(void *owner); /* the other end sent the expected hello; may be NULL */
+	/* takes the frames; false: stop reading until rpc_conn_resume */
+	bool (*arrived)(void *owner, struct frame *frames);
+	void (*closed)(void *owner); /* it has ended; call rpc_conn_free soon */
+	void (*eased)(void *owner);  /* after rpc_conn_heavy: the backlog has shrunk; may be NULL */
 };
 
 /* Makes a connection of a connected stream. `budget` may be NULL: no limits. A long frame takes memory as its bytes
  * arrive; when the budget is used up, reading stops until rpc_conn_resume finds memory again. Nothing happens before
  * rpc_conn_start. */
-struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
-    const struct rpc_conn_events *events, void *owner);
+struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body,
+    struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner);
 
 /* Like rpc_conn_create, with a connected nonblocking socket on an event loop. Use the connection only on the loop's thread;
  * only rpc_conn_poll may be called on others. The connection owns the socket. */

@@ -14,7 +14,7 @@ enum {
 	GREETING_BYTES = 8,
 	IOV_MAX = 8,        /* buffers of one read or write */
 	WRITE_MAX = 262144, /* bytes of one write */
-	BUFFER_MIN = 2048, /* small, because most connections are idle most of the time */
+	BUFFER_MIN = 2048,  /* small, because most connections are idle most of the time */
 };
 
 /* Bytes to send: those of several frames, or one long frame. Bytes may be appended while others of the chunk are being
@@ -31,8 +31,8 @@ struct chunk {
 struct carrier {
 	bool (*receive)(struct rpc_conn *conn, const struct iovec *places, unsigned count); /* false: it is closed */
 	bool (*send)(struct rpc_conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
-	void (*close)(struct rpc_conn *conn); /* called once */
-	void (*free)(struct rpc_conn *conn);  /* when all operations have ended */
+	void (*close)(struct rpc_conn *conn);                                               /* called once */
+	void (*free)(struct rpc_conn *conn); /* when all operations have ended */
 };
 
 struct rpc_conn {
@@ -62,7 +62,7 @@ struct rpc_conn {
 	bool greeted;
 	uint8_t *buffer;
 	size_t size, filled;
-	struct frame *partial; /* a long frame, read into directly */
+	struct frame *partial;               /* a long frame, read into directly */
 	size_t partial_filled, partial_room; /* in bytes, including the head */
 
 	pthread_mutex_t lock;
@@ -96,7 +96,7 @@ void rpc_conn_received(struct rpc_conn *conn, bool good, size_t count);
 void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count);
 
 /* Creates what both carriers share. */
-struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
-    const struct rpc_conn_events *events, void *owner);
+struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body,
+    struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner);
 
 #endif

@@ -68,8 +68,8 @@ static void free_nng(struct rpc_conn *conn)
 	pthread_mutex_destroy(&conn->io_lock);
 }
 
-struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body, struct rpc_conn_budget *budget,
-    const struct rpc_conn_events *events, void *owner)
+struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body,
+    struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner)
 {
 	static const struct carrier nng = {receive_by_nng, send_by_nng, close_nng, free_nng};
 	struct rpc_conn *conn = rpc_conn_alloc(&nng, side, max_body, budget, events, owner);

@@ -9,7 +9,7 @@
 
 enum {
 	BUFFER_MAX = 65536,
-	SHORT_MAX = 65536,    /* maximum length of a short frame */
+	SHORT_MAX = 65536, /* maximum length of a short frame */
 	/* Short frames may use this part of the budget in addition, so that long ones do not block them. */
 	SHORT_PART = 8,
 	/* Of a long frame. With a budget, its memory grows as bytes arrive, since its length is only announced. */

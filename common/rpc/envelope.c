@@ -41,12 +41,8 @@ static struct field next_field(const uint8_t **at, const uint8_t *end)
 	*at += used;
 	field.number = (uint32_t)(tag >> 3);
 	switch (tag & 7) {
-	case WIRE_64:
-		*at += 8;
-		return field;
-	case WIRE_32:
-		*at += 4;
-		return field;
+	case WIRE_64: *at += 8; return field;
+	case WIRE_32: *at += 4; return field;
 	}
 	used = varint_read(*at, end, VARINT_MAX_BYTES, &field.value);
 	assert(used);
@@ -71,27 +67,13 @@ bool envelope_read_request(
 		struct field field = next_field(&at, end);
 
 		switch (field.number) {
-		case REQUEST_METHOD:
-			request->method = field.view;
-			break;
-		case REQUEST_ID:
-			id = field.view;
-			break;
-		case REQUEST_DEADLINE:
-			request->deadline_ms = (uint32_t)field.value;
-			break;
-		case REQUEST_TOKEN:
-			request->token = field.view;
-			break;
-		case REQUEST_ACTOR:
-			request->actor = field.view;
-			break;
-		case REQUEST_BODY:
-			request->body = field.view;
-			break;
-		case REQUEST_CONTRACT:
-			request->contract = (uint32_t)field.value;
-			break;
+		case REQUEST_METHOD: request->method = field.view; break;
+		case REQUEST_ID: id = field.view; break;
+		case REQUEST_DEADLINE: request->deadline_ms = (uint32_t)field.value; break;
+		case REQUEST_TOKEN: request->token = field.view; break;
+		case REQUEST_ACTOR: request->actor = field.view; break;
+		case REQUEST_BODY: request->body = field.view; break;
+		case REQUEST_CONTRACT: request->contract = (uint32_t)field.value; break;
 		}
 	}
 	if (id.length != 0 && id.length != UUID_BYTES)
@@ -112,15 +94,9 @@ bool envelope_read_reply(const uint8_t *bytes, size_t length, struct envelope_re
 		struct field field = next_field(&at, end);
 
 		switch (field.number) {
-		case REPLY_CODE:
-			reply->code = (uint32_t)field.value;
-			break;
-		case REPLY_MESSAGE:
-			reply->message = field.view;
-			break;
-		case REPLY_BODY:
-			reply->body = field.view;
-			break;
+		case REPLY_CODE: reply->code = (uint32_t)field.value; break;
+		case REPLY_MESSAGE: reply->message = field.view; break;
+		case REPLY_BODY: reply->body = field.view; break;
 		}
 	}
 	return true;
@@ -150,8 +126,8 @@ static uint8_t *write_view(uint8_t *out, unsigned number, const void *bytes, siz
 static size_t fixed_size(const struct envelope_request *request)
 {
 	return 1 + varint_size(CONTRACT) + view_size(request->method.length) +
-	       view_size(request->request_id ? UUID_BYTES : 0) + view_size(request->token.length) +
-	       view_size(request->actor.length) + view_size(request->body.length);
+	    view_size(request->request_id ? UUID_BYTES : 0) + view_size(request->token.length) +
+	    view_size(request->actor.length) + view_size(request->body.length);
 }
 
 size_t envelope_request_size(const struct envelope_request *request)

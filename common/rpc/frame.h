@@ -14,7 +14,7 @@ enum { FRAME_LENGTH_BYTES = 8, FRAME_ID_BYTES = 4, FRAME_HEAD_BYTES = FRAME_LENG
 
 struct frame {
 	struct frame *next;
-	int64_t at_ms; /* when it arrived, on the monotonic clock; set by the receiver */
+	int64_t at_ms;  /* when it arrived, on the monotonic clock; set by the receiver */
 	size_t length;  /* of the body */
 	uint8_t wire[]; /* head and body */
 };

@@ -129,8 +129,8 @@ static int lock_file(const char *path, int *problem)
 }
 
 /* Listens on a path, with its lock held. */
-static bool take_path(
-    struct listening *listening, const struct sockaddr_un *address, mode_t mode, const char *url, struct reeve_error *error)
+static bool take_path(struct listening *listening, const struct sockaddr_un *address, mode_t mode, const char *url,
+    struct reeve_error *error)
 {
 	int problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address, mode);
 	struct stat file;
@@ -170,8 +170,7 @@ static bool listen_on_path(
 	snprintf(name, sizeof name, "%s.lock", path);
 	lock = lock_file(name, &problem);
 	if (lock < 0 && problem == EEXIST)
-		return error_set(
-		    error, STATUS(PERMISSION_DENIED), "%s: %s is not a file of this user alone", url, name);
+		return error_set(error, STATUS(PERMISSION_DENIED), "%s: %s is not a file of this user alone", url, name);
 	if (lock < 0 && problem == EWOULDBLOCK)
 		return error_set(error, STATUS(UNAVAILABLE), "%s: another process holds the lock %s", url, name);
 	if (lock < 0)

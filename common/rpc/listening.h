@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 struct listening {
-	int fd; /* -1: none */
+	int fd;           /* -1: none */
 	char *url, *path; /* path: of an ipc socket, or NULL */
 	dev_t device;     /* of the path's file */
 	ino_t inode;

@@ -28,8 +28,7 @@ enum {
 	TOKEN_MAX_BYTES = 4096,
 	MEMORY_MESSAGES = 4,     /* maximum memory of an unpacked message, in longest messages … */
 	MEMORY_PARTS = 16 << 20, /* … plus this many bytes */
-	BUDGET_MESSAGES =
-	    32, /* memory for unprocessed messages, and as much for unread answers, in longest messages … */
+	BUDGET_MESSAGES = 32, /* memory for unprocessed messages, and as much for unread answers, in longest messages … */
 	BUDGET_MIN = 64 << 20, /* … or this many bytes if that is more */
 	IDLE_PINGS_A_SECOND = 1000,
 	IDLE_PING_MAX_MS = 15000,
@@ -260,8 +259,7 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 		return error_set(error, STATUS(INVALID_ARGUMENT), "actor %s", problem);
 	if (!call->method)
 		return error_set(error, STATUS(UNIMPLEMENTED), "no method \"%.*s\"",
-		    (int)(envelope->method.length < 200 ? envelope->method.length : 200),
-		    (const char *)envelope->method.bytes);
+		    (int)(envelope->method.length < 200 ? envelope->method.length : 200), (const char *)envelope->method.bytes);
 	call->peer->called = true;
 	if (rpc_call_remaining_ms(call) == 0)
 		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its full deadline");
@@ -273,8 +271,9 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	if (!limits_hold(call, sizeof *call + envelope->actor.length + envelope->token.length + memory, error))
 		return false;
 	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
-	return *request || error_set(error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
-	                       call->method->input->short_name);
+	return *request ||
+	    error_set(
+	        error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", call->method->input->short_name);
 }
 
 /* Reads an envelope; clears token and actor if it is invalid. */
@@ -408,8 +407,7 @@ void rpc_server_destroy(struct rpc_server *server)
 	event_free(server->flush);
 	event_free(server->sweep);
 	event_free(server->again);
-	HASH_ITER(hh, server->methods, method, next_method)
-	{
+	HASH_ITER (hh, server->methods, method, next_method) {
 		HASH_DEL(server->methods, method);
 		free(method->name);
 		free(method);

@@ -27,9 +27,9 @@ struct rpc_server_options {
 	int max_connections;
 	/* Maximum share of one connection in what others leave of the open calls and their memory; 0: 100. */
 	int connection_percent;
-	int address_percent;      /* the same for one address, also in the connections; 0: 100 */
-	int quiet_ms;             /* a peer that sends nothing for longer is disconnected; 0: 5 minutes */
-	mode_t socket_mode;       /* permissions of the files of ipc sockets; 0: 0600 */
+	int address_percent; /* the same for one address, also in the connections; 0: 100 */
+	int quiet_ms;        /* a peer that sends nothing for longer is disconnected; 0: 5 minutes */
+	mode_t socket_mode;  /* permissions of the files of ipc sockets; 0: 0600 */
 };
 
 /* Serves one method. `request` belongs to the call and lives until the call is answered. */

@@ -49,18 +49,18 @@ struct address {
 struct peer {
 	struct rpc_server *server;
 	uint64_t number;          /* unique among connections */
-	struct rpc_conn *conn;        /* NULL after its end */
+	struct rpc_conn *conn;    /* NULL after its end */
 	struct peer *prev, *next; /* in `peers` */
 	struct peer *next_closed, *next_dirty;
 	struct address *address;
 	struct usage usage;
 	struct rpc_call *calls;
-	struct rpc_call *walk;  /* the next call whose callback on_closed runs; updated as calls end */
-	int open_calls;         /* and other references; the peer is freed when there are none */
-	bool dirty;             /* has replies that are queued, not flushed */
+	struct rpc_call *walk; /* the next call whose callback on_closed runs; updated as calls end */
+	int open_calls;        /* and other references; the peer is freed when there are none */
+	bool dirty;            /* has replies that are queued, not flushed */
 	bool over;
-	bool called;            /* has made a call */
-	const char *refusal;    /* why it was turned away, the answer to all its calls; or NULL */
+	bool called;         /* has made a call */
+	const char *refusal; /* why it was turned away, the answer to all its calls; or NULL */
 	int64_t since_ms;
 	/* Frames that have arrived and are not processed yet. */
 	struct frame *frames, **frames_end;
@@ -81,11 +81,11 @@ struct listener {
 struct rpc_call {
 	struct rpc_server *server;
 	struct peer *peer;
-	struct rpc_call *prev, *next;           /* in `open` */
+	struct rpc_call *prev, *next;                 /* in `open` */
 	struct rpc_call *prev_of_peer, *next_of_peer; /* in the peer's `calls` */
 	const struct method *method;
 	struct arena arena;
-	struct usage usage;                     /* the call itself, and bytes */
+	struct usage usage; /* the call itself, and bytes */
 	uint32_t frame_id;
 	uint32_t deadline_ms;
 	int64_t arrived_ms;
@@ -109,11 +109,11 @@ struct rpc_server {
 	int n_turned_away, turned_away_max;
 	uint64_t last_number;
 	struct address *addresses;
-	int64_t full_logged_ms; /* last warning about refused connections */
+	int64_t full_logged_ms;     /* last warning about refused connections */
 	int64_t majority_logged_ms; /* last warning about a closed connection of an address with more than half of all */
-	int64_t refused_logged_ms; /* last warning about refused calls */
+	int64_t refused_logged_ms;  /* last warning about refused calls */
 	int64_t contract_logged_ms; /* last warning about a program with another version of the contract */
-	int64_t room_made_ms; /* last search for a connection to close */
+	int64_t room_made_ms;       /* last search for a connection to close */
 	struct peer *dirty;
 	struct rpc_call *open;
 	struct usage usage;

@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum {
-	HELD_MESSAGES = 64, /* maximum memory of open calls, in longest messages */
-	SHARE_MIN = 64,     /* open calls of a connection or an address, even if its share is smaller */
+	HELD_MESSAGES = 64,   /* maximum memory of open calls, in longest messages */
+	SHARE_MIN = 64,       /* open calls of a connection or an address, even if its share is smaller */
 	RESERVE_PERCENT = 50, /* share of a connection in a reserve */
 	/* Small calls of a connection, of each class. For their memory the connections share an OWN_PART-th of the limit:
 	 * each gets between OWN_MIN and OWN_MAX bytes. */
@@ -100,7 +100,8 @@ static bool is_alone(const struct rpc_call *call, const struct limit limits[], i
 }
 
 /* Sets *error to which limit an amount exceeds. Always returns false. */
-static bool refuse(const struct limit *limit, enum measure measure, int64_t amount, int64_t left, struct reeve_error *error)
+static bool refuse(
+    const struct limit *limit, enum measure measure, int64_t amount, int64_t left, struct reeve_error *error)
 {
 	long long own = limit->usage->of[GENERAL][measure];
 
@@ -123,8 +124,7 @@ static bool refuse(const struct limit *limit, enum measure measure, int64_t amou
 
 /* Returns whether an amount fits into a pool. A caller's only call may have any length while half of the memory is free:
  * a long message passes however small a share is. */
-static bool fits(
-    const struct rpc_call *call, int pool, enum measure measure, int64_t amount, struct reeve_error *error)
+static bool fits(const struct rpc_call *call, int pool, enum measure measure, int64_t amount, struct reeve_error *error)
 {
 	int64_t size = size_of(call->server, pool, measure), used = call->server->usage.of[pool][measure];
 	struct limit limits[LIMITS_MAX];
@@ -231,8 +231,7 @@ static void read_address(const struct sockaddr *from, struct address *address)
 		address->local = !memcmp(bytes, loopback, sizeof loopback) || (inner && bytes[12] == 127);
 		break;
 	}
-	default: /* ipc */
-		address->local = true;
+	default: address->local = true; /* ipc */
 	}
 }
 

@@ -23,16 +23,16 @@
 enum {
 	NEWCOMERS_MAX = 64,    /* accepted one after the other; then other events run */
 	TURNED_AWAY_MAX = 256, /* open at the same time, or … */
-	TURNED_AWAY_PART = 8,   /* … this part of the descriptors if it is less; more are closed without an answer */
-	LOCAL_PART = 64,        /* callers on this machine have this part of all connections in addition, … */
+	TURNED_AWAY_PART = 8,  /* … this part of the descriptors if it is less; more are closed without an answer */
+	LOCAL_PART = 64,       /* callers on this machine have this part of all connections in addition, … */
 	LOCAL_MIN = 1,
 	LOCAL_MAX = 64,
-	IDLE_MS = 10000,    /* a connection without calls may be closed for another when silent for this long … */
-	IDLE_PINGS = 3,     /* … and for this many of the pings that it should send */
+	IDLE_MS = 10000,      /* a connection without calls may be closed for another when silent for this long … */
+	IDLE_PINGS = 3,       /* … and for this many of the pings that it should send */
 	ROOM_AFTER_MS = 1000, /* a connection without a hello or a call is not closed for another within this time */
-	ROOM_EVERY_MS = 50, /* limits the searches for a connection to close, which take a while */
-	OTHER_FILES = 128,  /* descriptors for the database, callbacks, archives and lookups, … */
-	OTHER_PART = 2,     /* … or this part of all descriptors if it is less */
+	ROOM_EVERY_MS = 50,   /* limits the searches for a connection to close, which take a while */
+	OTHER_FILES = 128,    /* descriptors for the database, callbacks, archives and lookups, … */
+	OTHER_PART = 2,       /* … or this part of all descriptors if it is less */
 };
 
 /* Returns how many connections callers on this machine have in addition to `connections`. */
@@ -91,7 +91,7 @@ static int64_t idleness(const struct peer *peer, const struct rpc_conn_state *st
 static bool is_of_majority(const struct peer *peer, const struct address *newcomer)
 {
 	return newcomer && peer->address != newcomer && !peer->refusal &&
-	       peer->address->connections > peer->server->options.max_connections / 2;
+	    peer->address->connections > peer->server->options.max_connections / 2;
 }
 
 /* Closes the idlest connection. If none is idle, closes the quietest one of an address that has more than half of all,
@@ -105,8 +105,7 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	if (now_ms - server->room_made_ms < ROOM_EVERY_MS)
 		return false;
 	server->room_made_ms = now_ms;
-	DL_FOREACH(server->peers, peer)
-	{
+	DL_FOREACH (server->peers, peer) {
 		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		int64_t ms = idleness(peer, &state, now_ms);
 
@@ -122,7 +121,8 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	if (!idlest && !quietest)
 		return false;
 	if (!idlest && log_again(&server->majority_logged_ms, now_ms))
-		log_warn("rpc", "closing a connection in use, and perhaps more: its address has %d of %d, and a caller from another address needs one",
+		log_warn("rpc",
+		    "closing a connection in use, and perhaps more: its address has %d of %d, and a caller from another address needs one",
 		    quietest->address->connections, server->options.max_connections);
 	rpc_conn_close(idlest ? idlest->conn : quietest->conn);
 	return true;
@@ -150,8 +150,8 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 	server->n_peers--;
 	server->n_turned_away++;
 	if (log_again(&server->full_logged_ms, now_ms))
-		log_warn("rpc", "turning a caller away, and perhaps more: %s; %d connections are open", reason,
-		    server->n_peers);
+		log_warn(
+		    "rpc", "turning a caller away, and perhaps more: %s; %d connections are open", reason, server->n_peers);
 	if (server->n_turned_away > server->turned_away_max)
 		rpc_conn_close(peer->conn);
 }
@@ -215,8 +215,7 @@ void server_accept_more(struct rpc_server *server)
 {
 	struct listener *listener;
 
-	LL_FOREACH(server->listeners, listener)
-	{
+	LL_FOREACH (server->listeners, listener) {
 		if (!event_pending(listener->newcomers, EV_READ, NULL))
 			event_add(listener->newcomers, NULL);
 	}
@@ -238,8 +237,7 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 		free(listener);
 		return false;
 	}
-	listener->newcomers =
-	    event_new(server->base, listener->listening.fd, EV_READ | EV_PERSIST, on_newcomers, listener);
+	listener->newcomers = event_new(server->base, listener->listening.fd, EV_READ | EV_PERSIST, on_newcomers, listener);
 	mem_check(listener->newcomers && event_add(listener->newcomers, NULL) == 0);
 	LL_PREPEND(server->listeners, listener);
 	return true;
@@ -254,7 +252,7 @@ void server_listen_no_more(struct rpc_server *server)
 {
 	struct listener *listener, *next;
 
-	LL_FOREACH_SAFE(server->listeners, listener, next)
-	free_listener(listener);
+	LL_FOREACH_SAFE (server->listeners, listener, next)
+		free_listener(listener);
 	server->listeners = NULL;
 }

@@ -16,7 +16,7 @@
 #include <utlist.h>
 
 enum {
-	WAITING_MAX = 256,       /* unprocessed frames of one peer */
+	WAITING_MAX = 256,        /* unprocessed frames of one peer */
 	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
 	TURN_FRAMES = 256,        /* frames processed in one iteration of the loop */
 	TURN_MS = 10,             /* … and for how long; then other events run */
@@ -81,7 +81,7 @@ static bool peer_arrived(void *arg, struct frame *frames)
 	peer->waiting += count;
 	peer->waiting_bytes += bytes;
 	go_on = peer->waiting < WAITING_MAX && peer->waiting_bytes < limit && !peer->stalled &&
-	        atomic_load(&server->budget.incoming) < server->budget.incoming_max;
+	    atomic_load(&server->budget.incoming) < server->budget.incoming_max;
 	peer->stalled = !go_on;
 	return go_on;
 }
@@ -141,7 +141,7 @@ void peers_release(struct peer *peer)
 /* Removes a peer whose connection has ended and whose frames have all been processed. */
 static void remove_peer(struct rpc_server *server, struct peer *peer)
 {
-	if (peer->dirty) /* then it is in the list, which the analyzer does not know */
+	if (peer->dirty)                                 /* then it is in the list, which the analyzer does not know */
 		LL_DELETE2(server->dirty, peer, next_dirty); /* NOLINT(clang-analyzer-core.NullDereference) */
 	peer->dirty = false;
 	DL_DELETE(server->peers, peer);
@@ -238,8 +238,7 @@ static void remove_closed(struct rpc_server *server)
 	struct peer *closed = server->closed, *peer, *next;
 
 	server->closed = NULL;
-	LL_FOREACH_SAFE2(closed, peer, next, next_closed)
-	{
+	LL_FOREACH_SAFE2 (closed, peer, next, next_closed) {
 		peer_eased(peer);
 		if (peer->waiting > 0)
 			LL_PREPEND2(server->closed, peer, next_closed);
@@ -264,8 +263,7 @@ static void cut_unread(struct rpc_server *server)
 		struct peer *peer, *worst = NULL;
 		size_t max = 0;
 
-		DL_FOREACH(server->peers, peer)
-		{
+		DL_FOREACH (server->peers, peer) {
 			size_t backlog = rpc_conn_poll(peer->conn).backlog;
 
 			if (backlog > max) {
@@ -304,8 +302,7 @@ void peers_flush(struct rpc_server *server)
 	struct peer *dirty = server->dirty, *peer, *next;
 
 	server->dirty = NULL;
-	LL_FOREACH_SAFE2(dirty, peer, next, next_dirty)
-	{
+	LL_FOREACH_SAFE2 (dirty, peer, next, next_dirty) {
 		peer->dirty = false;
 		rpc_conn_flush(peer->conn);
 	}
@@ -334,8 +331,7 @@ static void cut_largest(struct rpc_server *server)
 	struct peer *peer;
 
 	for (size_t min = server->options.max_message_bytes / 2; min > 0; min /= 2) {
-		DL_FOREACH(server->peers, peer)
-		{
+		DL_FOREACH (server->peers, peer) {
 			struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 
 			if (incoming - freed <= max || freed >= incoming)
@@ -355,8 +351,7 @@ void peers_sweep(struct rpc_server *server)
 	bool starved = false;
 	struct peer *peer;
 
-	DL_FOREACH(server->peers, peer)
-	{
+	DL_FOREACH (server->peers, peer) {
 		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		const char *reason;
 		bool stalled = peer->stalled && peer->waiting == 0;
@@ -383,10 +378,10 @@ static void drain(struct rpc_server *server)
 	struct peer *peer;
 
 	peers_flush(server);
-	DL_FOREACH(server->peers, peer)
-	rpc_conn_drain(peer->conn, until_ms);
-	DL_FOREACH(server->peers, peer)
-	rpc_conn_await_end(peer->conn, until_ms);
+	DL_FOREACH (server->peers, peer)
+		rpc_conn_drain(peer->conn, until_ms);
+	DL_FOREACH (server->peers, peer)
+		rpc_conn_await_end(peer->conn, until_ms);
 }
 
 void peers_destroy(struct rpc_server *server)
@@ -395,8 +390,8 @@ void peers_destroy(struct rpc_server *server)
 
 	server_listen_no_more(server);
 	drain(server);
-	DL_FOREACH(server->peers, peer)
-	rpc_conn_close(peer->conn);
+	DL_FOREACH (server->peers, peer)
+		rpc_conn_close(peer->conn);
 	while ((peer = server->closed)) {
 		LL_DELETE2(server->closed, peer, next_closed);
 		frame_free_all(peer->frames);

@@ -73,12 +73,8 @@ static const char *read_piece(const uint8_t **at, const uint8_t *end, struct pie
 			return "holds a number that is cut off or too long";
 		piece->length = used;
 		break;
-	case WIRE_64:
-		piece->length = 8;
-		break;
-	case WIRE_32:
-		piece->length = 4;
-		break;
+	case WIRE_64: piece->length = 8; break;
+	case WIRE_32: piece->length = 4; break;
 	case WIRE_LENGTH:
 		used = varint_read(*at, end, LENGTH_BYTES, &length);
 		if (!used || length > INT32_MAX)
@@ -86,8 +82,7 @@ static const char *read_piece(const uint8_t **at, const uint8_t *end, struct pie
 		piece->value += used;
 		piece->length = length;
 		break;
-	default:
-		return "has an unknown wire type";
+	default: return "has an unknown wire type";
 	}
 	if ((size_t)(end - piece->value) < piece->length)
 		return "is cut off";
@@ -151,18 +146,14 @@ static unsigned wire_type_of(ProtobufCType type)
 	switch (type) {
 	case PROTOBUF_C_TYPE_SFIXED32:
 	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_FLOAT:
-		return WIRE_32;
+	case PROTOBUF_C_TYPE_FLOAT: return WIRE_32;
 	case PROTOBUF_C_TYPE_SFIXED64:
 	case PROTOBUF_C_TYPE_FIXED64:
-	case PROTOBUF_C_TYPE_DOUBLE:
-		return WIRE_64;
+	case PROTOBUF_C_TYPE_DOUBLE: return WIRE_64;
 	case PROTOBUF_C_TYPE_STRING:
 	case PROTOBUF_C_TYPE_BYTES:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return WIRE_LENGTH;
-	default:
-		return WIRE_VARINT;
+	case PROTOBUF_C_TYPE_MESSAGE: return WIRE_LENGTH;
+	default: return WIRE_VARINT;
 	}
 }
 
@@ -190,19 +181,15 @@ static size_t element_bytes(ProtobufCType type)
 {
 	switch (type) {
 	case PROTOBUF_C_TYPE_STRING:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return sizeof(void *);
-	case PROTOBUF_C_TYPE_BYTES:
-		return sizeof(ProtobufCBinaryData);
+	case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
+	case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
 	case PROTOBUF_C_TYPE_INT64:
 	case PROTOBUF_C_TYPE_SINT64:
 	case PROTOBUF_C_TYPE_UINT64:
 	case PROTOBUF_C_TYPE_FIXED64:
 	case PROTOBUF_C_TYPE_SFIXED64:
-	case PROTOBUF_C_TYPE_DOUBLE:
-		return 8;
-	default:
-		return 4;
+	case PROTOBUF_C_TYPE_DOUBLE: return 8;
+	default: return 4;
 	}
 }
 
@@ -246,8 +233,7 @@ static bool check_field(struct cursor *cursor, const struct piece *piece)
 	if (!field)
 		cursor->tally->memory += pieces(sizeof(ProtobufCMessageUnknownField)) + pieces(piece->length);
 	else if (field->label == PROTOBUF_C_LABEL_REPEATED)
-		cursor->tally->memory +=
-		    element_bytes(field->type) + (cursor->number != cursor->last_number ? PIECE_BYTES : 0);
+		cursor->tally->memory += element_bytes(field->type) + (cursor->number != cursor->last_number ? PIECE_BYTES : 0);
 	cursor->last_number = cursor->number;
 	if (!field)
 		return ++cursor->tally->unknown <= WIRE_MAX_UNKNOWN || fail(cursor, "is one unknown field too many");
@@ -364,7 +350,6 @@ ProtobufCMessage *wire_unpack(
 		return NULL;
 	message = protobuf_c_message_unpack(descriptor, NULL, length, bytes);
 	if (!message)
-		error_set(
-		    error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", descriptor->short_name);
+		error_set(error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", descriptor->short_name);
 	return message;
 }

@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 	}
 	client = reeve_client_create(&options, &failure);
 	good = client && add(client, argv[2], argv[3], &failure) && run_now(client, "example", &failure) &&
-	       print_runs(client, "example", &failure) && edit(client, &failure) && remove_it(client, &failure);
+	    print_runs(client, "example", &failure) && edit(client, &failure) && remove_it(client, &failure);
 	if (good)
 		printf("removed\n");
 	else

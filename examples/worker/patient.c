@@ -16,8 +16,7 @@ static int countdown(const struct reeve_attempt *attempt, struct reeve_outcome *
 	time_t asked = time(NULL);
 
 	while (rest_ms > 0) {
-		usleep(
-		    STEP_MS * 1000); /* a small piece of work: at the end of the worker's lease there is little time */
+		usleep(STEP_MS * 1000); /* a small piece of work: at the end of the worker's lease there is little time */
 		rest_ms -= STEP_MS;
 		if (reeve_attempt_cancelled(attempt))
 			return reeve_outcome_fail(outcome, "stopped", "asked to stop");

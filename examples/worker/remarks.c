@@ -37,7 +37,8 @@ static int book(const struct reeve_attempt *attempt, struct reeve_outcome *outco
 	}
 	snprintf(remark, sizeof remark, "asked %u times", attempt->attempt);
 	reeve_outcome_remark(outcome, remark);
-	if (atoi(room + strlen("\"room\":")) == 13 && attempt->attempt < 3) { /* RETRY, but not as soon as the policy says */
+	/* RETRY, but not as soon as the policy says */
+	if (atoi(room + strlen("\"room\":")) == 13 && attempt->attempt < 3) {
 		reeve_outcome_retry_in(outcome, 1500);
 		return reeve_outcome_fail(outcome, "taken", "the room is taken");
 	}

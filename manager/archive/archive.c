@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 enum {
-	OTHERS_MS = 5000,  /* until the next check while another manager archives, as it may have died */
-	UNKNOWN_MS = 100,  /* until the next check while this manager has no id in the database */
+	OTHERS_MS = 5000, /* until the next check while another manager archives, as it may have died */
+	UNKNOWN_MS = 100, /* until the next check while this manager has no id in the database */
 };
 
 struct archive {
@@ -53,7 +53,8 @@ static void on_released(struct store_op *op, const struct reeve_error *error)
 	jobs_done(a->jobs, JOB_ARCHIVE, a->problem.code ? &a->problem : NULL, false);
 }
 
-static void give(struct archive *a, enum store_archive_kind kind, void (*done)(struct store_op *, const struct reeve_error *))
+static void give(
+    struct archive *a, enum store_archive_kind kind, void (*done)(struct store_op *, const struct reeve_error *))
 {
 	a->op.kind = kind;
 	a->op.op.done = done;
@@ -194,8 +195,8 @@ static bool archive_run(void *arg)
 	return true;
 }
 
-struct archive *archive_create(struct event_base *base, struct store *store, struct jobs *jobs, const char *directory,
-    struct reeve_error *error)
+struct archive *archive_create(
+    struct event_base *base, struct store *store, struct jobs *jobs, const char *directory, struct reeve_error *error)
 {
 	struct archive *a = mem_calloc(1, sizeof *a);
 	a->store = store;
@@ -209,8 +210,8 @@ struct archive *archive_create(struct event_base *base, struct store *store, str
 		return NULL;
 	}
 	if (access(directory, W_OK | X_OK) < 0)
-		log_error("archive", "%s: %s; nothing is archived, and nothing of the history goes, until that is mended", directory,
-		    strerror(errno));
+		log_error("archive", "%s: %s; nothing is archived, and nothing of the history goes, until that is mended",
+		    directory, strerror(errno));
 	a->thread_ended = event_new(base, a->signal, EV_READ | EV_PERSIST, on_thread_ended, a);
 	event_add(a->thread_ended, NULL);
 	jobs_bind(jobs, JOB_ARCHIVE, archive_run, a);

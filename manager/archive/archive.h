@@ -19,8 +19,8 @@ struct archive;
 /* Creates the archive and binds the job "archive". The string `directory` and the store must outlive it. After it has
  * archived a partition it runs the job "tables", which may drop the partition. Returns NULL with *error
  * (UNAVAILABLE). */
-struct archive *archive_create(struct event_base *base, struct store *store, struct jobs *jobs, const char *directory,
-    struct reeve_error *error);
+struct archive *archive_create(
+    struct event_base *base, struct store *store, struct jobs *jobs, const char *directory, struct reeve_error *error);
 
 /* Frees the archive and abandons an unfinished file. The store must be closed before. `archive` may be NULL. */
 void archive_destroy(struct archive *archive);

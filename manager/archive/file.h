@@ -11,9 +11,9 @@
 #include <stddef.h>
 
 struct archive_file {
-	int fd;               /* −1: not open */
+	int fd; /* −1: not open */
 	char part[PATH_MAX];
-	char path[PATH_MAX];  /* its final name */
+	char path[PATH_MAX]; /* its final name */
 	char directory[PATH_MAX];
 	char name[NAME_MAX];
 };

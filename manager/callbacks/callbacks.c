@@ -27,7 +27,7 @@ struct delivery {
 	int64_t id, batch_id, task_id;
 	char *event, *url, *site, *secret, *payload; /* secret and payload may be NULL */
 	int32_t attempt, take;
-	char *problem;                /* why the try failed */
+	char *problem; /* why the try failed */
 	struct store_callback_report report;
 	struct store_callback_settle settle;
 	struct delivery *prev, *next;

@@ -22,7 +22,8 @@ struct callbacks_options {
 	int64_t timeout_ms;  /* of one try */
 	const char *ca_file; /* certificates to trust, PEM; NULL: the system's */
 	const char *hosts;   /* allowed hosts, as for callback_url_allowed; NULL: any */
-	int64_t (*database_us)(void *arg); /* the manager's estimate of the database's time (core_database_us); 0: none yet */
+	/* the manager's estimate of the database's time (core_database_us); 0: none yet */
+	int64_t (*database_us)(void *arg);
 	void *arg;
 };
 

@@ -12,7 +12,6 @@
 /* Limits of what is read of an answer. */
 enum { BODY_MAX = 64 << 10, HEAD_MAX = 64 << 10 };
 
-
 struct http_post {
 	struct http *http;
 	CURL *easy;
@@ -71,10 +70,10 @@ static void post_end(struct http_post *post, CURLcode code)
 	bool answered = status >= 200 && post->head_bytes <= HEAD_MAX;
 	const struct http_answer answer = {
 	    .status = answered ? (int)status : 0,
-	    .problem = answered                         ? ""
-	               : post->head_bytes > HEAD_MAX   ? "the answer's head is longer than 64 KiB"
-	               : *post->problem                 ? post->problem
-	                                                : curl_easy_strerror(code),
+	    .problem = answered               ? ""
+	        : post->head_bytes > HEAD_MAX ? "the answer's head is longer than 64 KiB"
+	        : *post->problem              ? post->problem
+	                                      : curl_easy_strerror(code),
 	    .retry_after_ms = retry_after > 0 && retry_after < INT32_MAX ? (int64_t)retry_after * 1000 : 0,
 	};
 	post->done(post->arg, &answer);
@@ -99,8 +98,8 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
 	struct http *http = arg;
 	int running;
-	curl_multi_socket_action(http->multi, fd,
-	    (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0), &running);
+	curl_multi_socket_action(
+	    http->multi, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0), &running);
 	reap(http);
 }
 
@@ -146,8 +145,8 @@ struct http *http_create(struct event_base *base, const struct http_options *opt
 {
 	const curl_version_info_data *version = curl_version_info(CURLVERSION_NOW);
 	if (!(version->features & CURL_VERSION_ASYNCHDNS) || !(version->features & CURL_VERSION_SSL)) {
-		error_set(error, STATUS(FAILED_PRECONDITION), "this libcurl (%s) cannot do TLS, or would block while it looks names up",
-		    version->version);
+		error_set(error, STATUS(FAILED_PRECONDITION),
+		    "this libcurl (%s) cannot do TLS, or would block while it looks names up", version->version);
 		return NULL;
 	}
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {

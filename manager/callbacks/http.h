@@ -25,8 +25,8 @@ struct http_options {
 };
 
 struct http_answer {
-	int status;          /* HTTP status; 0: no answer */
-	const char *problem; /* why there was no answer, for people; "" if there was one. Valid until `done` returns */
+	int status;             /* HTTP status; 0: no answer */
+	const char *problem;    /* why there was no answer, for people; "" if there was one. Valid until `done` returns */
 	int64_t retry_after_ms; /* the answer's Retry-After; 0: none */
 };
 

@@ -12,10 +12,11 @@ static CURLU *parse(const char *url, const char **problem)
 	CURLUcode code = parts ? curl_url_set(parts, CURLUPART_URL, url, CURLU_DISALLOW_USER) : CURLUE_OUT_OF_MEMORY;
 	if (code == CURLUE_OK)
 		return parts;
-	*problem = code == CURLUE_USER_NOT_ALLOWED ? "has a user's name in it; calls are signed, with a secret that is given besides"
-	           : code == CURLUE_BAD_PORT_NUMBER ? "has an invalid port; ports are from 0 to 65535"
-	           : code == CURLUE_NO_HOST         ? "has no host"
-	                                           : "is not a URL; one looks like https://example.org/path";
+	*problem = code == CURLUE_USER_NOT_ALLOWED
+	    ? "has a user's name in it; calls are signed, with a secret that is given besides"
+	    : code == CURLUE_BAD_PORT_NUMBER ? "has an invalid port; ports are from 0 to 65535"
+	    : code == CURLUE_NO_HOST         ? "has no host"
+	                                     : "is not a URL; one looks like https://example.org/path";
 	curl_url_cleanup(parts);
 	return NULL;
 }

@@ -14,25 +14,26 @@
 
 struct core_options {
 	int64_t lease_ms, heartbeat_ms;
-	int64_t expiry_grace_ms;    /* expiry grace: from an attempt's timeout to its expiry; longer than a lease */
-	int64_t max_runtime_ms;     /* maximum runtime of an attempt, with all extensions */
-	int64_t fetch_wait_ms;      /* maximum fetch wait */
+	int64_t expiry_grace_ms; /* expiry grace: from an attempt's timeout to its expiry; longer than a lease */
+	int64_t max_runtime_ms;  /* maximum runtime of an attempt, with all extensions */
+	int64_t fetch_wait_ms;   /* maximum fetch wait */
 	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
-	int64_t max_sent_bytes;     /* maximum details of an assigned task; tasks with longer ones wait. 0: no limit */
-	int window_limit;           /* maximum number of candidates in memory, over all streams */
-	int priorities_limit;       /* how many priorities of a route the ready cache keeps; it may have twice as many */
-	int claim_limit;            /* maximum number of candidates in one claim */
-	int64_t max_routes;         /* maximum number of routes; 0: no limit */
-	bool log_tasks;             /* all queues count as verbose */
+	int64_t max_sent_bytes; /* maximum details of an assigned task; tasks with longer ones wait. 0: no limit */
+	int window_limit;       /* maximum number of candidates in memory, over all streams */
+	int priorities_limit;   /* how many priorities of a route the ready cache keeps; it may have twice as many */
+	int claim_limit;        /* maximum number of candidates in one claim */
+	int64_t max_routes;     /* maximum number of routes; 0: no limit */
+	bool log_tasks;         /* all queues count as verbose */
 };
 
 /* Totals since the start. */
 struct core_counters {
-	int64_t submitted, duplicates, restarted, claims_tried, claims_won, completed, failed, ended, returned, expired, late;
+	int64_t submitted, duplicates, restarted, claims_tried, claims_won, completed, failed, ended, returned, expired,
+	    late;
 	int64_t lost, reclaimed, requeued, extended; /* workers; their attempts; requeued tasks; extended attempts */
 	int64_t fetches, redelivered, pages, trailing_scans;
-	int64_t firings;                               /* firings of schedules, skipped ones included */
-	int64_t refused;                              /* calls that need too many new routes */
+	int64_t firings; /* firings of schedules, skipped ones included */
+	int64_t refused; /* calls that need too many new routes */
 };
 
 /* Kinds of remarks in the log. Remarks about the same thing are logged once (remarks.h). */
@@ -40,9 +41,9 @@ enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN, REMA
 
 /* Functions that the core needs from its host. */
 struct core_host {
-	int64_t (*now_ms)(void);                         /* the monotonic clock */
-	void (*dispatch)(void *arg);                     /* call core_dispatch, after sending the answers so far */
-	void (*outdated)(void *arg, int schema);         /* stop: the database has this newer schema; or NULL */
+	int64_t (*now_ms)(void);                 /* the monotonic clock */
+	void (*dispatch)(void *arg);             /* call core_dispatch, after sending the answers so far */
+	void (*outdated)(void *arg, int schema); /* stop: the database has this newer schema; or NULL */
 	void *arg;
 };
 

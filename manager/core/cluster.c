@@ -108,7 +108,8 @@ void cluster_on_heartbeat(struct cluster *p, const struct store_peer *rows, int 
 			peer->moved_ms = now;
 		bool lives = peer->manager == self || now - peer->moved_ms < STILL_MS;
 		if (peer->alive && !lives && peer->moved)
-			log_info(NULL, "manager %lld (of the table managers) is silent; its share of the tasks is taken over", (long long)peer->manager);
+			log_info(NULL, "manager %lld (of the table managers) is silent; its share of the tasks is taken over",
+			    (long long)peer->manager);
 		peer->alive = lives;
 		peer->listed = true;
 		if (peer->manager == self)

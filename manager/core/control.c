@@ -34,7 +34,8 @@ static bool ends_fetching(const char *kind)
 	return !strcmp(kind, "pause") || !strcmp(kind, "drain") || !strcmp(kind, "stop");
 }
 
-void control_standing(struct control *control, int64_t incarnation, const struct store_worker_command *commands, int count)
+void control_standing(
+    struct control *control, int64_t incarnation, const struct store_worker_command *commands, int count)
 {
 	for (int i = 0; i < count; i++)
 		if (commands[i].task_id == 0 && ends_fetching(commands[i].kind))
@@ -64,7 +65,8 @@ static void on_standing(struct store_op *op, const struct reeve_error *error)
 void control_on_notification(struct control *control, const char *text)
 {
 	int64_t manager, incarnation, now_ms = base_now(control->base);
-	if (sscanf(text, "%" SCNd64 " %" SCNd64 " ", &manager, &incarnation) != 2 || manager == store_manager_id(control->base->store))
+	if (sscanf(text, "%" SCNd64 " %" SCNd64 " ", &manager, &incarnation) != 2 ||
+	    manager == store_manager_id(control->base->store))
 		return;
 	struct session *session = sessions_find(control->sessions, incarnation);
 	if (!session || !session->fetches || now_ms < session->commands_ms)

@@ -17,7 +17,8 @@ void control_destroy(struct control *control);
 
 /* Answers a worker's parked Fetches with those commands of a heartbeat's answer that stop it from taking tasks (pause,
  * drain, stop), so that a Fetch parked before the worker knew of them brings no task. */
-void control_standing(struct control *control, int64_t incarnation, const struct store_worker_command *commands, int count);
+void control_standing(
+    struct control *control, int64_t incarnation, const struct store_worker_command *commands, int count);
 
 /* Handles another manager's notification of a worker command: "MANAGER INCARNATION KIND VALUE". Any role of the
  * database can send one, so this does not trust its content: if the incarnation has a Fetch parked here, this reads its

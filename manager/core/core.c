@@ -2,28 +2,28 @@
  * that. */
 #include "manager/core/core.h"
 
-#include "manager/core/inbox.h"
 #include "manager/core/batches.h"
 #include "manager/core/cluster.h"
 #include "manager/core/control.h"
 #include "manager/core/db_clock.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/edit.h"
-#include "manager/core/rescan.h"
+#include "manager/core/inbox.h"
 #include "manager/core/leases.h"
+#include "manager/core/maintenance.h"
 #include "manager/core/notifications.h"
+#include "manager/core/notifier.h"
 #include "manager/core/queue_ends.h"
 #include "manager/core/queues.h"
 #include "manager/core/report.h"
+#include "manager/core/rescan.h"
 #include "manager/core/routes.h"
 #include "manager/core/schedules.h"
 #include "manager/core/sessions.h"
 #include "manager/core/submit.h"
 #include "manager/core/task_events.h"
-#include "manager/core/maintenance.h"
 #include "manager/core/verbose.h"
 #include "manager/core/waits.h"
-#include "manager/core/notifier.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
@@ -79,8 +79,8 @@ static void create_knowledge(struct core *core)
 {
 	struct base *base = &core->base;
 	core->clock = db_clock_create(base);
-	core->routes = routes_create(
-	    base, &(struct routes_listener){on_route_known, on_route_forgotten, on_routes_changed, core});
+	core->routes =
+	    routes_create(base, &(struct routes_listener){on_route_known, on_route_forgotten, on_routes_changed, core});
 	core->queues = queues_create(base, core->routes, on_queues_changed, core);
 	core->sessions = sessions_create(base, dispatch_lost);
 	core->verbose = verbose_create(base, core->clock, core->routes, core->queues);
@@ -90,16 +90,17 @@ static void create_knowledge(struct core *core)
 static void create_dispatch(struct core *core)
 {
 	struct base *base = &core->base;
-	core->window = window_create(base, core->clock,
-	    &(struct window_fetches){fetch_waits, fetch_wants, fetch_takes, core});
+	core->window =
+	    window_create(base, core->clock, &(struct window_fetches){fetch_waits, fetch_wants, fetch_takes, core});
 	core->late = rescan_create(base, core->window);
-	core->dispatch = dispatch_create(base, &(struct dispatch_neighbours){
-	    .window = core->window,
-	    .routes = core->routes,
-	    .queues = core->queues,
-	    .sessions = core->sessions,
-	    .verbose = core->verbose,
-	});
+	core->dispatch = dispatch_create(base,
+	    &(struct dispatch_neighbours){
+	        .window = core->window,
+	        .routes = core->routes,
+	        .queues = core->queues,
+	        .sessions = core->sessions,
+	        .verbose = core->verbose,
+	    });
 	core->notifier = notifier_create(base, core->clock, core->window, core->dispatch);
 	core->waits = waits_create(base);
 }
@@ -108,20 +109,22 @@ static void create_dispatch(struct core *core)
 static void create_changes(struct core *core)
 {
 	struct base *base = &core->base;
-	core->events = task_events_create(base, &(struct task_events_neighbours){
-	    .routes = core->routes,
-	    .window = core->window,
-	    .notifier = core->notifier,
-	    .waits = core->waits,
-	});
+	core->events = task_events_create(base,
+	    &(struct task_events_neighbours){
+	        .routes = core->routes,
+	        .window = core->window,
+	        .notifier = core->notifier,
+	        .waits = core->waits,
+	    });
 	core->reports = reports_create(base, core->events, core->verbose);
 	core->edits = edits_create(base, core->events, core->dispatch, core->verbose);
-	core->submits = submits_create(base, &(struct submits_neighbours){
-	    .queues = core->queues,
-	    .routes = core->routes,
-	    .events = core->events,
-	    .verbose = core->verbose,
-	});
+	core->submits = submits_create(base,
+	    &(struct submits_neighbours){
+	        .queues = core->queues,
+	        .routes = core->routes,
+	        .events = core->events,
+	        .verbose = core->verbose,
+	    });
 }
 
 /* Creates the modules that run jobs, or act on notifications and heartbeats. */
@@ -135,23 +138,26 @@ static void create_jobs(struct core *core)
 	core->inbox = inbox_create(base, core->events);
 	core->schedules = schedules_create(base);
 	core->queue_stops = queue_stops_create(base, core->queues, core->edits);
-	core->notifications = notifications_create(base, &(struct notifications_neighbours){
-	    .routes = core->routes,
-	    .window = core->window,
-	    .late = core->late,
-	    .control = core->control,
-	});
-	core->maintenance = maintenance_create(base, &(struct maintenance_neighbours){
-	    .clock = core->clock,
-	    .cluster = core->cluster,
-	    .routes = core->routes,
-	    .queues = core->queues,
-	    .window = core->window,
-	    .reports = core->reports,
-	});
+	core->notifications = notifications_create(base,
+	    &(struct notifications_neighbours){
+	        .routes = core->routes,
+	        .window = core->window,
+	        .late = core->late,
+	        .control = core->control,
+	    });
+	core->maintenance = maintenance_create(base,
+	    &(struct maintenance_neighbours){
+	        .clock = core->clock,
+	        .cluster = core->cluster,
+	        .routes = core->routes,
+	        .queues = core->queues,
+	        .window = core->window,
+	        .reports = core->reports,
+	    });
 }
 
-struct core *core_create(struct store *store, struct jobs *jobs, const struct core_options *options, const struct core_host *host)
+struct core *core_create(
+    struct store *store, struct jobs *jobs, const struct core_options *options, const struct core_host *host)
 {
 	struct core *core = mem_calloc(1, sizeof *core);
 	core->base.store = store;

@@ -66,7 +66,8 @@ struct core {
 };
 
 /* Creates the core on an open store, and binds its jobs. The store and the job runner must outlive it. */
-struct core *core_create(struct store *store, struct jobs *jobs, const struct core_options *options, const struct core_host *host);
+struct core *core_create(
+    struct store *store, struct jobs *jobs, const struct core_options *options, const struct core_host *host);
 
 /* Frees the core. Close the store first, so that no operation is in flight. */
 void core_destroy(struct core *core);

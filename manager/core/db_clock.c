@@ -13,9 +13,9 @@ enum { ROUNDING_MS = 1 };
 
 struct db_clock {
 	const struct base *base;
-	int64_t reading_us, reading_ms;            /* the reading that the estimate uses, and its monotonic time */
+	int64_t reading_us, reading_ms;               /* the reading that the estimate uses, and its monotonic time */
 	int64_t shown_us, shown_from_ms, shown_to_ms; /* the clock at the last heartbeat, read between these two times */
-	int64_t set_back_us;                       /* the clock at the last heartbeat that found it set back */
+	int64_t set_back_us;                          /* the clock at the last heartbeat that found it set back */
 };
 
 struct db_clock *db_clock_create(const struct base *base)
@@ -63,7 +63,8 @@ static int64_t jump_of(const struct db_clock *c, int64_t now_us, int64_t from_ms
 /* Adopts the furthest estimate of all managers while the clock shows less than one of them has seen: the tasks of that
  * time must be claimed here, too. When no manager's estimate counts any more, sets an estimate that is ahead back to
  * the clock. Returns true if more tasks are due now. */
-static bool follow_shared_estimate(struct db_clock *c, const struct store_manager_heartbeat *heartbeat, int64_t sent_ms, int64_t now_ms)
+static bool follow_shared_estimate(
+    struct db_clock *c, const struct store_manager_heartbeat *heartbeat, int64_t sent_ms, int64_t now_ms)
 {
 	int64_t min_us = heartbeat->ahead_us ? heartbeat->ahead_us : heartbeat->now_us;
 	int64_t ahead_ms = (db_clock_us(c) - min_us) / 1000;

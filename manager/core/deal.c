@@ -18,28 +18,28 @@
 #include <string.h>
 
 enum {
-	GROUP_MAX = 128,        /* maximum number of streams in a group */
-	READ_MAX = 1000000,     /* maximum number of candidates to request */
-	LET_MAX = 1000,         /* maximum number of Fetches to count that a queue's waiting period lets have tasks */
-	TAKE_PROFILES = 100,    /* maximum number of profiles in which room is searched for a new task */
+	GROUP_MAX = 128,     /* maximum number of streams in a group */
+	READ_MAX = 1000000,  /* maximum number of candidates to request */
+	LET_MAX = 1000,      /* maximum number of Fetches to count that a queue's waiting period lets have tasks */
+	TAKE_PROFILES = 100, /* maximum number of profiles in which room is searched for a new task */
 };
 
 struct deal {
 	struct dispatch *dispatch;
 	int tried;
-	int64_t bytes;                /* of the candidates tried */
-	bool full;                    /* the claim takes no more candidates; there may be more */
-	unsigned round;               /* number of the group, counted since the start */
-	struct profile **profiles;    /* those that accept a stream of the group, and have room */
+	int64_t bytes;             /* of the candidates tried */
+	bool full;                 /* the claim takes no more candidates; there may be more */
+	unsigned round;            /* number of the group, counted since the start */
+	struct profile **profiles; /* those that accept a stream of the group, and have room */
 	int profile_count, profile_capacity;
-	int64_t steps;                /* see deal_steps */
+	int64_t steps; /* see deal_steps */
 	/* The group: streams of one priority that Fetches have room for. */
 	struct stream *streams[GROUP_MAX];
 	struct takers takers[GROUP_MAX];
 	const struct candidate *next[GROUP_MAX]; /* those before it are dealt, or no Fetch takes them */
 	int stream_count;
 	int64_t room, available, fetches;
-	int64_t until_us;             /* later candidates wait for rows of the group that are being read */
+	int64_t until_us; /* later candidates wait for rows of the group that are being read */
 };
 
 struct deal *deal_create(struct dispatch *dispatch)
@@ -249,7 +249,8 @@ bool deal_takes(struct deal *deal, int route, int candidates, int all)
 	struct demand_walk walk;
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
-	for (struct profile *p = demand_first(&walk, d->demand, route); p && profiles++ < TAKE_PROFILES; p = demand_next(&walk)) {
+	for (struct profile *p = demand_first(&walk, d->demand, route); p && profiles++ < TAKE_PROFILES;
+	     p = demand_next(&walk)) {
 		int64_t next = room_to_come(d, p);
 		to_come += next;
 		room += room_let(d, queue, p) + p->coming + next;

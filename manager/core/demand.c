@@ -12,8 +12,8 @@
 #include <utlist.h>
 
 enum {
-	KEEP_MS = 5000,    /* how long a known profile is kept after its last Fetch */
-	KEPT_MAX = 256,   /* maximum number of those */
+	KEEP_MS = 5000, /* how long a known profile is kept after its last Fetch */
+	KEPT_MAX = 256, /* maximum number of those */
 };
 
 /* A link from a name to a known profile. */
@@ -42,10 +42,10 @@ struct demand {
 	demand_wanted *wanted;
 	void *arg;
 	struct name *queues, *types;
-	struct profile *profiles;  /* hash */
-	struct profile *kept;      /* list: known ones without a Fetch, the oldest first */
+	struct profile *profiles; /* hash */
+	struct profile *kept;     /* list: known ones without a Fetch, the oldest first */
 	int kept_count;
-	struct profile *all;       /* the known profile that accepts everything, or NULL */
+	struct profile *all; /* the known profile that accepts everything, or NULL */
 	struct route_names *routes;
 	int route_count;
 	int64_t compared;
@@ -141,7 +141,8 @@ bool demand_accepts(const struct profile *p, int route)
 	const struct demand *d = p->demand;
 	if (route <= 0 || route >= d->route_count || !d->routes[route].queue)
 		return false;
-	return lists(p->queues, p->queue_count, d->routes[route].queue) && lists(p->types, p->type_count, d->routes[route].type);
+	return lists(p->queues, p->queue_count, d->routes[route].queue) &&
+	    lists(p->types, p->type_count, d->routes[route].type);
 }
 
 void demand_routes(const struct profile *p, void (*each)(void *arg, int route), void *arg)
@@ -257,7 +258,8 @@ static struct name **names_take(struct name **set, char *const *texts, int count
 	return names;
 }
 
-struct profile *demand_take(struct demand *d, const char *const *queues, int queue_count, const char *const *types, int type_count)
+struct profile *demand_take(
+    struct demand *d, const char *const *queues, int queue_count, const char *const *types, int type_count)
 {
 	char **q = texts_sorted(queues, &queue_count), **t = texts_sorted(types, &type_count);
 	size_t length = texts_length(q, queue_count) + texts_length(t, type_count);
@@ -301,8 +303,8 @@ void demand_wait(struct profile *p)
 	if (p->known)
 		return;
 	p->known = true;
-	p->by_queue = p->queue_count &&
-	    (!p->type_count || routes_of(p->queues, p->queue_count) < routes_of(p->types, p->type_count));
+	p->by_queue =
+	    p->queue_count && (!p->type_count || routes_of(p->queues, p->queue_count) < routes_of(p->types, p->type_count));
 	p->links = mem_calloc((unsigned)link_count(p) + 1, sizeof *p->links);
 	for (int i = 0; i < link_count(p); i++) {
 		p->links[i].profile = p;

@@ -39,13 +39,13 @@ struct profile {
 	/* Owned by demand.c. */
 	struct demand *demand;
 	char *key;
-	int fetches;           /* number of Fetches that have it, in any state */
+	int fetches; /* number of Fetches that have it, in any state */
 	bool known;
-	int64_t forget_ms;     /* without a Fetch: when it is forgotten */
+	int64_t forget_ms;             /* without a Fetch: when it is forgotten */
 	struct name **queues, **types; /* sorted by their addresses */
 	int queue_count, type_count;   /* 0: all */
-	bool by_queue;         /* it is linked to its queues, else to its types */
-	struct link *links;    /* one for each of those names */
+	bool by_queue;                 /* it is linked to its queues, else to its types */
+	struct link *links;            /* one for each of those names */
 	struct profile *prev, *next;   /* among known profiles without a Fetch */
 	UT_hash_handle hh;
 };
@@ -58,8 +58,8 @@ void demand_destroy(struct demand *demand);
 
 /* Returns the profile of a Fetch that lists these queues and types; an empty list means all. The caller must return it
  * with demand_give_back. */
-struct profile *demand_take(struct demand *demand, const char *const *queues, int queue_count, const char *const *types,
-    int type_count);
+struct profile *demand_take(
+    struct demand *demand, const char *const *queues, int queue_count, const char *const *types, int type_count);
 void demand_give_back(struct profile *profile);
 
 /* Makes the profile known, because a Fetch waits with it. */

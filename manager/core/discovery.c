@@ -20,25 +20,25 @@ enum {
 /* What is known of the priorities of a route. */
 struct scope {
 	bool wanted;
-	bool first;    /* it was among the first wanted routes, and its highest priorities have not been found yet */
-	bool complete; /* all its priorities have been found */
-	bool listed;   /* it is in the list of routes to query */
-	bool asked;    /* it is in the query in flight, … */
-	bool stale;    /* … which may not see what exists now */
-	bool again;    /* it is searched from the top once more when the search in progress has ended */
-	int32_t below; /* all priorities from this one up have been found, unless it is complete */
-	int found;     /* while an answer is read: the number of its streams in it, … */
+	bool first;     /* it was among the first wanted routes, and its highest priorities have not been found yet */
+	bool complete;  /* all its priorities have been found */
+	bool listed;    /* it is in the list of routes to query */
+	bool asked;     /* it is in the query in flight, … */
+	bool stale;     /* … which may not see what exists now */
+	bool again;     /* it is searched from the top once more when the search in progress has ended */
+	int32_t below;  /* all priorities from this one up have been found, unless it is complete */
+	int found;      /* while an answer is read: the number of its streams in it, … */
 	int32_t lowest; /* … and the lowest priority of them */
 };
 
 struct discovery {
 	struct base *base;
 	struct discovery_user user;
-	struct scope *all;   /* by route */
+	struct scope *all; /* by route */
 	int count;
-	int64_t began_ms;    /* when the first route was wanted; 0: none has been */
-	int missing;         /* number of routes that are `first` */
-	int *listed;         /* routes, in the order in which they will be queried */
+	int64_t began_ms; /* when the first route was wanted; 0: none has been */
+	int missing;      /* number of routes that are `first` */
+	int *listed;      /* routes, in the order in which they will be queried */
 	int listed_count;
 	bool finding;
 	struct store_streams find;

@@ -18,8 +18,8 @@ struct fetch_answer {
 	int won_count;
 	const struct store_worker_command *commands;
 	int command_count;
-	int64_t parked_ms;           /* from the Fetch's arrival until its claim was sent */
-	int64_t retry_after_ms;         /* of an empty answer: tasks may wait, come again after this time; 0: none waits */
+	int64_t parked_ms;      /* from the Fetch's arrival until its claim was sent */
+	int64_t retry_after_ms; /* of an empty answer: tasks may wait, come again after this time; 0: none waits */
 };
 
 /* `error` is NULL, or FAILED_PRECONDITION if the incarnation is lost, or another reason why the Fetch has no answer. */
@@ -32,12 +32,12 @@ struct fetch_request {
 	const char *const *queues, *const *types;
 	int exclude_count;
 	const int64_t *exclude;
-	int64_t wait_ms;             /* fetch wait; 0: does not park, and is answered with what is ready */
-	bool goes_on;                /* its worker sends another one at once if the answer leaves slots free */
+	int64_t wait_ms; /* fetch wait; 0: does not park, and is answered with what is ready */
+	bool goes_on;    /* its worker sends another one at once if the answer leaves slots free */
 	bool again;
-	int64_t max_bytes;           /* of the answer; 0: the core's limit */
-	int64_t idle_ms;             /* uptime of its worker if that has begun no task yet; 0: it has */
-	uint64_t origin;             /* of its store operations: see struct store_op */
+	int64_t max_bytes; /* of the answer; 0: the core's limit */
+	int64_t idle_ms;   /* uptime of its worker if that has begun no task yet; 0: it has */
+	uint64_t origin;   /* of its store operations: see struct store_op */
 };
 
 struct dispatch_neighbours {
@@ -76,7 +76,8 @@ bool dispatch_takes(struct dispatch *dispatch, int route, int candidates, int al
 
 /* Answers a parked Fetch of this incarnation with commands. If they are for the worker, and not for an attempt, answers
  * all its parked Fetches, so that none of them gets tasks that the worker may not want any more. */
-void dispatch_commands(struct dispatch *dispatch, int64_t incarnation, const struct store_worker_command *commands, int count);
+void dispatch_commands(
+    struct dispatch *dispatch, int64_t incarnation, const struct store_worker_command *commands, int count);
 
 /* Ends a Fetch whose caller has gone, with ABORTED, so that no later claim includes it. `arg` is that of
  * dispatch_fetch. Calls its `done` before this returns. */

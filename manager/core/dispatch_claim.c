@@ -78,7 +78,8 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		won_any[claim->won[i].slot] = true;
 		won[grant_of(d, claim->won[i].id)] = true;
 		verbose_log(d->verbose, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
-		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt, claim->won[i].max_attempts);
+		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt,
+		    claim->won[i].max_attempts);
 	}
 	for (int i = 0; i < claim->count; i++) {
 		/* If the Fetch won other tasks, another manager has this one. If it won none, its worker may be lost, and the

@@ -30,29 +30,29 @@ struct fetch {
 	struct profile *profile;
 	struct fetch_request request; /* without the names of queues and types, which its profile has */
 	enum fetch_state state;
-	bool parks;              /* may wait for new tasks */
-	int64_t number;          /* in order of arrival */
-	int64_t wait;            /* the value of dispatch->waits when it began to wait */
+	bool parks;     /* may wait for new tasks */
+	int64_t number; /* in order of arrival */
+	int64_t wait;   /* the value of dispatch->waits when it began to wait */
 	int64_t arrived_ms;
-	int64_t claimed_ms;      /* when its claim, or the query of the journal, was sent */
-	int64_t until_ms;        /* is answered by then, even if nothing was found */
+	int64_t claimed_ms; /* when its claim, or the query of the journal, was sent */
+	int64_t until_ms;   /* is answered by then, even if nothing was found */
 	fetch_done *done;
 	void *arg;
-	int64_t let_from_ms;     /* when a queue's waiting period ends that keeps tasks from it; 0: none does */
-	int granted;             /* candidates for it in the claim that is prepared or in flight */
+	int64_t let_from_ms; /* when a queue's waiting period ends that keeps tasks from it; 0: none does */
+	int granted;         /* candidates for it in the claim that is prepared or in flight */
 	int64_t granted_bytes;
-	int slot;                /* its index in the claim; −1: none yet */
-	bool ask_again;          /* the query may have missed a claim for an earlier copy, which ended during the query */
+	int slot;       /* its index in the claim; −1: none yet */
+	bool ask_again; /* the query may have missed a claim for an earlier copy, which ended during the query */
 	struct store_redeliver ask;
 	struct deadline deadline;
-	struct deadline idle;    /* in its profile's heap: when its worker started, in ms of the monotonic clock */
+	struct deadline idle; /* in its profile's heap: when its worker started, in ms of the monotonic clock */
 	struct store_fetch id;
-	UT_hash_handle hh;       /* by id, until it is answered: while `done` is set */
-	struct fetch *prev, *next;                       /* in the list of all */
+	UT_hash_handle hh;         /* by id, until it is answered: while `done` is set */
+	struct fetch *prev, *next; /* in the list of all */
 	struct fetch *session_prev, *session_next;
-	struct fetch *waiting_prev, *waiting_next;       /* in its profile, while it waits */
-	struct fetch *latest_prev, *latest_next;         /* while it waits */
-	struct fetch *unparked_prev, *unparked_next;     /* while it waits, if it does not park */
+	struct fetch *waiting_prev, *waiting_next;   /* in its profile, while it waits */
+	struct fetch *latest_prev, *latest_next;     /* while it waits */
+	struct fetch *unparked_prev, *unparked_next; /* while it waits, if it does not park */
 };
 
 struct grant {
@@ -70,21 +70,21 @@ struct dispatch {
 	const struct verbose *verbose;
 	struct demand *demand;
 	struct deal *deal;
-	struct fetch *fetches;   /* list: all */
-	struct fetch *by_id;     /* hash: those without an answer, by incarnation and Fetch id */
-	int64_t searched;        /* for tests: Fetches looked at by fetch_find */
-	struct fetch *unparked;  /* list */
-	struct fetch *latest;    /* list: those that wait, the one that began to wait last first */
-	int64_t waits;           /* how often a Fetch began to wait */
+	struct fetch *fetches;  /* list: all */
+	struct fetch *by_id;    /* hash: those without an answer, by incarnation and Fetch id */
+	int64_t searched;       /* for tests: Fetches looked at by fetch_find */
+	struct fetch *unparked; /* list */
+	struct fetch *latest;   /* list: those that wait, the one that began to wait last first */
+	int64_t waits;          /* how often a Fetch began to wait */
 	struct deadlines deadlines;
 	int64_t last_number;
-	int waiting;             /* Fetches in state WAITING */
-	int64_t room;            /* candidates that they can still take */
-	int64_t coming;          /* slots that Fetches of the claim in flight will request again */
+	int waiting;    /* Fetches in state WAITING */
+	int64_t room;   /* candidates that they can still take */
+	int64_t coming; /* slots that Fetches of the claim in flight will request again */
 	bool claiming;
 	struct store_claim claim;
 	struct store_try *tries;
-	struct grant *grants;    /* the candidates of the claim, and their Fetches */
+	struct grant *grants; /* the candidates of the claim, and their Fetches */
 	struct store_fetch *slots;
 	struct fetch **by_slot;
 };

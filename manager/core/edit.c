@@ -14,7 +14,8 @@ struct edits {
 	const struct verbose *verbose;
 };
 
-struct edits *edits_create(struct base *base, struct task_events *events, struct dispatch *dispatch, const struct verbose *verbose)
+struct edits *edits_create(
+    struct base *base, struct task_events *events, struct dispatch *dispatch, const struct verbose *verbose)
 {
 	struct edits *e = mem_calloc(1, sizeof *e);
 	*e = (struct edits){base, events, dispatch, verbose};

@@ -9,7 +9,8 @@ struct edits;
 struct task_events;
 struct verbose;
 
-struct edits *edits_create(struct base *base, struct task_events *events, struct dispatch *dispatch, const struct verbose *verbose);
+struct edits *edits_create(
+    struct base *base, struct task_events *events, struct dispatch *dispatch, const struct verbose *verbose);
 void edits_destroy(struct edits *edits);
 
 /* Makes a change. Calls the caller's `op->op.done` when it is committed or has failed; `op` and all it points to must

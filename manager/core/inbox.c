@@ -21,8 +21,7 @@ static void admit(struct inbox *a, int64_t beyond);
 static void tell(const struct inbox *a)
 {
 	for (int i = 0; i < a->op.ended; i++) {
-		log_warn(
-		    NULL, "task %lld, submitted by SQL, ended dead: %s", (long long)a->op.ended_ids[i], a->op.reason);
+		log_warn(NULL, "task %lld, submitted by SQL, ended dead: %s", (long long)a->op.ended_ids[i], a->op.reason);
 		task_ended(a->events, a->op.ended_ids[i], true);
 	}
 	a->base->counters.submitted += a->op.admitted;

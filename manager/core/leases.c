@@ -11,11 +11,11 @@
 #include <string.h>
 
 enum {
-	WATCH_MAX_MS = 400,   /* or a quarter of a heartbeat, if shorter: a gap of more than one restarts the watch */
-	LOSE_MAX = 1000,      /* maximum number of incarnations marked lost by one statement */
-	SWEEP_ALL_MS = 5000,   /* interval of sweeps of all lost workers; each run sweeps those lost recently */
-	SWEEP_ROWS = 50,       /* maximum number of journal rows checked by a run */
-	GONE_MAX = 1000,      /* maximum number remembered as lost recently; for more, all lost workers are swept */
+	WATCH_MAX_MS = 400,  /* or a quarter of a heartbeat, if shorter: a gap of more than one restarts the watch */
+	LOSE_MAX = 1000,     /* maximum number of incarnations marked lost by one statement */
+	SWEEP_ALL_MS = 5000, /* interval of sweeps of all lost workers; each run sweeps those lost recently */
+	SWEEP_ROWS = 50,     /* maximum number of journal rows checked by a run */
+	GONE_MAX = 1000,     /* maximum number remembered as lost recently; for more, all lost workers are swept */
 	GONE_KEPT_MS = 30000,
 	FULL_CHECK_MS = 15000, /* interval of checks of all Fetches: claims of old ones may be committed late */
 };
@@ -61,8 +61,8 @@ struct leases {
 	int64_t polled_ms;       /* when the last successful poll was sent; 0: none since the watch began */
 	int64_t sweep_all_ms;    /* the next sweep of all lost workers */
 	bool losing;
-	int pass;                /* so many of the first that stand still are left out: they are locked */
-	bool sweep_again;        /* a worker was lost since the last pass over the journal began */
+	int pass;                    /* so many of the first that stand still are left out: they are locked */
+	bool sweep_again;            /* a worker was lost since the last pass over the journal began */
 	struct store_place swept[2]; /* position of the passes: [0] of workers lost recently, [1] of all */
 	struct gone gone[GONE_MAX];
 	int gone_count;
@@ -263,8 +263,8 @@ static void on_requeued(struct store_op *op, const struct reeve_error *error)
 		if (session)
 			session->lowest_open = t->op.lowest_open;
 		for (int i = 0; i < t->op.count; i++)
-			log_info(NULL, "task %lld: it never arrived at incarnation %lld; requeued",
-			    (long long)t->op.results[i].id, (long long)t->op.holding.incarnation);
+			log_info(NULL, "task %lld: it never arrived at incarnation %lld; requeued", (long long)t->op.results[i].id,
+			    (long long)t->op.holding.incarnation);
 		l->base->counters.requeued += t->op.count;
 		report_settle(l->reports, op, t->op.results, t->op.count);
 	}

@@ -15,8 +15,8 @@ struct place {
 
 /* All zero: empty. */
 struct levels {
-	struct level *first;       /* list, the highest priority first */
-	void *by_priority;         /* tree of tsearch */
+	struct level *first; /* list, the highest priority first */
+	void *by_priority;   /* tree of tsearch */
 };
 
 /* Adds a place, which must not be listed, as the last one of its priority. The time is logarithmic in the number of

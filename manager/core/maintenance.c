@@ -18,9 +18,9 @@ struct maintenance {
 	struct base *base;
 	struct maintenance_neighbours to;
 	int64_t heartbeat_every_ms;
-	int64_t stable_ms;              /* since when heartbeats have succeeded without a gap */
-	int64_t heartbeat_ok_ms;        /* when the last one succeeded */
-	int64_t sent_ms;                /* when the one in flight was sent */
+	int64_t stable_ms;       /* since when heartbeats have succeeded without a gap */
+	int64_t heartbeat_ok_ms; /* when the last one succeeded */
+	int64_t sent_ms;         /* when the one in flight was sent */
 	/* Attempts up to this journal row were assigned before the last jump of the clock, or before this manager started.
 	 * It has observed them since watched_ms. */
 	int64_t before_assignment, watched_ms;
@@ -175,7 +175,8 @@ struct maintenance *maintenance_create(struct base *base, const struct maintenan
 	u->expired = beginning;
 	/* The manager's heartbeats must be well below the heartbeat interval: otherwise each would look like the end of a
 	 * gap. */
-	u->heartbeat_every_ms = base->options.heartbeat_ms / 2 < HEARTBEAT_MAX_MS ? base->options.heartbeat_ms / 2 : HEARTBEAT_MAX_MS;
+	u->heartbeat_every_ms =
+	    base->options.heartbeat_ms / 2 < HEARTBEAT_MAX_MS ? base->options.heartbeat_ms / 2 : HEARTBEAT_MAX_MS;
 	jobs_every(base->jobs, JOB_HEARTBEAT, u->heartbeat_every_ms);
 	jobs_bind(base->jobs, JOB_HEARTBEAT, heartbeat, u);
 	jobs_bind(base->jobs, JOB_EXPIRE, expire, u);

@@ -66,7 +66,8 @@ static void streams_notified(struct notifications *n, const char *payload)
 	int route, length, found;
 	if (sscanf(payload, "%" SCNd64 "%n", &manager, &length) != 1 || manager == store_manager_id(n->base->store))
 		return;
-	if (manager == 0 && sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
+	if (manager == 0 &&
+	    sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
 	    routes_known(n->routes, route)) {
 		rescan_rewind(n->late, route, priority, heard_time(run_at), heard_time(until));
 	} else {

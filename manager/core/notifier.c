@@ -14,10 +14,10 @@
 
 enum {
 	GATHER_MS = 10,
-	TAKE_MS = 50,         /* how long a claim of the task may take here before other managers are notified */
-	NEAR_US = 1000000,    /* the estimate of the database's clock lags by less than this */
+	TAKE_MS = 50,       /* how long a claim of the task may take here before other managers are notified */
+	NEAR_US = 1000000,  /* the estimate of the database's clock lags by less than this */
 	STREAMS_MAX = 4096, /* gathered streams; with more, "any stream" is sent */
-	STREAM_BYTES = 48,   /* the maximum length of one as text */
+	STREAM_BYTES = 48,  /* the maximum length of one as text */
 };
 
 struct notice {
@@ -25,9 +25,9 @@ struct notice {
 		int32_t route, priority;
 	} key;
 	int64_t run_at_us, latest_us; /* the first and the last time of its tasks */
-	bool certain;     /* it is sent even if its tasks are claimed here */
-	int64_t due_ms;   /* when it is sent, */
-	int64_t until_ms; /* … or, while its tasks are about to be claimed here, the latest time */
+	bool certain;                 /* it is sent even if its tasks are claimed here */
+	int64_t due_ms;               /* when it is sent, */
+	int64_t until_ms;             /* … or, while its tasks are about to be claimed here, the latest time */
 	UT_hash_handle hh;
 };
 
@@ -38,9 +38,9 @@ struct notifier {
 	struct dispatch *dispatch;
 	bool others;
 	struct notice *waiting; /* hash, by stream */
-	int64_t any_us;       /* the earliest time of what is not in `waiting`; STORE_TIME_NEVER: everything is */
-	int64_t send_ms;      /* not sent before this time, */
-	int64_t due_ms;       /* … nor before the first of `waiting` is due */
+	int64_t any_us;         /* the earliest time of what is not in `waiting`; STORE_TIME_NEVER: everything is */
+	int64_t send_ms;        /* not sent before this time, */
+	int64_t due_ms;         /* … nor before the first of `waiting` is due */
 	struct store_notify op;
 };
 
@@ -154,7 +154,8 @@ static enum decision decide(const struct notifier *w, const struct notice *notic
 		return DROP;
 	if (now_ms >= notice->until_ms || has == WINDOW_OTHERS)
 		return NOTIFY;
-	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, notice->key.route, 1, window_size(w->window)) ? WAIT : NOTIFY;
+	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, notice->key.route, 1, window_size(w->window)) ? WAIT
+	                                                                                                           : NOTIFY;
 }
 
 /* Adds what is due and fits to the payload. Returns the payload's length. */
@@ -176,8 +177,9 @@ static int add_waiting(struct notifier *w, int length, char before)
 			continue;
 		}
 		if (decision == NOTIFY) {
-			length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64,
-			    before, notice->key.route, notice->key.priority, notice->run_at_us);
+			length +=
+			    snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64,
+			        before, notice->key.route, notice->key.priority, notice->run_at_us);
 			before = ';';
 		}
 		forget(w, notice);
@@ -206,7 +208,8 @@ static bool send_next(void *arg)
 	return true;
 }
 
-struct notifier *notifier_create(struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch)
+struct notifier *notifier_create(
+    struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch)
 {
 	struct notifier *w = mem_calloc(1, sizeof *w);
 	w->base = base;

@@ -9,7 +9,8 @@ struct dispatch;
 struct notifier;
 struct window;
 
-struct notifier *notifier_create(struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch);
+struct notifier *notifier_create(
+    struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch);
 void notifier_destroy(struct notifier *notifier);
 
 /* Sets whether other live managers exist. When the first one appears, it is notified to rescan everything. */

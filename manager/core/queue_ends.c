@@ -17,9 +17,9 @@ struct queue_stops {
 	struct base *base;
 	struct queues *queues;
 	struct edits *edits;
-	bool asked;              /* a stop was requested: query now, even if the settings have not been reloaded */
-	int ending;              /* queues whose tasks are being ended */
-	bool progress;           /* a task has ended since the last query */
+	bool asked;    /* a stop was requested: query now, even if the settings have not been reloaded */
+	int ending;    /* queues whose tasks are being ended */
+	bool progress; /* a task has ended since the last query */
 	struct store_queue_stops query;
 };
 
@@ -56,8 +56,8 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 		}
 	}
 	if (e->op.stopping && e->ended + e->told)
-		log_info(NULL, "queue \"%s\" is being stopped: %lld waiting tasks ended, %lld running ones are cancelled", e->queue,
-		    (long long)e->ended, (long long)e->told);
+		log_info(NULL, "queue \"%s\" is being stopped: %lld waiting tasks ended, %lld running ones are cancelled",
+		    e->queue, (long long)e->ended, (long long)e->told);
 	e->done(e->arg, e->ended, error);
 	ends_free(e);
 }

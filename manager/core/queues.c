@@ -19,9 +19,9 @@ struct queues {
 	void *arg;
 	struct entry *by_name;
 	const struct store_queue **by_route;
-	int routes;                  /* elements of by_route */
+	int routes; /* elements of by_route */
 	bool loaded;
-	bool stopped;                /* a queue is stopped or stopping */
+	bool stopped;                        /* a queue is stopped or stopping */
 	char fingerprint[STORE_FINGERPRINT]; /* of the loaded settings */
 	struct store_queues load;
 };
@@ -139,7 +139,8 @@ struct queues *queues_create(struct base *base, struct routes *routes, queues_ch
 
 void queues_fingerprint(struct queues *queues, const char *fingerprint)
 {
-	if ((!queues->loaded || strcmp(fingerprint, queues->fingerprint) != 0) && !jobs_running(queues->base->jobs, JOB_QUEUES))
+	if ((!queues->loaded || strcmp(fingerprint, queues->fingerprint) != 0) &&
+	    !jobs_running(queues->base->jobs, JOB_QUEUES))
 		jobs_at(queues->base->jobs, JOB_QUEUES, 0);
 }
 

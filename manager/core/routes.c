@@ -20,7 +20,7 @@ enum {
 
 struct entry {
 	struct route route;
-	char *name; /* queue, NUL, type, NUL: the hash's key */
+	char *name;           /* queue, NUL, type, NUL: the hash's key */
 	int64_t known;        /* the last load at which it was known; if forgotten, the load that did not include it */
 	bool forgotten;       /* it is in the list `forgotten`, not in the hash */
 	int64_t forgotten_ms; /* when it was forgotten */
@@ -50,7 +50,7 @@ struct routes {
 	struct entry *forgotten; /* list, the oldest first */
 	int capacity, last;
 	int64_t fingerprint; /* of the known routes */
-	int64_t adding; /* routes that are being created */
+	int64_t adding;      /* routes that are being created */
 	struct names *queues, *types;
 	int64_t loads;       /* the number of loads begun */
 	struct fresh *fresh; /* list of callers that wait for a load */
@@ -195,8 +195,7 @@ static struct entry *entry_create(struct routes *routes, const struct store_rout
 		while (capacity <= from->id)
 			capacity *= 2;
 		routes->by_id = mem_realloc(routes->by_id, sizeof *routes->by_id * (size_t)capacity);
-		memset(routes->by_id + routes->capacity, 0,
-		    sizeof *routes->by_id * (size_t)(capacity - routes->capacity));
+		memset(routes->by_id + routes->capacity, 0, sizeof *routes->by_id * (size_t)(capacity - routes->capacity));
 		routes->capacity = capacity;
 	}
 	routes->by_id[from->id] = e;
@@ -380,7 +379,8 @@ static bool load(void *arg)
 {
 	struct routes *routes = arg;
 	routes->loads++;
-	routes->load = (struct store_routes){.op.done = on_loaded, .op.deadline_ms = base_now(routes->base) + LOAD_LIMIT_MS};
+	routes->load =
+	    (struct store_routes){.op.done = on_loaded, .op.deadline_ms = base_now(routes->base) + LOAD_LIMIT_MS};
 	store_routes(routes->base->store, &routes->load);
 	return true;
 }

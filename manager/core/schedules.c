@@ -26,14 +26,12 @@ static void log_run(struct schedules *s, const struct store_fired_task *t)
 	s->base->counters.firings++;
 	if (t->task)
 		log_info(NULL, "schedule \"%s\": the run of %s, %lld ms later, %s task %lld%s%s", t->name, t->scheduled,
-		    late_ms, !strcmp(t->outcome, "existing") ? "found" : "submitted", (long long)t->task, colon,
-		    t->note);
+		    late_ms, !strcmp(t->outcome, "existing") ? "found" : "submitted", (long long)t->task, colon, t->note);
 	else if (!strcmp(t->outcome, "acted"))
-		log_info(NULL, "schedule \"%s\": the run of %s, %lld ms later%s%s", t->name, t->scheduled, late_ms,
-		    colon, t->note);
+		log_info(
+		    NULL, "schedule \"%s\": the run of %s, %lld ms later%s%s", t->name, t->scheduled, late_ms, colon, t->note);
 	else
-		log_warn(NULL, "schedule \"%s\": the run of %s was %s%s%s", t->name, t->scheduled, t->outcome, colon,
-		    t->note);
+		log_warn(NULL, "schedule \"%s\": the run of %s was %s%s%s", t->name, t->scheduled, t->outcome, colon, t->note);
 }
 
 static void on_polled(struct store_op *op, const struct reeve_error *error)

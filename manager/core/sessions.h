@@ -14,21 +14,21 @@ struct fetch;
 enum session_state {
 	SESSION_ASKED, /* the database has not confirmed it yet */
 	SESSION_LIVES,
-	SESSION_LOST,  /* final */
+	SESSION_LOST, /* final */
 };
 
 struct session {
 	int64_t incarnation;
 	enum session_state state;
-	int64_t highest_fetch;  /* the highest Fetch id seen here */
-	struct fetch *fetches;  /* that are open here; owned by the dispatcher */
-	int parked;             /* how many of them park; also the dispatcher's */
-	bool looking;           /* a query whether it still lives is in flight; also the dispatcher's */
-	int64_t heard_ms;       /* monotonic: its last call */
-	int64_t commands_ms;      /* notifications do not cause a read of its commands before this time */
-	bool requeuing;       /* a requeue of tasks that never arrived there is in flight */
-	int64_t lowest_open;    /* the lowest Fetch with an open assignment, by the last check */
-	int64_t full_check_ms;  /* when all its Fetches are checked again */
+	int64_t highest_fetch; /* the highest Fetch id seen here */
+	struct fetch *fetches; /* that are open here; owned by the dispatcher */
+	int parked;            /* how many of them park; also the dispatcher's */
+	bool looking;          /* a query whether it still lives is in flight; also the dispatcher's */
+	int64_t heard_ms;      /* monotonic: its last call */
+	int64_t commands_ms;   /* notifications do not cause a read of its commands before this time */
+	bool requeuing;        /* a requeue of tasks that never arrived there is in flight */
+	int64_t lowest_open;   /* the lowest Fetch with an open assignment, by the last check */
+	int64_t full_check_ms; /* when all its Fetches are checked again */
 	UT_hash_handle hh;
 };
 

@@ -124,7 +124,8 @@ static void rows_print(FILE *out, bool executing)
 				fprintf(out, ", %s", state_name(t[1].from));
 			fputc(' ', out);
 		}
-		fprintf(out, "| %s | %s | `%s` | %s |\n", t->event, stays(t) ? "unchanged" : state_name(t->to), t->audit, t->help);
+		fprintf(
+		    out, "| %s | %s | `%s` | %s |\n", t->event, stays(t) ? "unchanged" : state_name(t->to), t->audit, t->help);
 	}
 }
 
@@ -174,22 +175,20 @@ void states_print(FILE *out)
 	    "|---|---|---|---|---|\n",
 	    out);
 	rows_print(out, false);
-	fputs(
-	    "\n"
-	    "From executing:\n\n"
-	    "| event | to | audit event | meaning |\n"
-	    "|---|---|---|---|\n",
+	fputs("\n"
+	      "From executing:\n\n"
+	      "| event | to | audit event | meaning |\n"
+	      "|---|---|---|---|\n",
 	    out);
 	rows_print(out, true);
-	fputs(
-	    "\n"
-	    "These audit events change no state:\n\n"
-	    "| audit event | meaning |\n"
-	    "|---|---|\n"
-	    "| `late_result` | A result came after its attempt had lost the lock. It changed nothing. |\n"
-	    "| `reclaimed` | Next to `expired` and `lost`: the reason and the last heartbeat of the worker. |\n"
-	    "| `restarted` | Next to the end of an attempt: a newer version runs next, or the same task again. |\n"
-	    "| `stage` | Next to the end of an attempt: the pipeline's next stage runs next. |\n",
+	fputs("\n"
+	      "These audit events change no state:\n\n"
+	      "| audit event | meaning |\n"
+	      "|---|---|\n"
+	      "| `late_result` | A result came after its attempt had lost the lock. It changed nothing. |\n"
+	      "| `reclaimed` | Next to `expired` and `lost`: the reason and the last heartbeat of the worker. |\n"
+	      "| `restarted` | Next to the end of an attempt: a newer version runs next, or the same task again. |\n"
+	      "| `stage` | Next to the end of an attempt: the pipeline's next stage runs next. |\n",
 	    out);
 	waiting_print(out);
 }

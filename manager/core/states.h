@@ -20,7 +20,7 @@ enum task_state {
 
 struct transition {
 	enum task_state from;
-	const char *event;     /* its name in tests and docs */
+	const char *event; /* its name in tests and docs */
 	enum task_state to;
 	const char *audit;     /* the name of the audit event */
 	const char *statement; /* the file in sql/statements/ that does it */

@@ -39,7 +39,7 @@ struct submit {
 	struct store_submit op;
 	struct submits *submits;
 	struct store_task *tasks;
-	char **policies; /* those that come from queues: copies, as the settings may change until the commit */
+	char **policies;      /* those that come from queues: copies, as the settings may change until the commit */
 	struct begin *begins; /* one for each task; NULL: no task has a pipeline */
 	struct store_pipelines_start starts;
 	submit_done *done;
@@ -92,10 +92,11 @@ static void settle_task(struct submits *submits, const struct store_task *t, con
 	if (m->made) {
 		counters->submitted++;
 		verbose_log(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
-		task_ready(submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, t->route, t->priority,
-		    (int32_t)strlen(t->details)});
+		task_ready(submits->to.events,
+		    &(struct ready_task){m->id, m->version, m->run_at_us, t->route, t->priority, (int32_t)strlen(t->details)});
 	} else if (m->restarted && m->waits) {
-		task_ready(submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, m->route, m->priority, -1});
+		task_ready(
+		    submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, m->route, m->priority, -1});
 	}
 	if (m->made || repeated)
 		return;

@@ -11,10 +11,10 @@
 struct takers {
 	struct fetch **heap, **line;
 	int heap_count, line_count, line_capacity;
-	int walked, kept;       /* of the line, in this walk: the second count is without those removed */
+	int walked, kept; /* of the line, in this walk: the second count is without those removed */
 	bool begun;
-	bool removed;           /* a Fetch that accepts the stream is not here, or not any more */
-	int64_t *steps;         /* counts comparisons of Fetches */
+	bool removed;   /* a Fetch that accepts the stream is not here, or not any more */
+	int64_t *steps; /* counts comparisons of Fetches */
 };
 
 /* Returns true if the Fetch has its slots, or its share of the claim. */

@@ -1,9 +1,9 @@
 /* See task_events.h. */
 #include "manager/core/task_events.h"
 
+#include "manager/core/notifier.h"
 #include "manager/core/routes.h"
 #include "manager/core/waits.h"
-#include "manager/core/notifier.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>

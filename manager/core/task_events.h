@@ -27,9 +27,9 @@ struct task_events_neighbours {
 struct ready_task {
 	int64_t id, version; /* the version since which it waits */
 	int64_t due_us;
-	int route;           /* 0: it is in the inbox, and not ready */
+	int route; /* 0: it is in the inbox, and not ready */
 	int32_t priority;
-	int32_t bytes;       /* of its details; −1: unknown */
+	int32_t bytes; /* of its details; −1: unknown */
 };
 
 struct task_events;

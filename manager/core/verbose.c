@@ -22,7 +22,8 @@ struct verbose {
 	struct queues *queues;
 };
 
-struct verbose *verbose_create(const struct base *base, const struct db_clock *clock, struct routes *routes, struct queues *queues)
+struct verbose *verbose_create(
+    const struct base *base, const struct db_clock *clock, struct routes *routes, struct queues *queues)
 {
 	struct verbose *v = mem_calloc(1, sizeof *v);
 	*v = (struct verbose){base, clock, routes, queues};

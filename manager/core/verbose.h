@@ -9,7 +9,8 @@ struct queues;
 struct routes;
 struct verbose;
 
-struct verbose *verbose_create(const struct base *base, const struct db_clock *clock, struct routes *routes, struct queues *queues);
+struct verbose *verbose_create(
+    const struct base *base, const struct db_clock *clock, struct routes *routes, struct queues *queues);
 void verbose_destroy(struct verbose *verbose);
 
 /* Logs "queue NAME: task ID (TYPE): …" if the queue of this route is verbose. Does nothing for route 0 (unknown). */

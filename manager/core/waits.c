@@ -14,11 +14,12 @@
 #include <utlist.h>
 
 enum {
-	POLL_IDS = 10000,     /* the maximum in a query */
-	POLL_FIRST_MS = 10,   /* when an id is first looked for, if there are other managers */
-	POLL_MAX_MS = 500,    /* the longest time between two queries for an id */
-	POLL_PAUSE_MS = 10,   /* between two queries if there are other managers, */
-	POLL_PAUSE_TIMES = 4, /* … or this multiple of the time that the last one took, if that is longer, up to POLL_MAX_MS */
+	POLL_IDS = 10000,   /* the maximum in a query */
+	POLL_FIRST_MS = 10, /* when an id is first looked for, if there are other managers */
+	POLL_MAX_MS = 500,  /* the longest time between two queries for an id */
+	POLL_PAUSE_MS = 10, /* between two queries if there are other managers, */
+	/* … or this multiple of the time that the last one took, if that is longer, up to POLL_MAX_MS */
+	POLL_PAUSE_TIMES = 4,
 };
 
 struct waiter;

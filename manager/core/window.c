@@ -13,14 +13,14 @@
 #include <utlist.h>
 
 enum {
-	UNKNOWN_MS = 1000,           /* retry delay of the full rescan while the database's time is not known */
-	HINTED_MAX = 10000,         /* limit of streams added by notifications within a minute; discovery finds more */
-	CANDIDATE_REST_MS = 250,     /* delay until a locked candidate is tried again */
-	STREAM_REST_MS = 50,         /* how long a stream of locked tasks is suspended at first, */
-	STREAM_REST_MAX_MS = 2000,  /* … and the maximum */
-	NEAR_US = 2 * 1000 * 1000,   /* a cursor up to this far beyond a late stretch is rewound (rescan.h) */
-	AHEAD_US = 1000 * 1000,      /* a version so far ahead of the clock shows that the clock was set back */
-	WHOLE_MS = 10 * 1000,        /* how long all shards of a stream are read if the others do not take its tasks */
+	UNKNOWN_MS = 1000,         /* retry delay of the full rescan while the database's time is not known */
+	HINTED_MAX = 10000,        /* limit of streams added by notifications within a minute; discovery finds more */
+	CANDIDATE_REST_MS = 250,   /* delay until a locked candidate is tried again */
+	STREAM_REST_MS = 50,       /* how long a stream of locked tasks is suspended at first, */
+	STREAM_REST_MAX_MS = 2000, /* … and the maximum */
+	NEAR_US = 2 * 1000 * 1000, /* a cursor up to this far beyond a late stretch is rewound (rescan.h) */
+	AHEAD_US = 1000 * 1000,    /* a version so far ahead of the clock shows that the clock was set back */
+	WHOLE_MS = 10 * 1000,      /* how long all shards of a stream are read if the others do not take its tasks */
 };
 
 void window_destroy(struct window *w)
@@ -77,7 +77,8 @@ bool window_too_long(const struct window *w, const struct store_candidate *c)
 	if (!base->options.max_sent_bytes || c->bytes <= base->options.max_sent_bytes)
 		return false;
 	if (remarks_new(&base->remarks, REMARK_TOO_LONG, c->id, c->version, base_now(base)))
-		log_warn(NULL, "task %lld waits: its details have %d bytes, and this manager's messages hold %lld (--max-message)",
+		log_warn(NULL,
+		    "task %lld waits: its details have %d bytes, and this manager's messages hold %lld (--max-message)",
 		    (long long)c->id, c->bytes, (long long)base->options.max_sent_bytes);
 	return true;
 }
@@ -107,7 +108,8 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 		return;
 	}
 	k = mem_calloc(1, sizeof *k);
-	k->c = (struct candidate){.id = c->id, .version = c->version, .run_at_us = c->run_at_us, .bytes = c->bytes, .stream = s};
+	k->c = (struct candidate){
+	    .id = c->id, .version = c->version, .run_at_us = c->run_at_us, .bytes = c->bytes, .stream = s};
 	HASH_ADD(hh, w->known, c.id, sizeof k->c.id, k);
 	DL_APPEND(s->candidates, k);
 	s->stuck = 0;
@@ -181,8 +183,8 @@ static bool stream_missing(struct window *w, int route, int32_t priority)
 	return r->wanted && (r->count < window_route_limit(w) || !discovery_will_find(w->discovery, route, priority));
 }
 
-void window_note(struct window *w, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
-    int32_t bytes)
+void window_note(
+    struct window *w, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us, int32_t bytes)
 {
 	struct stream *s = stream_find(w, route, priority);
 	struct known *k;
@@ -345,7 +347,9 @@ void window_rest(struct window *w, int64_t id)
 		return;
 	struct stream *s = k->c.stream;
 	if (now_ms >= s->rest_until_ms) {
-		s->rest_ms = !s->rest_ms ? STREAM_REST_MS : 2 * s->rest_ms < STREAM_REST_MAX_MS ? 2 * s->rest_ms : STREAM_REST_MAX_MS;
+		s->rest_ms = !s->rest_ms                  ? STREAM_REST_MS
+		    : 2 * s->rest_ms < STREAM_REST_MAX_MS ? 2 * s->rest_ms
+		                                          : STREAM_REST_MAX_MS;
 		s->rest_until_ms = now_ms + s->rest_ms;
 		stream_settle(s);
 		stream_schedule(s);

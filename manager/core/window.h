@@ -40,8 +40,8 @@ struct window *window_create(struct base *base, const struct db_clock *clock, co
 void window_destroy(struct window *window);
 
 /* Notes a task of this stream that waits, from this version on. `bytes`: of its details, −1 if unknown. */
-void window_note(struct window *window, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
-    int32_t bytes);
+void window_note(
+    struct window *window, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us, int32_t bytes);
 
 /* Rewinds the stream: it may have tasks from run_at on that this manager has not read. */
 void window_rewind(struct window *window, int route, int32_t priority, int64_t run_at_us);
@@ -51,7 +51,8 @@ bool window_passed_by(struct window *window, int route, int32_t priority, int64_
 
 /* Adds tasks of a stream that were read separately from its cursor (see rescan.h). Returns false if there is no room for
  * them, or no Fetch accepts the route. */
-bool window_late(struct window *window, int route, int32_t priority, const struct store_candidate *candidates, int count);
+bool window_late(
+    struct window *window, int route, int32_t priority, const struct store_candidate *candidates, int count);
 
 /* Rescans everything from the beginning. */
 void window_rewind_all(struct window *window);

@@ -8,7 +8,6 @@
 #include "manager/core/levels.h"
 #include "manager/core/window.h"
 
-
 /* The interval of full rescans. */
 enum { WINDOW_ALL_EVERY_MS = 60 * 1000 };
 
@@ -62,33 +61,33 @@ struct stream {
 	struct stream_key key;
 	struct window *window;
 	struct known *candidates;
-	struct known *gone;     /* list */
-	int count, taken;       /* candidates that wait; candidates in claims */
-	int64_t stuck;          /* see stream_set_stuck */
+	struct known *gone; /* list */
+	int count, taken;   /* candidates that wait; candidates in claims */
+	int64_t stuck;      /* see stream_set_stuck */
 	int64_t cursor_run_at, cursor_id;
 	enum unread unread;
 	int64_t unread_round;   /* UNREAD_CHANGE */
 	int64_t unread_from_us; /* … none of its rows is due before this */
 	enum reading reading;
-	bool reread;            /* the cursor was rewound while a page was being read */
-	bool noted;             /* tasks were noted while a page was being read that may have begun before their commit: */
+	bool reread; /* the cursor was rewound while a page was being read */
+	bool noted;  /* tasks were noted while a page was being read that may have begun before their commit: */
 	int64_t noted_run_at, noted_id; /* they come after this */
-	struct place place;     /* among the active streams */
-	bool failed;            /* the last read of a page failed */
-	bool too_long;          /* it has a task that is longer than this manager sends: others may take it */
-	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock (not the estimate) */
-	int64_t trail_ms;       /* the next rescan of the last seconds */
-	int64_t retry_ms;       /* no read before this, after a failed one */
+	struct place place;             /* among the active streams */
+	bool failed;                    /* the last read of a page failed */
+	bool too_long;                  /* it has a task that is longer than this manager sends: others may take it */
+	int64_t next_due_us;            /* the first task that is not due yet, by the database's clock (not the estimate) */
+	int64_t trail_ms;               /* the next rescan of the last seconds */
+	int64_t retry_ms;               /* no read before this, after a failed one */
 	int64_t poll_began_ms, poll_began_us; /* of the rescan in progress; poll_began_ms 0: none */
-	int64_t poll_took_ms;   /* duration of the last rescan */
-	int64_t polled_us;      /* when the last completed rescan began, by the estimate of the database's time */
-	bool whole;             /* pages contain all shards, */
-	int64_t unsharded_until_ms; /* … at least until then */
+	int64_t poll_took_ms;                 /* duration of the last rescan */
+	int64_t polled_us;             /* when the last completed rescan began, by the estimate of the database's time */
+	bool whole;                    /* pages contain all shards, */
+	int64_t unsharded_until_ms;    /* … at least until then */
 	struct store_candidate passed; /* the first skipped task of another shard; id 0: none */
 	enum passed_state passed_state;
-	int64_t probe_ms;       /* when `passed` is tried, or searched for */
+	int64_t probe_ms;               /* when `passed` is tried, or searched for */
 	int64_t rest_ms, rest_until_ms; /* suspended until then because its tasks were locked; 0: not suspended */
-	struct deadline timer;  /* see stream_schedule */
+	struct deadline timer;          /* see stream_schedule */
 	struct store_page page;
 	struct stream *route_prev, *route_next;
 	struct stream *passed_prev, *passed_next; /* while it has `passed` */
@@ -97,9 +96,9 @@ struct stream {
 
 /* The streams of a route. */
 struct route_streams {
-	bool wanted;            /* a Fetch accepts it */
-	bool over;              /* it is in the list of routes that may have too many streams, … */
-	bool cut;               /* … of which those below this priority are dropped: */
+	bool wanted; /* a Fetch accepts it */
+	bool over;   /* it is in the list of routes that may have too many streams, … */
+	bool cut;    /* … of which those below this priority are dropped: */
 	int32_t cut_below;
 	struct stream *streams; /* list */
 	int count, active;      /* all; those in the list of their priority */
@@ -116,24 +115,24 @@ struct window {
 	struct levels active;
 	struct route_streams *routes; /* by route number */
 	int route_count;
-	int routes_used;        /* number of routes with streams */
-	int *over;              /* routes that may have too many streams */
+	int routes_used; /* number of routes with streams */
+	int *over;       /* routes that may have too many streams */
 	int over_count;
-	int64_t look_ms;        /* when a route's look_us may have come; 0: no route has one */
-	struct known *known;    /* hash */
-	struct discovery *discovery;  /* discovery */
-	int size;               /* candidates not taken */
-	int expected;           /* maximum number of candidates of the pages in flight */
-	struct deadlines timers; /* of the streams */
-	bool left_unread;       /* a stream that has unread rows is not being read */
-	int64_t rounds;         /* the number of statements that have read pages */
-	int64_t held_until_round; /* see stream_holds_from */
-	struct known *resting;  /* list of suspended candidates, in the order in which they wait again: see window_rest */
+	int64_t look_ms;             /* when a route's look_us may have come; 0: no route has one */
+	struct known *known;         /* hash */
+	struct discovery *discovery; /* discovery */
+	int size;                    /* candidates not taken */
+	int expected;                /* maximum number of candidates of the pages in flight */
+	struct deadlines timers;     /* of the streams */
+	bool left_unread;            /* a stream that has unread rows is not being read */
+	int64_t rounds;              /* the number of statements that have read pages */
+	int64_t held_until_round;    /* see stream_holds_from */
+	struct known *resting; /* list of suspended candidates, in the order in which they wait again: see window_rest */
 	int resting_count;
-	int hinted;             /* streams added by notifications since the last full rescan */
-	int64_t again_from_us;  /* all streams are to be rescanned from here on; STORE_TIME_NEVER: no */
-	int64_t all_ms;         /* no full rescan before then */
-	int slices, shard;      /* see window_shard */
+	int hinted;            /* streams added by notifications since the last full rescan */
+	int64_t again_from_us; /* all streams are to be rescanned from here on; STORE_TIME_NEVER: no */
+	int64_t all_ms;        /* no full rescan before then */
+	int slices, shard;     /* see window_shard */
 };
 
 /* --- window_streams.c ---- */

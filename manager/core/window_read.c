@@ -7,12 +7,11 @@
  */
 #include "manager/core/window_internal.h"
 
-
 #include <utlist.h>
 
 enum {
-	PAGE_SMALLEST = 10,          /* minimum, with very many streams */
-	PAGE_USUAL = 100,            /* minimum, with few streams */
+	PAGE_SMALLEST = 10, /* minimum, with very many streams */
+	PAGE_USUAL = 100,   /* minimum, with few streams */
 	PAGE_LARGEST = 5000,
 	TRAIL_US = 5 * 1000 * 1000,  /* how far back a rescan goes */
 	TRAIL_EVERY_MS = 500,        /* a task that a dead manager did not announce is found within a second */
@@ -20,7 +19,7 @@ enum {
 	FIRST_REST_MS = 1500,        /* maximum delay by one rescan that took unusually long */
 	RETRY_MS = 200,              /* after a failed read */
 	CHECK_MS = 1000,             /* the database's clock may jump: due tasks are checked at this interval */
-	FIRED_MAX = 1000,           /* timers per run of the job: the loop has other work, too */
+	FIRED_MAX = 1000,            /* timers per run of the job: the loop has other work, too */
 	ORDER_SLACK_US = 100 * 1000, /* tasks of one priority that are due within this time start in any order */
 	HELD_ROUNDS = 2,             /* the round in flight, and the next one with the reads requested during it */
 };

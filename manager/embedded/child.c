@@ -42,7 +42,7 @@ static bool become(const struct child_spec *spec)
 	if (!spec->change_user)
 		return true;
 	return setgroups(1, &spec->gid) == 0 && setresgid(spec->gid, spec->gid, spec->gid) == 0 &&
-	       setresuid(spec->uid, spec->uid, spec->uid) == 0;
+	    setresuid(spec->uid, spec->uid, spec->uid) == 0;
 }
 
 /* Prepares the child and executes the program. Returns only after a failure, with errno. */

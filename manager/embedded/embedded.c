@@ -27,7 +27,7 @@ enum {
 	ORPHAN_WAIT_MS = 60000, /* for the server of a killed process to shut down */
 	FAST_STOP_MS = 60000,   /* a fast shutdown writes a checkpoint */
 	IMMEDIATE_STOP_MS = 10000,
-	LOG_TAIL_BYTES = 16384, /* the end of the log that is searched for the last message */
+	LOG_TAIL_BYTES = 16384,  /* the end of the log that is searched for the last message */
 	WAL_SEGMENT_KIB = 16384, /* PostgreSQL cannot continue with less free space */
 };
 
@@ -103,7 +103,8 @@ static void read_last_message(const struct embedded *embedded, char *out, size_t
 	*out = '\0';
 	if (fd < 0 || fstat(fd, &status) != 0)
 		goto out;
-	from = status.st_size - LOG_TAIL_BYTES > embedded->log_begin ? status.st_size - LOG_TAIL_BYTES : embedded->log_begin;
+	from =
+	    status.st_size - LOG_TAIL_BYTES > embedded->log_begin ? status.st_size - LOG_TAIL_BYTES : embedded->log_begin;
 	length = pread(fd, text, LOG_TAIL_BYTES, from);
 	text[length > 0 ? length : 0] = '\0';
 	message = first_message(text);
@@ -218,8 +219,7 @@ static bool make_cluster(struct embedded *embedded, int stop_fd, struct reeve_er
 	if (!run_program(embedded, argv, -1, stop_fd, error) || !create_database(embedded, fresh, stop_fd, error))
 		return false;
 	if (rename(fresh, home->cluster) != 0)
-		return error_set(
-		    error, STATUS(INTERNAL), "cannot rename %s to %s: %s", fresh, home->cluster, strerror(errno));
+		return error_set(error, STATUS(INTERNAL), "cannot rename %s to %s: %s", fresh, home->cluster, strerror(errno));
 	return true;
 }
 
@@ -288,8 +288,8 @@ static bool await_server(struct embedded *embedded, int stop_fd, struct reeve_er
 		if (cancelled(stop_fd, error))
 			return false;
 		if (!embedded_alive(embedded))
-			return error_set(error, STATUS(INTERNAL), "while starting PostgreSQL %s",
-			    describe_end(embedded, embedded->status));
+			return error_set(
+			    error, STATUS(INTERNAL), "while starting PostgreSQL %s", describe_end(embedded, embedded->status));
 		poll(NULL, 0, 10);
 	}
 	return true;
@@ -309,9 +309,8 @@ struct embedded *embedded_start(const char *folder, int stop_fd, struct reeve_er
 	embedded->log = home_open_log(&embedded->home, error);
 	embedded->log_begin = embedded->log >= 0 ? lseek(embedded->log, 0, SEEK_END) : 0;
 	if (embedded->log >= 0 && locate_postgres(embedded->home.major, &embedded->programs, error) &&
-	    (embedded->home.exists || make_cluster(embedded, stop_fd, error)) &&
-	    await_orphans(embedded, stop_fd, error) && start_server(embedded, error) &&
-	    await_server(embedded, stop_fd, error))
+	    (embedded->home.exists || make_cluster(embedded, stop_fd, error)) && await_orphans(embedded, stop_fd, error) &&
+	    start_server(embedded, error) && await_server(embedded, stop_fd, error))
 		return embedded;
 	embedded_stop(embedded, NULL);
 	return NULL;

@@ -111,16 +111,15 @@ static bool choose_user(struct home *home, struct reeve_error *error)
 		home->gid = getegid();
 		if (home->exists && cluster.st_uid != home->uid)
 			return error_set(error, STATUS(PERMISSION_DENIED),
-			    "%s belongs to the user %d: run as that user or as root, or choose another folder",
-			    home->cluster, (int)cluster.st_uid);
+			    "%s belongs to the user %d: run as that user or as root, or choose another folder", home->cluster,
+			    (int)cluster.st_uid);
 		return true;
 	}
 	if (home->exists) {
 		user = getpwuid(cluster.st_uid);
 		if (cluster.st_uid == 0)
 			return error_set(error, STATUS(PERMISSION_DENIED),
-			    "%s belongs to root, whom PostgreSQL refuses to run as: give it to another user",
-			    home->cluster);
+			    "%s belongs to root, whom PostgreSQL refuses to run as: give it to another user", home->cluster);
 	} else {
 		user = getpwnam("postgres");
 		if (!user)

@@ -106,8 +106,7 @@ bool locate_postgres(int major, struct locate_programs *found, struct reeve_erro
 		    search.others, major);
 	if (major)
 		return error_set(error, STATUS(NOT_FOUND),
-		    "no PostgreSQL server is installed; version %d is needed: install the package postgresql-%d", major,
-		    major);
+		    "no PostgreSQL server is installed; version %d is needed: install the package postgresql-%d", major, major);
 	return error_set(error, STATUS(NOT_FOUND),
 	    "no PostgreSQL server is installed (looked where pg_config says, in /usr/lib/postgresql/*/bin and in "
 	    "PATH): "

@@ -11,26 +11,26 @@
 #include <string.h>
 
 enum {
-	LOG_EVERY_MS = 10 * 1000,        /* minimum time between logged failures of one job, … */
-	LOG_SAME_MS = 60 * 60 * 1000,    /* … and between logs of the same failure */
+	LOG_EVERY_MS = 10 * 1000,     /* minimum time between logged failures of one job, … */
+	LOG_SAME_MS = 60 * 60 * 1000, /* … and between logs of the same failure */
 };
 
 struct job {
 	const struct job_spec *spec;
-	job_run *run;       /* NULL: the job never runs */
+	job_run *run; /* NULL: the job never runs */
 	void *arg;
 	int64_t every_ms;
-	int64_t due_ms;     /* when it runs next, by its interval or jobs_at */
-	bool asked;         /* jobs_ask: it runs at pause_ms or later */
-	int64_t pause_ms;   /* the end of the pause after its last run */
-	int64_t held_ms;    /* the end of the retry delay; it does not run earlier, whatever the reason */
+	int64_t due_ms;   /* when it runs next, by its interval or jobs_at */
+	bool asked;       /* jobs_ask: it runs at pause_ms or later */
+	int64_t pause_ms; /* the end of the pause after its last run */
+	int64_t held_ms;  /* the end of the retry delay; it does not run earlier, whatever the reason */
 	bool running;
-	unsigned pass;      /* the last pass in which it ran */
+	unsigned pass; /* the last pass in which it ran */
 	int64_t began_ms;
-	int64_t found_ms;   /* see jobs_found; 0: not yet */
-	int failures;       /* in a row */
+	int64_t found_ms; /* see jobs_found; 0: not yet */
+	int failures;     /* in a row */
 	int64_t logged_ms;
-	char logged[sizeof ((struct reeve_error *)NULL)->message]; /* the last failure that was logged; "": none */
+	char logged[sizeof((struct reeve_error *)NULL)->message]; /* the last failure that was logged; "": none */
 };
 
 struct jobs {
@@ -183,7 +183,8 @@ static bool worth_logging(const struct job *job, const struct reeve_error *error
 	int64_t since = now_ms - job->logged_ms;
 	if (error->code == STATUS(UNAVAILABLE) && job->failures < 2)
 		return false;
-	return !job->logged_ms || since >= LOG_SAME_MS || (since >= LOG_EVERY_MS && strcmp(error->message, job->logged) != 0);
+	return !job->logged_ms || since >= LOG_SAME_MS ||
+	    (since >= LOG_EVERY_MS && strcmp(error->message, job->logged) != 0);
 }
 
 static void log_failure(const struct job *job, const struct reeve_error *error, int64_t now_ms)
@@ -215,7 +216,8 @@ static void job_failed(struct job *job, const struct reeve_error *error, int64_t
 static void job_succeeded(struct job *job)
 {
 	if (*job->logged)
-		log_info(job->spec->name, "works again, after %d %s", job->failures, job->failures == 1 ? "failure" : "failures");
+		log_info(
+		    job->spec->name, "works again, after %d %s", job->failures, job->failures == 1 ? "failure" : "failures");
 	job->failures = 0;
 	job->logged_ms = 0;
 	*job->logged = 0;

@@ -22,7 +22,11 @@ const struct job_spec manager_jobs[JOBS] = {
      * its time. */
     [JOB_BATCHES] = {.name = "batches", .scope = JOB_ANY, .every_ms = SECOND, .pause_ms = 10, .pause_times = 4},
     /* Fires due schedules. The query costs the database almost nothing. */
-    [JOB_SCHEDULES] = {.name = "schedules", .scope = JOB_ANY, .every_ms = 2 * SECOND, .pause_ms = 50, .retry_ms = SECOND,
+    [JOB_SCHEDULES] = {.name = "schedules",
+        .scope = JOB_ANY,
+        .every_ms = 2 * SECOND,
+        .pause_ms = 50,
+        .retry_ms = SECOND,
         .retry_max_ms = SECOND},
     /* Ingests tasks that were submitted by SQL. A run is long if an old transaction prevents the clean-up of the
      * inbox's dead rows. */
@@ -32,13 +36,25 @@ const struct job_spec manager_jobs[JOBS] = {
     /* Ends the tasks of stopped queues. */
     [JOB_QUEUE_STOPS] = {.name = "queue stops", .scope = JOB_ANY, .every_ms = 500},
     /* Reads the pairs of queue and type. */
-    [JOB_ROUTES] = {.name = "routes", .scope = JOB_EACH, .every_ms = MINUTE, .pause_ms = 50, .pause_times = 10,
+    [JOB_ROUTES] = {.name = "routes",
+        .scope = JOB_EACH,
+        .every_ms = MINUTE,
+        .pause_ms = 50,
+        .pause_times = 10,
         .pause_max_ms = SECOND},
     /* Adds up the statistics of executions. */
-    [JOB_STATISTICS] = {.name = "statistics", .scope = JOB_ONE, .every_ms = 30 * SECOND, .more_ms = 10, .retry_ms = 5 * SECOND,
+    [JOB_STATISTICS] = {.name = "statistics",
+        .scope = JOB_ONE,
+        .every_ms = 30 * SECOND,
+        .more_ms = 10,
+        .retry_ms = 5 * SECOND,
         .retry_max_ms = 30 * SECOND},
     /* Creates and drops partitions, and deletes old rows. */
-    [JOB_TABLES] = {.name = "tables", .scope = JOB_ANY, .every_ms = MINUTE, .more_ms = SECOND, .retry_ms = 5 * SECOND,
+    [JOB_TABLES] = {.name = "tables",
+        .scope = JOB_ANY,
+        .every_ms = MINUTE,
+        .more_ms = SECOND,
+        .retry_ms = 5 * SECOND,
         .retry_max_ms = MINUTE},
     /* Takes due callbacks. After a failure it runs again when "counts" finds them. */
     [JOB_CALLBACKS] = {.name = "callbacks", .scope = JOB_ANY, .first_ms = JOB_NEVER},

@@ -53,7 +53,8 @@ bool check_text(const char *field, const char *text, struct reeve_error *error)
 bool check_page(const char *page, struct reeve_error *error)
 {
 	enum { PAGE_MAX = 200 };
-	return strlen(page) <= PAGE_MAX || error_set(error, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MAX);
+	return strlen(page) <= PAGE_MAX ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MAX);
 }
 
 bool check_callback_url(const char *field, const char *url, struct reeve_error *error)
@@ -82,7 +83,8 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
 	if (count == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids is empty");
 	if (count > LIMIT_CALL_TASKS)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, LIMIT_CALL_TASKS);
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, LIMIT_CALL_TASKS);
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] >= 1)
 			continue;

@@ -10,15 +10,15 @@
 #include <string.h>
 
 /* Builds the field's path only for an error, because every task of every call is checked. */
-static bool part_name(const char *field, const char *part, const char *name, bool may_be_empty,
-    struct reeve_error *error)
+static bool part_name(
+    const char *field, const char *part, const char *name, bool may_be_empty, struct reeve_error *error)
 {
 	const char *problem = name_problem(name, may_be_empty);
 	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s %s", field, part, problem);
 }
 
-static bool part_range(const char *field, const char *part, int64_t value, int64_t least, int64_t most,
-    struct reeve_error *error)
+static bool part_range(
+    const char *field, const char *part, int64_t value, int64_t least, int64_t most, struct reeve_error *error)
 {
 	char path[64];
 	if (value >= least && value <= most)
@@ -37,18 +37,21 @@ static bool part_retry(const char *field, const Reeve__V1__RetryPolicy *retry, s
 /* Checks that the task has no field which the stages of its pipeline set. */
 static bool nothing_of_stages(const char *field, const Reeve__V1__TaskSpec *t, struct reeve_error *error)
 {
-	const char *given = *t->type ? "type" : t->max_attempts ? "max_attempts" : t->timeout_ms ? "timeout_ms"
-	    : t->retry                                          ? "retry"
-	                                                        : NULL;
-	return !given || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s cannot be combined with a pipeline, whose stages set it",
-	    field, given);
+	const char *given = *t->type ? "type"
+	    : t->max_attempts        ? "max_attempts"
+	    : t->timeout_ms          ? "timeout_ms"
+	    : t->retry               ? "retry"
+	                             : NULL;
+	return !given ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s cannot be combined with a pipeline, whose stages set it",
+	        field, given);
 }
 
 bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_details_bytes, struct reeve_error *error)
 {
-	if (!part_name(field, "pipeline", t->pipeline, true, error) || (*t->pipeline && !nothing_of_stages(field, t, error)) ||
-	    !part_name(field, "queue", t->queue, true, error) || !part_name(field, "type", t->type, *t->pipeline, error) ||
-	    !part_name(field, "key", t->key, true, error))
+	if (!part_name(field, "pipeline", t->pipeline, true, error) ||
+	    (*t->pipeline && !nothing_of_stages(field, t, error)) || !part_name(field, "queue", t->queue, true, error) ||
+	    !part_name(field, "type", t->type, *t->pipeline, error) || !part_name(field, "key", t->key, true, error))
 		return false;
 	const char *problem = source_problem(t->source);
 	if (problem)

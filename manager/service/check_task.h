@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 /* Checks one task of a request. `field` is "tasks[3]" (or "task"), and begins the error's message. */
-bool check_task(const char *field, const Reeve__V1__TaskSpec *spec, int64_t max_details_bytes, struct reeve_error *error);
+bool check_task(
+    const char *field, const Reeve__V1__TaskSpec *spec, int64_t max_details_bytes, struct reeve_error *error);
 
 #endif

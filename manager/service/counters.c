@@ -12,7 +12,7 @@
 struct counters_writer {
 	const struct services *services;
 	struct store_metrics_own op;
-	int count;                                          /* of the last write */
+	int count; /* of the last write */
 	struct counter counters[COUNTERS_MAX];
 	struct store_own_counter given[COUNTERS_MAX];
 };

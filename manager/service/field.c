@@ -24,16 +24,12 @@ const char *field_text(const ProtobufCMessage *message, const ProtobufCFieldDesc
 int64_t field_number(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
 	switch (field->type) {
-	case PROTOBUF_C_TYPE_UINT32:
-		return *(uint32_t *)field_at(message, field);
+	case PROTOBUF_C_TYPE_UINT32: return *(uint32_t *)field_at(message, field);
 	case PROTOBUF_C_TYPE_BOOL:
 	case PROTOBUF_C_TYPE_ENUM:
 	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-		return *(int32_t *)field_at(message, field);
-	default:
-		assert(field->type == PROTOBUF_C_TYPE_INT64);
-		return *(int64_t *)field_at(message, field);
+	case PROTOBUF_C_TYPE_SINT32: return *(int32_t *)field_at(message, field);
+	default: assert(field->type == PROTOBUF_C_TYPE_INT64); return *(int64_t *)field_at(message, field);
 	}
 }
 

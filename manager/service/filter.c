@@ -57,8 +57,8 @@ bool filter_wait(struct services *s, struct rpc_call *call, const ProtobufCMessa
 	return filter && names_wait(s, call, message, method, filter->queue, filter->type);
 }
 
-bool check_known_names(const struct services *s, const char *path, const char *queue, const char *type,
-    struct reeve_error *error)
+bool check_known_names(
+    const struct services *s, const char *path, const char *queue, const char *type, struct reeve_error *error)
 {
 	char queue_field[32], type_field[32];
 	snprintf(queue_field, sizeof queue_field, "%squeue", path);
@@ -66,11 +66,11 @@ bool check_known_names(const struct services *s, const char *path, const char *q
 	if (!check_name(queue_field, queue, true, error) || !check_name(type_field, type, true, error))
 		return false;
 	if (*queue && !routes_have_queue(s->core->routes, queue))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is no task in queue \"%s\", and none in the history",
-		    queue_field, queue);
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "%s: there is no task in queue \"%s\", and none in the history", queue_field, queue);
 	if (*type && !routes_have_type(s->core->routes, type))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is no task of type \"%s\", and none in the history",
-		    type_field, type);
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "%s: there is no task of type \"%s\", and none in the history", type_field, type);
 	return true;
 }
 
@@ -78,8 +78,8 @@ static bool check_error_text(const char *field, const char *text, struct reeve_e
 {
 	size_t length = strlen(text);
 	return length <= ERROR_MAX_BYTES ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length,
-	        ERROR_MAX_BYTES);
+	    error_set(
+	        error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length, ERROR_MAX_BYTES);
 }
 
 static unsigned statuses_of(const Reeve__V1__TaskFilter *filter)
@@ -112,8 +112,8 @@ bool filter_check(const struct services *s, const Reeve__V1__TaskFilter *f, stru
 	if (!check_statuses(f, error) || !check_known_names(s, "filter.", f->queue, f->type, error) ||
 	    !check_error_text("filter.error", f->error, error) ||
 	    !check_error_text("filter.error_contains", f->error_contains, error) ||
-	    !check_name("filter.error_code", f->error_code, true, error) || !check_name("filter.key", f->key, true, error) ||
-	    !check_name("filter.source", f->source, true, error) ||
+	    !check_name("filter.error_code", f->error_code, true, error) ||
+	    !check_name("filter.key", f->key, true, error) || !check_name("filter.source", f->source, true, error) ||
 	    !check_range("filter.older_ms", f->older_ms, 0, longest, error) ||
 	    !check_range("filter.newer_ms", f->newer_ms, 0, longest, error) ||
 	    !check_range("filter.running_longer_ms", f->running_longer_ms, 0, longest, error) ||

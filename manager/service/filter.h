@@ -17,8 +17,8 @@ bool filter_wait(struct services *services, struct rpc_call *call, const Protobu
 
 /* Checks that the queue and the type, if not empty, have tasks, live or in the history: another name is probably a
  * typing error. `path` is put before the fields' names: "" or "filter.". */
-bool check_known_names(const struct services *services, const char *path, const char *queue, const char *type,
-    struct reeve_error *error);
+bool check_known_names(
+    const struct services *services, const char *path, const char *queue, const char *type, struct reeve_error *error);
 
 /* Checks that the filter is valid. */
 bool filter_check(const struct services *services, const Reeve__V1__TaskFilter *filter, struct reeve_error *error);

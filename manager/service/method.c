@@ -16,12 +16,9 @@ static bool rule_check(const struct rule *rule, const ProtobufCMessage *request,
 	case RULE_NAME:
 	case RULE_NAME_OR_NONE:
 		return check_name(rule->field, field_text(request, field), rule->kind == RULE_NAME_OR_NONE, error);
-	case RULE_PAGE:
-		return check_page(field_text(request, field), error);
-	case RULE_SINCE:
-		return check_range(rule->field, field_number(request, field), 0, LIMIT_TIME_US, error);
-	default:
-		return check_range(rule->field, field_number(request, field), rule->min, rule->max, error);
+	case RULE_PAGE: return check_page(field_text(request, field), error);
+	case RULE_SINCE: return check_range(rule->field, field_number(request, field), 0, LIMIT_TIME_US, error);
+	default: return check_range(rule->field, field_number(request, field), rule->min, rule->max, error);
 	}
 }
 
@@ -42,7 +39,8 @@ static const char *name_or_none(const ProtobufCMessage *request, const char *nam
 	return field ? field_text(request, field) : "";
 }
 
-static bool method_check(const struct method *m, const struct services *s, const ProtobufCMessage *request, struct reeve_error *error)
+static bool method_check(
+    const struct method *m, const struct services *s, const ProtobufCMessage *request, struct reeve_error *error)
 {
 	for (const struct rule *rule = m->rules; rule->kind; rule++)
 		if (!rule_check(rule, request, error))
@@ -71,7 +69,8 @@ static bool not_found(const char *text, const ProtobufCMessage *request, struct 
 		if (field->type == PROTOBUF_C_TYPE_STRING)
 			length += (size_t)snprintf(message + length, sizeof message - length, "%s", field_text(request, field));
 		else
-			length += (size_t)snprintf(message + length, sizeof message - length, "%lld", (long long)field_number(request, field));
+			length += (size_t)snprintf(
+			    message + length, sizeof message - length, "%lld", (long long)field_number(request, field));
 	}
 	message[length < sizeof message ? length : sizeof message - 1] = '\0';
 	return error_set(error, STATUS(NOT_FOUND), "%s", message);
@@ -113,7 +112,8 @@ static void page_cut(const struct reading *r)
 	ProtobufCMessage **list = *(ProtobufCMessage ***)field_at(r->response, items);
 	size_t *count = (size_t *)((char *)r->response + items->quantifier_offset);
 	limit = protobuf_c_message_descriptor_get_field_by_name(r->request->descriptor, "limit");
-	if (!items_cut(list, count, more && limit ? (size_t)field_number(r->request, limit) : SIZE_MAX, (size_t)r->op.max_bytes))
+	if (!items_cut(
+	        list, count, more && limit ? (size_t)field_number(r->request, limit) : SIZE_MAX, (size_t)r->op.max_bytes))
 		return;
 	if (more)
 		*(protobuf_c_boolean *)field_at(r->response, more) = true;
@@ -128,15 +128,18 @@ void method_done(struct store_op *op, const struct reeve_error *error)
 	struct reeve_error problem;
 	if (!error)
 		page_cut(r);
-	if (!error && ((m->found && !field_is_set(r->response, field_named(r->response, m->found)) && !not_found(m->missing, r->request, &problem)) ||
-	                  (m->complete && !m->complete(r, &problem))))
+	if (!error &&
+	    ((m->found && !field_is_set(r->response, field_named(r->response, m->found)) &&
+	         !not_found(m->missing, r->request, &problem)) ||
+	        (m->complete && !m->complete(r, &problem))))
 		error = &problem;
 	reading_end(r, error);
 }
 
 /* --- the call ----------------------------------------------------------------------------------------------------- */
 
-static struct reading *begin(const struct method *m, struct services *s, struct rpc_call *call, const ProtobufCMessage *request)
+static struct reading *begin(
+    const struct method *m, struct services *s, struct rpc_call *call, const ProtobufCMessage *request)
 {
 	struct reading *r = reading_of(s, call, m->then ? m->then : m->statement, request, m->done ? m->done : method_done);
 	r->op.statement = &sql_statements[m->statement];

@@ -16,12 +16,13 @@ static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve
 	if (!check_name(field, m->category, false, error))
 		return false;
 	if (!strcmp(m->category, "manager"))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"manager\" is the category of the managers' own counters", field);
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "%s: \"manager\" is the category of the managers' own counters", field);
 	snprintf(field, sizeof field, "metrics[%zu].name", i);
 	if (!check_name(field, m->name, false, error))
 		return false;
 	return isfinite(m->value) ||
-	       error_set(error, STATUS(INVALID_ARGUMENT), "metrics[%zu].value is not a finite number", i);
+	    error_set(error, STATUS(INVALID_ARGUMENT), "metrics[%zu].value is not a finite number", i);
 }
 
 static bool check_put(const ProtobufCMessage *message, struct reeve_error *error)
@@ -36,9 +37,11 @@ static bool check_put(const ProtobufCMessage *message, struct reeve_error *error
 }
 
 const struct rpc_entry metric_methods[] = {
-	{"Put", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_PUT, .check = check_put)},
-	{"List", read_method, RPC_OPERATOR,
-	    METHOD(SQL_METRICS_LIST, .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE},
-	        {"after_name", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
-	{0},
+    {"Put", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_PUT, .check = check_put)},
+    {"List", read_method, RPC_OPERATOR,
+        METHOD(SQL_METRICS_LIST,
+            .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE},
+                {"after_name", RULE_NAME_OR_NONE},
+                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
+    {0},
 };

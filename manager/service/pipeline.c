@@ -56,8 +56,8 @@ static bool check_stage(const pipeline_t *p, int i, struct reeve_error *error)
 		    "stages[%d].name is \"" STAGE_END "\", with which handlers say that no stage follows", i);
 	int first = stage_find(p, s->name);
 	if (first != i)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "stages[%d].name is \"%s\", as that of stages[%d] is", i,
-		    s->name, first);
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "stages[%d].name is \"%s\", as that of stages[%d] is", i, s->name, first);
 	if (*s->next && strcmp(s->next, STAGE_END) && stage_find(p, s->next) < 0)
 		return error_set(
 		    error, STATUS(INVALID_ARGUMENT), "stages[%d].next is \"%s\"; there is no such stage", i, s->next);
@@ -76,8 +76,7 @@ static bool goes_round(const pipeline_t *p, int stage, struct reeve_error *error
 	} while (at != stage && length < sizeof way);
 	if (length >= sizeof way) /* long or many names: the error names only the first stage */
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "stages[%d].next: what follows \"%s\" leads back to it: an endless loop", stage,
-		    p->stages[stage]->name);
+		    "stages[%d].next: what follows \"%s\" leads back to it: an endless loop", stage, p->stages[stage]->name);
 	return error_set(error, STATUS(INVALID_ARGUMENT), "stages[%d].next: %s%s is an endless loop", stage, way,
 	    p->stages[stage]->name);
 }
@@ -98,8 +97,7 @@ static bool check_ways(const pipeline_t *p, struct reeve_error *error)
 
 bool pipeline_check(const pipeline_t *p, struct reeve_error *error)
 {
-	if (!check_name("name", p->name, false, error) ||
-	    !check_range("max_steps", p->max_steps, 0, LIMIT_STEPS, error))
+	if (!check_name("name", p->name, false, error) || !check_range("max_steps", p->max_steps, 0, LIMIT_STEPS, error))
 		return false;
 	if (p->n_stages == 0 || p->n_stages > LIMIT_STAGES)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has %zu elements; from 1 to %d are taken",

@@ -13,12 +13,13 @@ static char *define_change(const struct services *services, const ProtobufCMessa
 }
 
 const struct rpc_entry pipeline_methods[] = {
-	{"Define", write_method, RPC_ORDINARY, METHOD(SQL_PIPELINE_DEFINE, .change = define_change)},
-	{"List", read_method, RPC_OPERATOR,
-	    METHOD(SQL_PIPELINE_LIST,
-	        .rules = {{"after_name", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
-	{"Show", read_method, RPC_OPERATOR,
-	    METHOD(SQL_PIPELINE_GET, .rules = {{"name", RULE_NAME}}, .found = "pipeline",
-	        .missing = "there is no pipeline \"{name}\"")},
-	{0},
+    {"Define", write_method, RPC_ORDINARY, METHOD(SQL_PIPELINE_DEFINE, .change = define_change)},
+    {"List", read_method, RPC_OPERATOR,
+        METHOD(SQL_PIPELINE_LIST,
+            .rules = {{"after_name", RULE_NAME_OR_NONE},
+                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
+    {"Show", read_method, RPC_OPERATOR,
+        METHOD(SQL_PIPELINE_GET, .rules = {{"name", RULE_NAME}}, .found = "pipeline",
+            .missing = "there is no pipeline \"{name}\"")},
+    {0},
 };

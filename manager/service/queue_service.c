@@ -24,8 +24,7 @@ static bool put_retry_limit(json_t *change, const ProtobufCMessage *message, str
 	const settings *s = (const settings *)message;
 	if (!check_range("settings.retry_limit", s->retry_limit, -1, LIMIT_ATTEMPTS - 1, error))
 		return false;
-	json_object_set_new(
-	    change, "max_attempts", s->retry_limit < 0 ? json_null() : json_integer(s->retry_limit + 1));
+	json_object_set_new(change, "max_attempts", s->retry_limit < 0 ? json_null() : json_integer(s->retry_limit + 1));
 	return true;
 }
 
@@ -69,7 +68,8 @@ static char *set_change(const struct services *services, const ProtobufCMessage 
 	bool good = settings_count_check(r->n_fields, error);
 	json_t *change = json_object();
 	for (size_t i = 0; good && i < r->n_fields; i++)
-		good = setting_put(change, queue_settings, r->fields[i], "settings", r->settings ? &r->settings->base : &defaults.base, error);
+		good = setting_put(
+		    change, queue_settings, r->fields[i], "settings", r->settings ? &r->settings->base : &defaults.base, error);
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
 	json_decref(change);
 	return text;
@@ -125,7 +125,8 @@ static void on_purged(void *arg, int64_t tasks, const struct reeve_error *error)
 	struct reeve_error after;
 	((Reeve__V1__ControlQueueResponse *)r->response)->tasks = tasks;
 	if (error && tasks) {
-		error_set(&after, (reeve_status)error->code, "%s; %lld tasks were cancelled before that", error->message, (long long)tasks);
+		error_set(&after, (reeve_status)error->code, "%s; %lld tasks were cancelled before that", error->message,
+		    (long long)tasks);
 		error = &after;
 	}
 	reading_end(r, error);
@@ -149,13 +150,16 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 }
 
 const struct rpc_entry queue_methods[] = {
-	{"Set", write_method, RPC_OPERATOR, METHOD(SQL_QUEUE_SET, .rules = {{"queue", RULE_NAME}}, .change = set_change)},
-	{"Describe", read_method, RPC_OPERATOR,
-	    METHOD(SQL_QUEUE_DESCRIBE, .rules = {{"queue", RULE_NAME}}, .found = "state", .missing = UNKNOWN_QUEUE)},
-	{"Status", read_method, RPC_OPERATOR,
-	    METHOD(SQL_QUEUE_STATUS, .rules = {{"queue", RULE_NAME}}, .found = "state", .missing = UNKNOWN_QUEUE, .done = on_status_read)},
-	{"Control", write_method, RPC_OPERATOR,
-	    METHOD(SQL_QUEUE_CONTROL, .rules = {{"queue", RULE_NAME},
-	        {"action", RULE_NUMBER, .min = 1, .max = REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_DELETE}}, .done = on_controlled)},
-	{0},
+    {"Set", write_method, RPC_OPERATOR, METHOD(SQL_QUEUE_SET, .rules = {{"queue", RULE_NAME}}, .change = set_change)},
+    {"Describe", read_method, RPC_OPERATOR,
+        METHOD(SQL_QUEUE_DESCRIBE, .rules = {{"queue", RULE_NAME}}, .found = "state", .missing = UNKNOWN_QUEUE)},
+    {"Status", read_method, RPC_OPERATOR,
+        METHOD(SQL_QUEUE_STATUS, .rules = {{"queue", RULE_NAME}}, .found = "state", .missing = UNKNOWN_QUEUE,
+            .done = on_status_read)},
+    {"Control", write_method, RPC_OPERATOR,
+        METHOD(SQL_QUEUE_CONTROL,
+            .rules = {{"queue", RULE_NAME},
+                {"action", RULE_NUMBER, .min = 1, .max = REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_DELETE}},
+            .done = on_controlled)},
+    {0},
 };

@@ -42,8 +42,8 @@ void reading_begin_of(struct reading *r, struct services *s, struct rpc_call *ca
 	r->op.statement = &sql_statements[statement];
 }
 
-struct reading *reading_of(struct services *s, struct rpc_call *call, enum sql_id statement, const ProtobufCMessage *request,
-    reading_done_fn *done)
+struct reading *reading_of(struct services *s, struct rpc_call *call, enum sql_id statement,
+    const ProtobufCMessage *request, reading_done_fn *done)
 {
 	struct reading *r = mem_calloc(1, sizeof *r);
 	reading_begin_of(r, s, call, statement, request, done);

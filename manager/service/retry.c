@@ -29,16 +29,16 @@ static enum kind kind_of(const Reeve__V1__RetryPolicy *p)
 	return p->kind ? (enum kind)p->kind : EXPONENTIAL;
 }
 
-static bool in_range(const char *field, const char *part, int64_t value, int64_t least, int64_t most,
-    struct reeve_error *error)
+static bool in_range(
+    const char *field, const char *part, int64_t value, int64_t least, int64_t most, struct reeve_error *error)
 {
 	char path[96];
 	snprintf(path, sizeof path, "%s.%s", field, part);
 	return check_range(path, value, least, most, error);
 }
 
-static bool belongs(const char *field, const char *part, bool given, enum kind kind, enum kind to,
-    struct reeve_error *error)
+static bool belongs(
+    const char *field, const char *part, bool given, enum kind kind, enum kind to, struct reeve_error *error)
 {
 	return !given || kind == to ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is for kind %s, not %s", field, part, kinds[to], kinds[kind]);

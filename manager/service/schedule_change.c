@@ -26,7 +26,8 @@ static bool check_cron(const char *field, const char *cron, struct reeve_error *
 {
 	size_t length = strlen(cron);
 	return length <= LIMIT_CRON_BYTES ||
-	       error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length, LIMIT_CRON_BYTES);
+	    error_set(
+	        error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length, LIMIT_CRON_BYTES);
 }
 
 static bool put_manual(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
@@ -65,7 +66,8 @@ static const struct setting schedule_settings[] = {
     {"action_queue", .kind = SETTING_NAME},
     {"catch_up", SETTING_OWN, .put = put_catch_up},
     {"max_catch_up", SETTING_OWN, .put = put_catch_up},
-    {"concurrency_policy", SETTING_WORD, .max = REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_QUEUE, .otherwise = "queue"},
+    {"concurrency_policy", SETTING_WORD, .max = REEVE__V1__CONCURRENCY_POLICY__CONCURRENCY_POLICY_QUEUE,
+        .otherwise = "queue"},
     {0},
 };
 
@@ -78,8 +80,8 @@ static bool check_scheduled_task(const Reeve__V1__TaskSpec *task, int64_t max_de
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "schedule.task.run_at_us cannot be used: the schedule sets the time; use delay_ms");
 	if (task->version)
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "schedule.task.version cannot be used: each run has its own key");
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "schedule.task.version cannot be used: each run has its own key");
 	return check_task("schedule.task", task, max_details_bytes, error);
 }
 
@@ -102,8 +104,9 @@ static bool check_deed(const schedule *s, int64_t max_details_bytes, struct reev
 		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule has neither a task nor a queue_action");
 	if (!acts)
 		return check_scheduled_task(s->task, max_details_bytes, error);
-	return check_range("schedule.queue_action", s->queue_action, 1, REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_RESUME, error) &&
-	       check_name("schedule.action_queue", s->action_queue, false, error);
+	return check_range(
+	           "schedule.queue_action", s->queue_action, 1, REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_RESUME, error) &&
+	    check_name("schedule.action_queue", s->action_queue, false, error);
 }
 
 char *schedule_addition(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
@@ -149,8 +152,8 @@ static bool put_task_field(json_t *change, const char *field, const schedule *s,
 	if (!task)
 		json_object_set_new(change, "task", task = json_object());
 	return schedule_task_put(task, field, s->task ? s->task : &defaults) ||
-	       error_set(error, STATUS(INVALID_ARGUMENT),
-	           "fields has \"task.%.100s\"; a schedule's task has no such field", field);
+	    error_set(
+	        error, STATUS(INVALID_ARGUMENT), "fields has \"task.%.100s\"; a schedule's task has no such field", field);
 }
 
 static bool put_named(json_t *change, const char *field, const schedule *s, struct reeve_error *error)
@@ -163,10 +166,9 @@ static bool put_named(json_t *change, const char *field, const schedule *s, stru
 static bool check_together(const json_t *change, struct reeve_error *error)
 {
 	int ways = (json_object_get(change, "cron") != NULL) + (json_object_get(change, "every_ms") != NULL) +
-	           (json_object_get(change, "manual") != NULL);
+	    (json_object_get(change, "manual") != NULL);
 	if (ways > 1)
-		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "fields has more than one of cron, every_ms and manual");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "fields has more than one of cron, every_ms and manual");
 	if (json_object_get(change, "task") &&
 	    (json_object_get(change, "queue_action") || json_object_get(change, "action_queue")))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "fields has both a task and a queue_action");
@@ -192,7 +194,7 @@ char *schedule_change(const struct services *services, const ProtobufCMessage *m
 		good = put_named(change, request->fields[i], s, error);
 	const json_t *task = json_object_get(change, "task");
 	good = good && check_together(change, error) &&
-	       (!task || check_named(s->task ? s->task : &defaults, task, max_details_bytes, error));
+	    (!task || check_named(s->task ? s->task : &defaults, task, max_details_bytes, error));
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
 	json_decref(change);
 	return text;

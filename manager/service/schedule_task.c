@@ -17,9 +17,10 @@ bool schedule_task_put(json_t *spec, const char *name, const task *t)
 	if (!strcmp(name, "retry"))
 		retry_put(spec, t->retry);
 	else
-		json_object_set_new(spec, name, !field_is_set(&t->base, field)               ? json_null()
-		                                : field->type == PROTOBUF_C_TYPE_STRING ? json_string(field_text(&t->base, field))
-		                                                                        : json_integer(field_number(&t->base, field)));
+		json_object_set_new(spec, name,
+		    !field_is_set(&t->base, field)              ? json_null()
+		        : field->type == PROTOBUF_C_TYPE_STRING ? json_string(field_text(&t->base, field))
+		                                                : json_integer(field_number(&t->base, field)));
 	return true;
 }
 
@@ -30,7 +31,5 @@ void schedule_task_put_all(json_t *spec, const task *t)
 	void *next;
 	for (unsigned i = 0; i < reeve__v1__task_spec__descriptor.n_fields; i++)
 		schedule_task_put(spec, reeve__v1__task_spec__descriptor.fields[i].name, t);
-	json_object_foreach_safe(spec, next, name, value)
-		if (json_is_null(value))
-			json_object_del(spec, name);
+	json_object_foreach_safe(spec, next, name, value) if (json_is_null(value)) json_object_del(spec, name);
 }

@@ -5,8 +5,8 @@
 
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
-#include <reeve/v1/pipeline.pb-c.h>
 #include <reeve/v1/metric.pb-c.h>
+#include <reeve/v1/pipeline.pb-c.h>
 #include <reeve/v1/queue.pb-c.h>
 #include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task.pb-c.h>

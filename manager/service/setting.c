@@ -32,14 +32,16 @@ static json_t *days_of(const char *path, int64_t ms, struct reeve_error *error)
 
 static json_t *name_of(const struct setting *s, const char *path, const char *name, struct reeve_error *error)
 {
-	bool good = *name && s->check ? s->check(path, name, error) : check_name(path, name, s->kind == SETTING_NAME_OR_NONE, error);
+	bool good = *name && s->check ? s->check(path, name, error)
+	                              : check_name(path, name, s->kind == SETTING_NAME_OR_NONE, error);
 	if (!good)
 		return NULL;
 	return text_or_null(*name ? name : s->otherwise);
 }
 
 /* Returns the new value of a column, or NULL with the problem in *error. */
-static json_t *value_of(const struct setting *s, const char *path, const ProtobufCMessage *message, struct reeve_error *error)
+static json_t *value_of(
+    const struct setting *s, const char *path, const ProtobufCMessage *message, struct reeve_error *error)
 {
 	const ProtobufCFieldDescriptor *field = field_named(message, s->field);
 	char word[JSON_NAME_BYTES];
@@ -57,7 +59,8 @@ static json_t *value_of(const struct setting *s, const char *path, const Protobu
 	return text_or_null(number && json_enum_word(field->descriptor, (int)number, word) ? word : s->otherwise);
 }
 
-static bool put(json_t *change, const struct setting *s, const char *path, const ProtobufCMessage *message, struct reeve_error *error)
+static bool put(json_t *change, const struct setting *s, const char *path, const ProtobufCMessage *message,
+    struct reeve_error *error)
 {
 	char field[96];
 	if (s->kind == SETTING_OWN)

@@ -37,22 +37,18 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	if (t->changed) {
 		if (!executing || op->kind == STORE_UPDATE)
 			return "";
-		return op->kind == STORE_RETRY ? "its worker stops it; then it starts again"
-		                               : "its worker stops it";
+		return op->kind == STORE_RETRY ? "its worker stops it; then it starts again" : "its worker stops it";
 	}
 	switch (op->kind) {
-	case STORE_CANCEL:
-		return executing ? "a cancel has been asked for already" : "it has ended";
-	case STORE_DISCARD:
-		return executing ? "it is being discarded already" : "it has ended";
+	case STORE_CANCEL: return executing ? "a cancel has been asked for already" : "it has ended";
+	case STORE_DISCARD: return executing ? "it is being discarded already" : "it has ended";
 	case STORE_RETRY:
 		if (t->stopping)
 			return "its worker has been told to stop already";
 		return executing && !op->executing
-		           ? "it is executing, and is started again only if executing ones are asked for (--executing)"
-		           : "a cancel has been asked for";
-	case STORE_UPDATE:
-		return "it has ended";
+		    ? "it is executing, and is started again only if executing ones are asked for (--executing)"
+		    : "a cancel has been asked for";
+	case STORE_UPDATE: return "it has ended";
 	}
 	return "";
 }
@@ -212,7 +208,8 @@ void task_discard(void *service, struct rpc_call *call, const ProtobufCMessage *
 		return;
 	}
 	struct edit_call *c = edit_begin(s, call,
-	    &(struct change_request){STORE_DISCARD, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	    &(struct change_request){
+	        STORE_DISCARD, request->ids, request->n_ids, request->filter, request->dry_run, false});
 	if (!c)
 		return;
 	c->op.reason = *request->reason ? request->reason : "discarded by request";
@@ -257,8 +254,8 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		return;
 	}
 	struct edit_call *c = edit_begin(s, call,
-	    &(struct change_request){STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run,
-	        request->run_at_us != 0});
+	    &(struct change_request){
+	        STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run, request->run_at_us != 0});
 	if (!c)
 		return;
 	c->op.set_priority = request->priority != NULL;

@@ -100,8 +100,8 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 	const Reeve__V1__SubmitRequest *request = (const Reeve__V1__SubmitRequest *)message;
 	struct reeve_error error;
 	if (request->n_tasks == 0 || request->n_tasks > LIMIT_CALL_TASKS) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "tasks has %zu elements; from 1 to %d are taken", request->n_tasks,
-		    LIMIT_CALL_TASKS);
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "tasks has %zu elements; from 1 to %d are taken",
+		    request->n_tasks, LIMIT_CALL_TASKS);
 		return;
 	}
 	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error)) {
@@ -123,8 +123,8 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		c->tasks[i] = task_from(request->tasks[i], rpc_call_actor(call));
 		c->own_policies[i] = (char *)c->tasks[i].retry_policy;
 	}
-	submit_tasks(s->core->submits, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call), rpc_call_origin(call),
-	    on_submitted, c);
+	submit_tasks(s->core->submits, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call),
+	    rpc_call_origin(call), on_submitted, c);
 }
 
 /* --- reads ------------------------------------------------------------------------------------------------------- */
@@ -315,21 +315,20 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 	rpc_call_on_closed(call, on_wait_gone, c);
 	c->asked = (uint32_t)request->n_ids;
 	int64_t wait = request->wait_ms < WAIT_MAX_MS ? request->wait_ms : WAIT_MAX_MS;
-	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, rpc_call_origin(call), on_waited, c,
-	    &c->waiter);
+	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, rpc_call_origin(call), on_waited, c, &c->waiter);
 }
 
 const struct rpc_entry task_methods[] = {
-	{"Submit", submit, RPC_ORDINARY, NULL},
-	{"Get", get, RPC_OPERATOR, NULL},
-	{"List", list, RPC_OPERATOR, NULL},
-	{"Wait", wait_for, RPC_WAITING, NULL},
-	{"Cancel", task_cancel, RPC_OPERATOR, NULL},
-	{"Retry", task_retry, RPC_OPERATOR, NULL},
-	{"Update", task_update, RPC_OPERATOR, NULL},
-	{"Audit", audit, RPC_OPERATOR, NULL},
-	{"Discard", task_discard, RPC_OPERATOR, NULL},
-	{"Errors", read_method, RPC_OPERATOR, &task_errors},
-	{"Executions", read_method, RPC_OPERATOR, &task_executions},
-	{0},
+    {"Submit", submit, RPC_ORDINARY, NULL},
+    {"Get", get, RPC_OPERATOR, NULL},
+    {"List", list, RPC_OPERATOR, NULL},
+    {"Wait", wait_for, RPC_WAITING, NULL},
+    {"Cancel", task_cancel, RPC_OPERATOR, NULL},
+    {"Retry", task_retry, RPC_OPERATOR, NULL},
+    {"Update", task_update, RPC_OPERATOR, NULL},
+    {"Audit", audit, RPC_OPERATOR, NULL},
+    {"Discard", task_discard, RPC_OPERATOR, NULL},
+    {"Errors", read_method, RPC_OPERATOR, &task_errors},
+    {"Executions", read_method, RPC_OPERATOR, &task_executions},
+    {0},
 };

@@ -36,8 +36,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	if (c->op.overtaken && !c->op.lost) {
 		/* Either it is late, and no caller waits for its answer, or another process uses this incarnation and must not
 		 * get a lease. */
-		rpc_call_fail(c->call, STATUS(ABORTED), "a later heartbeat of incarnation %lld has come",
-		    (long long)c->op.incarnation);
+		rpc_call_fail(
+		    c->call, STATUS(ABORTED), "a later heartbeat of incarnation %lld has come", (long long)c->op.incarnation);
 		free(c);
 		return;
 	}
@@ -70,14 +70,12 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 	    !check_range("mode", r->mode, 0, REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING, error) ||
 	    !check_range("concurrency", r->concurrency, 0, LIMIT_CONCURRENCY, error) ||
 	    !check_range("succeeded", r->succeeded, 0, INT64_MAX, error) ||
-	    !check_range("failed", r->failed, 0, INT64_MAX, error) ||
-	    !check_range("seq", r->seq, 1, INT64_MAX, error) ||
+	    !check_range("failed", r->failed, 0, INT64_MAX, error) || !check_range("seq", r->seq, 1, INT64_MAX, error) ||
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
 	    !check_range("in_flight", (int64_t)r->n_in_flight, 0, IN_FLIGHT_MAX, error) ||
 	    !check_range("remarks", (int64_t)r->n_remarks, 0, IN_FLIGHT_MAX, error) ||
 	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MAX, error) ||
-	    !check_names("types", r->types, r->n_types, error) ||
-	    !worker_names_check(NULL, 0, r->types, r->n_types, error))
+	    !check_names("types", r->types, r->n_types, error) || !worker_names_check(NULL, 0, r->types, r->n_types, error))
 		return false;
 	for (size_t i = 0; i < r->n_in_flight; i++)
 		if (r->in_flight[i]->task_id < 1 || r->in_flight[i]->token < 1)

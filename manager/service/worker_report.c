@@ -15,12 +15,12 @@ struct report_call {
 	struct store_report op;
 	struct rpc_call *call;
 	struct services *services;
-	bool reported, fetched;     /* the answer waits for both */
+	bool reported, fetched; /* the answer waits for both */
 	bool refused;
 	struct reeve_error problem;
-	uint8_t *packed_fetch;      /* the Fetch's answer, packed while its strings were valid */
+	uint8_t *packed_fetch; /* the Fetch's answer, packed while its strings were valid */
 	size_t packed_length;
-	bool *too_long;             /* one for each result */
+	bool *too_long; /* one for each result */
 	int64_t incarnation, fetch_id;
 	struct store_result results[];
 };
@@ -43,9 +43,9 @@ static void report_answer(struct report_call *c)
 			ack->task_id = r->id;
 			ack->token = r->token;
 			ack->status = r->ack == STORE_LATE ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST
-			    : r->ack == STORE_LATER    ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER
-			    : c->too_long[i]           ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_REFUSED
-			                               : REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
+			    : r->ack == STORE_LATER        ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER
+			    : c->too_long[i]               ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_REFUSED
+			                                   : REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
 			if (r->ack == STORE_LATER)
 				ack->note = (char *)"another transaction has locked the task, or its batch; report it again";
 			else if (r->ack == STORE_LATE)
@@ -54,8 +54,7 @@ static void report_answer(struct report_call *c)
 				ack->note = (char *)"the result is too long; the attempt was ended as fatal";
 		}
 		if (c->packed_fetch)
-			response.fetch =
-			    reeve__v1__fetch_response__unpack(NULL, c->packed_length, c->packed_fetch);
+			response.fetch = reeve__v1__fetch_response__unpack(NULL, c->packed_length, c->packed_fetch);
 		rpc_call_reply(c->call, &response.base);
 		if (response.fetch)
 			reeve__v1__fetch_response__free_unpacked(response.fetch, NULL);
@@ -116,8 +115,8 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 	    r->task_id >= 1 && r->token >= 1 && !name_problem(r->error_code, true) && !*r->stage)
 		return true;
 	snprintf(field, sizeof field, "results[%zu].outcome", i);
-	if (!check_range(field, r->outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED,
-	        REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, error))
+	if (!check_range(
+	        field, r->outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, error))
 		return false;
 	snprintf(field, sizeof field, "results[%zu].task_id", i);
 	if (!check_range(field, r->task_id, 1, INT64_MAX, error))
@@ -187,12 +186,11 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	};
 	/* A worker that asks for many more tasks than it reports, or for none, does not need the answer to go on. A pull client
 	 * (incarnation 0) may report one task after another. */
-	c->op.op.can_wait =
-	    request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);
+	c->op.op.can_wait = request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {
 		struct fetch_request f = worker_fetch_request(call, request->fetch);
-		f.wait_ms = 0; /* it never parks, … */
+		f.wait_ms = 0;    /* it never parks, … */
 		f.goes_on = true; /* … but is a worker's, which then parks another one */
 		c->fetch_id = f.fetch_id;
 		c->incarnation = f.incarnation;

@@ -67,7 +67,8 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		uint64_t who = (uint64_t)c->op.pid;
 		for (const char *at = c->op.name; *at; at++)
 			who = who * 31 + (unsigned char)*at;
-		if (remarks_new(&c->services->core->base.remarks, REMARK_NAME_TAKEN, (int64_t)who, c->op.other_pid, core_now(core)))
+		if (remarks_new(
+		        &c->services->core->base.remarks, REMARK_NAME_TAKEN, (int64_t)who, c->op.other_pid, core_now(core)))
 			log_warn(NULL, "%s/%d was refused: %s", c->op.host, (int)c->op.pid, taken.message);
 		rpc_call_fail_error(c->call, &taken);
 	} else {
@@ -93,8 +94,8 @@ bool worker_names_check(
 	for (size_t i = 0; i < n_types; i++)
 		bytes += strlen(types[i]);
 	return bytes <= LIMIT_ACCEPTED_BYTES ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are taken", bytes,
-	        LIMIT_ACCEPTED_BYTES);
+	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are taken",
+	        bytes, LIMIT_ACCEPTED_BYTES);
 }
 
 static void register_worker(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -151,11 +152,12 @@ static void on_extended(struct store_op *op, const struct reeve_error *error)
 		error_set(&refused, STATUS(FAILED_PRECONDITION), "task %lld is not held by this attempt", (long long)c->op.id);
 		rpc_call_fail_error(c->call, &refused);
 	} else if (c->op.locked) {
-		error_set(&refused, STATUS(UNAVAILABLE), "another transaction has locked task %lld; try again", (long long)c->op.id);
+		error_set(
+		    &refused, STATUS(UNAVAILABLE), "another transaction has locked task %lld; try again", (long long)c->op.id);
 		rpc_call_fail_error(c->call, &refused);
 	} else if (c->op.run_ms <= 0) {
-		error_set(&refused, STATUS(FAILED_PRECONDITION),
-		    "the attempt has run for as long as an attempt may (--max-runtime)");
+		error_set(
+		    &refused, STATUS(FAILED_PRECONDITION), "the attempt has run for as long as an attempt may (--max-runtime)");
 		rpc_call_fail_error(c->call, &refused);
 	} else {
 		Reeve__V1__ExtendResponse response = REEVE__V1__EXTEND_RESPONSE__INIT;
@@ -236,11 +238,11 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 }
 
 const struct rpc_entry worker_methods[] = {
-	{"Register", register_worker, RPC_LEASE, NULL},
-	{"Fetch", worker_fetch, RPC_WAITING, NULL},
-	{"Report", worker_report, RPC_LEASE, NULL},
-	{"Heartbeat", worker_heartbeat, RPC_LEASE, NULL},
-	{"Leave", leave, RPC_LEASE, NULL},
-	{"Extend", extend, RPC_LEASE, NULL},
-	{0},
+    {"Register", register_worker, RPC_LEASE, NULL},
+    {"Fetch", worker_fetch, RPC_WAITING, NULL},
+    {"Report", worker_report, RPC_LEASE, NULL},
+    {"Heartbeat", worker_heartbeat, RPC_LEASE, NULL},
+    {"Leave", leave, RPC_LEASE, NULL},
+    {"Extend", extend, RPC_LEASE, NULL},
+    {0},
 };

@@ -21,8 +21,8 @@ static void on_archive(struct role *role, const PGresult *rows)
 	struct store_archive *op = BATCH_OP(role, struct store_archive, 0);
 	op->lost = op->kind != STORE_ARCHIVE_RELEASE && PQntuples(rows) == 0;
 	if (op->kind == STORE_ARCHIVE_NEXT)
-		snprintf(op->partition, sizeof op->partition, "%s",
-		    op->lost || row_null(rows, 0, 0) ? "" : row_text(rows, 0, 0));
+		snprintf(
+		    op->partition, sizeof op->partition, "%s", op->lost || row_null(rows, 0, 0) ? "" : row_text(rows, 0, 0));
 	else if (op->kind == STORE_ARCHIVE_PAGE)
 		take_page(role, op, rows);
 	role_done(role);

@@ -17,8 +17,7 @@ static void on_due(struct role *role, const PGresult *rows)
 	op->count = PQntuples(rows);
 	op->due = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->due);
 	for (int row = 0; row < op->count; row++)
-		op->due[row] = (struct store_batch_due){
-		    row_int8(rows, row, 0), work_of(row_text(rows, row, 1))};
+		op->due[row] = (struct store_batch_due){row_int8(rows, row, 0), work_of(row_text(rows, row, 1))};
 	role_done(role);
 }
 
@@ -140,9 +139,7 @@ static void move_start(struct role *role)
 		params_int8(&role->params, op->limit);
 		role_run(role, SQL_BATCH_RELEASE, on_released);
 		break;
-	case STORE_BATCH_FAIL:
-		role_run(role, SQL_BEGIN, on_begun);
-		break;
+	case STORE_BATCH_FAIL: role_run(role, SQL_BEGIN, on_begun); break;
 	}
 }
 

@@ -88,7 +88,8 @@ static void add_int(struct params *p, const ProtobufCFieldDescriptor *field, int
 		params_int8(p, value);
 }
 
-static void add_field(struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, bool may_be_null)
+static void add_field(
+    struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, bool may_be_null)
 {
 	const void *at = (const char *)message + field->offset;
 	char name[JSON_NAME_BYTES];
@@ -105,30 +106,21 @@ static void add_field(struct params *p, const ProtobufCMessage *message, const P
 		params_text(p, may_be_null && !*text ? NULL : text);
 		break;
 	}
-	case PROTOBUF_C_TYPE_BOOL:
-		params_bool(p, *(const protobuf_c_boolean *)at);
-		break;
-	case PROTOBUF_C_TYPE_ENUM:
-		params_text(p, enum_text(field->descriptor, *(const int *)at, name));
-		break;
+	case PROTOBUF_C_TYPE_BOOL: params_bool(p, *(const protobuf_c_boolean *)at); break;
+	case PROTOBUF_C_TYPE_ENUM: params_text(p, enum_text(field->descriptor, *(const int *)at, name)); break;
 	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-		add_int(p, field, *(const int32_t *)at, may_be_null);
-		break;
-	case PROTOBUF_C_TYPE_UINT32:
-		add_int(p, field, *(const uint32_t *)at, may_be_null);
-		break;
-	default:
-		assert(field->type == PROTOBUF_C_TYPE_INT64);
-		add_int(p, field, *(const int64_t *)at, may_be_null);
+	case PROTOBUF_C_TYPE_SINT32: add_int(p, field, *(const int32_t *)at, may_be_null); break;
+	case PROTOBUF_C_TYPE_UINT32: add_int(p, field, *(const uint32_t *)at, may_be_null); break;
+	default: assert(field->type == PROTOBUF_C_TYPE_INT64); add_int(p, field, *(const int64_t *)at, may_be_null);
 	}
 }
 
 /* Adds a field of each message in a list. */
-static void add_each(struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *list, const char *name)
+static void add_each(
+    struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *list, const char *name)
 {
 	const ProtobufCFieldDescriptor *field = field_named(list->descriptor, name);
-	ProtobufCMessage *const *items = *(ProtobufCMessage **const *)((const char *)message + list->offset);
+	ProtobufCMessage *const *items = *(ProtobufCMessage * *const *)((const char *)message + list->offset);
 	bool text = field->type == PROTOBUF_C_TYPE_STRING, word = field->type == PROTOBUF_C_TYPE_ENUM;
 	bool whole = field->type == PROTOBUF_C_TYPE_INT64;
 	char enum_name[JSON_NAME_BYTES];
@@ -192,7 +184,8 @@ static void add_value(struct params *p, const char *name, const struct bind_valu
 		assert(!"a value that there is");
 }
 
-void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage *request, const struct bind_values *values)
+void bind_params(
+    struct params *p, enum sql_id statement, const ProtobufCMessage *request, const struct bind_values *values)
 {
 	const struct sql_text *sql = &sql_statements[statement];
 	const char *at = sql->takes;
@@ -214,10 +207,10 @@ void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage
 
 /* The destination of a column: a field, possibly of a message within messages. */
 struct column {
-	bool of_response;                                        /* a field of the response, not of a message in the list */
-	int depth;                                               /* the length of the path */
+	bool of_response; /* a field of the response, not of a message in the list */
+	int depth;        /* the length of the path */
 	const ProtobufCFieldDescriptor *path[PATH_MAX_DEPTH];
-	bool opens[PATH_MAX_DEPTH];                              /* it is the first column of that message */
+	bool opens[PATH_MAX_DEPTH]; /* it is the first column of that message */
 };
 
 static bool same_message(const struct column *a, const struct column *b, int depth)
@@ -230,7 +223,8 @@ static bool same_message(const struct column *a, const struct column *b, int dep
 	return true;
 }
 
-static void column_resolve(struct column *columns, int n, char *name, const struct sql_text *sql, const ProtobufCMessageDescriptor *item)
+static void column_resolve(
+    struct column *columns, int n, char *name, const struct sql_text *sql, const ProtobufCMessageDescriptor *item)
 {
 	struct column *column = &columns[n];
 	char *save;
@@ -273,19 +267,15 @@ static int64_t time_from(const PGresult *rows, int row, int column)
 static int64_t int_from(const PGresult *rows, int row, int column)
 {
 	switch (PQftype(rows, column)) {
-	case TYPE_INT2:
-		return row_int2(rows, row, column);
-	case TYPE_INT4:
-		return row_int4(rows, row, column);
-	case TYPE_TIME:
-		return time_from(rows, row, column);
-	default:
-		assert(PQftype(rows, column) == TYPE_INT8);
-		return row_int8(rows, row, column);
+	case TYPE_INT2: return row_int2(rows, row, column);
+	case TYPE_INT4: return row_int4(rows, row, column);
+	case TYPE_TIME: return time_from(rows, row, column);
+	default: assert(PQftype(rows, column) == TYPE_INT8); return row_int8(rows, row, column);
 	}
 }
 
-static void set_texts(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+static void set_texts(
+    ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
 	const char *data = NULL;
 	int n = row_array(rows, row, column, &data);
@@ -300,7 +290,8 @@ static void set_texts(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 	*(size_t *)((char *)message + field->quantifier_offset) = (size_t)n;
 }
 
-static void set_numbers(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+static void set_numbers(
+    ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
 	const char *data = NULL;
 	int n = row_array(rows, row, column, &data);
@@ -317,7 +308,8 @@ static void set_numbers(ProtobufCMessage *message, const ProtobufCFieldDescripto
 static json_t *json_of(const PGresult *rows, int row, int column)
 {
 	assert(PQftype(rows, column) == TYPE_JSONB);
-	return json_loadb(PQgetvalue(rows, row, column) + 1, (size_t)PQgetlength(rows, row, column) - 1, JSON_DECODE_ANY, NULL);
+	return json_loadb(
+	    PQgetvalue(rows, row, column) + 1, (size_t)PQgetlength(rows, row, column) - 1, JSON_DECODE_ANY, NULL);
 }
 
 static ProtobufCMessage *message_of(const json_t *json, const ProtobufCMessageDescriptor *descriptor)
@@ -329,20 +321,20 @@ static ProtobufCMessage *message_of(const json_t *json, const ProtobufCMessageDe
 	return message;
 }
 
-static void set_messages(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+static void set_messages(
+    ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
 	json_t *list = json_of(rows, row, column), *json;
 	size_t i, n = 0;
 	ProtobufCMessage **messages = mem_malloc(sizeof *messages * (json_array_size(list) + 1));
-	json_array_foreach(list, i, json)
-		if ((messages[n] = message_of(json, field->descriptor)))
-			n++;
+	json_array_foreach(list, i, json) if ((messages[n] = message_of(json, field->descriptor))) n++;
 	*(ProtobufCMessage ***)((char *)message + field->offset) = messages;
 	*(size_t *)((char *)message + field->quantifier_offset) = n;
 	json_decref(list);
 }
 
-static void set_list(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+static void set_list(
+    ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
 	if (PQftype(rows, column) == TYPE_JSONB)
 		set_messages(message, field, rows, row, column);
@@ -352,7 +344,8 @@ static void set_list(ProtobufCMessage *message, const ProtobufCFieldDescriptor *
 		set_numbers(message, field, rows, row, column);
 }
 
-static void set_message(ProtobufCMessage **message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+static void set_message(
+    ProtobufCMessage **message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
 	json_t *json = json_of(rows, row, column);
 	assert(!*message);
@@ -369,7 +362,8 @@ static void set_text(char **text, const PGresult *rows, int row, int column)
 }
 
 /* Sets a field from a column that is not null. */
-static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+static void set_field(
+    ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
 	void *at = (char *)message + field->offset;
 	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
@@ -379,12 +373,8 @@ static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
 		*(uint32_t *)((char *)message + field->quantifier_offset) = field->id;
 	switch (field->type) {
-	case PROTOBUF_C_TYPE_STRING:
-		set_text(at, rows, row, column);
-		break;
-	case PROTOBUF_C_TYPE_MESSAGE:
-		set_message(at, field, rows, row, column);
-		break;
+	case PROTOBUF_C_TYPE_STRING: set_text(at, rows, row, column); break;
+	case PROTOBUF_C_TYPE_MESSAGE: set_message(at, field, rows, row, column); break;
 	case PROTOBUF_C_TYPE_BOOL:
 		assert(PQftype(rows, column) == TYPE_BOOL);
 		*(protobuf_c_boolean *)at = row_bool(rows, row, column);
@@ -399,19 +389,16 @@ static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor 
 		break;
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_UINT32:
-		*(int32_t *)at = (int32_t)int_from(rows, row, column);
-		break;
-	default:
-		assert(field->type == PROTOBUF_C_TYPE_INT64);
-		*(int64_t *)at = int_from(rows, row, column);
+	case PROTOBUF_C_TYPE_UINT32: *(int32_t *)at = (int32_t)int_from(rows, row, column); break;
+	default: assert(field->type == PROTOBUF_C_TYPE_INT64); *(int64_t *)at = int_from(rows, row, column);
 	}
 }
 
 /* Whether a column gives an enum's unspecified value, which stands for none. */
 static bool is_unspecified(const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
-	return field->type == PROTOBUF_C_TYPE_ENUM && PQftype(rows, column) != TYPE_TEXT && int_from(rows, row, column) == 0;
+	return field->type == PROTOBUF_C_TYPE_ENUM && PQftype(rows, column) != TYPE_TEXT &&
+	    int_from(rows, row, column) == 0;
 }
 
 static ProtobufCMessage *message_new(const ProtobufCMessageDescriptor *descriptor)
@@ -438,7 +425,8 @@ static void take_column(ProtobufCMessage *message, const struct column *to, cons
 	set_field(message, last, rows, row, column);
 }
 
-static void take_row(ProtobufCMessage *message, bool of_response, const struct column *columns, int count, const PGresult *rows, int row)
+static void take_row(
+    ProtobufCMessage *message, bool of_response, const struct column *columns, int count, const PGresult *rows, int row)
 {
 	for (int i = 0; i < count; i++)
 		if (columns[i].of_response == of_response)
@@ -454,8 +442,8 @@ static int first_of_list(const struct column *columns, int count)
 	return 0;
 }
 
-static void take_list(ProtobufCMessage *response, const ProtobufCFieldDescriptor *list, const struct column *columns, int count,
-    const PGresult *rows)
+static void take_list(ProtobufCMessage *response, const ProtobufCFieldDescriptor *list, const struct column *columns,
+    int count, const PGresult *rows)
 {
 	size_t *n = (size_t *)((char *)response + list->quantifier_offset);
 	ProtobufCMessage ***items = (ProtobufCMessage ***)((char *)response + list->offset);

@@ -27,18 +27,19 @@
 /* Parameters of statements that are not fields of requests. */
 struct bind_values {
 	const uint8_t *request_id; /* @request_id: the call's */
-	const char *actor;    /* @actor: the caller */
-	const char *change;   /* @change: JSON that the service made of the request */
-	int64_t lease_ms;     /* @lease_ms: the lease of workers that request none */
-	int64_t max_bytes;    /* @max_bytes: the maximum of an answer */
-	int64_t max_details;  /* @max_details: the maximum length of details that this manager assigns */
-	int64_t max_task;     /* @max_task: the maximum of a task's details, result and stack trace in an answer */
-	int64_t manager;      /* @manager: the number of this manager */
-	int64_t max_scanned;  /* @max_scanned: the maximum of rows that a listing scans for an answer */
+	const char *actor;         /* @actor: the caller */
+	const char *change;        /* @change: JSON that the service made of the request */
+	int64_t lease_ms;          /* @lease_ms: the lease of workers that request none */
+	int64_t max_bytes;         /* @max_bytes: the maximum of an answer */
+	int64_t max_details;       /* @max_details: the maximum length of details that this manager assigns */
+	int64_t max_task;          /* @max_task: the maximum of a task's details, result and stack trace in an answer */
+	int64_t manager;           /* @manager: the number of this manager */
+	int64_t max_scanned;       /* @max_scanned: the maximum of rows that a listing scans for an answer */
 };
 
 /* Adds the parameters of a statement. The request has the type that its head names. */
-void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage *request, const struct bind_values *values);
+void bind_params(
+    struct params *p, enum sql_id statement, const ProtobufCMessage *request, const struct bind_values *values);
 
 /* Reads rows into a response, which is initialized and has the type that the head names.
  * protobuf_c_message_free_unpacked frees everything it refers to. */

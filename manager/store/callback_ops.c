@@ -96,11 +96,11 @@ static void on_settled(struct role *role, const PGresult *rows)
 }
 
 #define ADD_ALL(type, add, value)                                                                                      \
-	params_array_begin(p, type);                                                                                   \
-	for (int i = 0; i < role->count; i++) {                                                                        \
-		const struct store_callback_settle *op = BATCH_OP(role, struct store_callback_settle, i);              \
-		add(p, value);                                                                                         \
-	}                                                                                                              \
+	params_array_begin(p, type);                                                                                       \
+	for (int i = 0; i < role->count; i++) {                                                                            \
+		const struct store_callback_settle *op = BATCH_OP(role, struct store_callback_settle, i);                      \
+		add(p, value);                                                                                                 \
+	}                                                                                                                  \
 	params_array_end(p)
 
 static void add_text_or_null(struct params *p, const char *text)

@@ -107,7 +107,8 @@ static void claim_start(struct role *role)
 
 void store_claim(struct store *store, struct store_claim *op)
 {
-	static const struct op_kind kind = {.name = "claim", .start = claim_start, .careful_again_ms = 1000, .reports_unknown = true};
+	static const struct op_kind kind = {
+	    .name = "claim", .start = claim_start, .careful_again_ms = 1000, .reports_unknown = true};
 	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
 }
 
@@ -120,7 +121,8 @@ static struct store_redeliver *redeliver(struct role *role, int i)
 static void on_redelivered(struct role *role, const PGresult *rows)
 {
 	int row_count = PQntuples(rows), row = 0;
-	struct store_claimed *won = role->state = mem_malloc((sizeof *won + sizeof(struct store_candidate)) * ((size_t)row_count + 1));
+	struct store_claimed *won = role->state =
+	    mem_malloc((sizeof *won + sizeof(struct store_candidate)) * ((size_t)row_count + 1));
 	struct store_candidate *left_out = (struct store_candidate *)(won + row_count + 1);
 	for (int i = 0; i < role->count; i++) {
 		struct store_redeliver *op = redeliver(role, i);
@@ -129,16 +131,15 @@ static void on_redelivered(struct role *role, const PGresult *rows)
 		op->left_out = left_out;
 		op->left_out_count = 0;
 		op->later = row_bool(rows, row, 17);
-		op->life = row_null(rows, row, 14)  ? STORE_LIFE_NEVER
-		    : row_bool(rows, row, 14) ? STORE_LIFE_OVER
-		                                      : STORE_LIFE_LIVES;
+		op->life = row_null(rows, row, 14) ? STORE_LIFE_NEVER
+		    : row_bool(rows, row, 14)      ? STORE_LIFE_OVER
+		                                   : STORE_LIFE_LIVES;
 		for (; row < row_count && row_int4(rows, row, 13) == i + 1; row++) {
 			if (row_null(rows, row, 0) || op->later)
 				continue;
 			if (row_null(rows, row, 2)) {
-				*left_out++ = (struct store_candidate){.id = row_int8(rows, row, 0),
-				    .version = row_time(rows, row, 1),
-				    .bytes = row_int4(rows, row, 16)};
+				*left_out++ = (struct store_candidate){
+				    .id = row_int8(rows, row, 0), .version = row_time(rows, row, 1), .bytes = row_int4(rows, row, 16)};
 				op->left_out_count++;
 				continue;
 			}

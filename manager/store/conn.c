@@ -198,12 +198,8 @@ static void connecting(struct conn *c)
 		event_free(c->io);
 	c->io = NULL;
 	switch (PQconnectPoll(c->pg)) {
-	case PGRES_POLLING_READING:
-		conn_want(c, EV_READ);
-		break;
-	case PGRES_POLLING_WRITING:
-		conn_want(c, EV_WRITE);
-		break;
+	case PGRES_POLLING_READING: conn_want(c, EV_READ); break;
+	case PGRES_POLLING_WRITING: conn_want(c, EV_WRITE); break;
 	case PGRES_POLLING_OK:
 		PQsetnonblocking(c->pg, 1);
 		PQsetErrorVerbosity(c->pg, PQERRORS_DEFAULT);
@@ -211,8 +207,7 @@ static void connecting(struct conn *c)
 		conn_want(c, EV_READ);
 		setup_next(c);
 		break;
-	default:
-		connecting_failed(c);
+	default: connecting_failed(c);
 	}
 }
 

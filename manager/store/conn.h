@@ -18,17 +18,18 @@
 struct conn;
 
 struct conn_settings {
-	const char *conninfo;     /* for libpq: string or URI */
-	const char *name;         /* the role, for the log and application_name */
-	bool planned_once;        /* a statement has one plan for all parameters; also with hot */
-	bool hot;                 /* plans are pinned: see session_hot.sql */
-	bool hash_joins;          /* with hot: hash joins are allowed */
-	bool listens;             /* receives notifications */
-	const enum sql_id *first; /* `first_count` statements to prepare during setup: a round trip less at their first use */
+	const char *conninfo; /* for libpq: string or URI */
+	const char *name;     /* the role, for the log and application_name */
+	bool planned_once;    /* a statement has one plan for all parameters; also with hot */
+	bool hot;             /* plans are pinned: see session_hot.sql */
+	bool hash_joins;      /* with hot: hash joins are allowed */
+	bool listens;         /* receives notifications */
+	/* `first_count` statements to prepare during setup: a round trip less at their first use */
+	const enum sql_id *first;
 	int first_count;
 	int statement_timeout_ms;
-	int lock_timeout_ms;      /* how long a statement waits for a lock; 0: until its own timeout */
-	int idle_timeout_ms;      /* how long PostgreSQL waits for the next statement of a transaction before it ends
+	int lock_timeout_ms; /* how long a statement waits for a lock; 0: until its own timeout */
+	int idle_timeout_ms; /* how long PostgreSQL waits for the next statement of a transaction before it ends
 	                           * the session */
 };
 
@@ -50,10 +51,10 @@ typedef void conn_done(void *arg, const struct conn_result *result);
 
 /* Callbacks to the connection's owner. */
 struct conn_listener {
-	void (*ready)(void *arg);                          /* connected and set up, or free again after conn_cancel */
-	void (*lost)(void *arg);                           /* was ready and broke; after the statement's callback */
-	void (*refused)(void *arg);                        /* PostgreSQL has too many connections for this one */
-	void (*notified)(void *arg, const char *payload);  /* a notification arrived */
+	void (*ready)(void *arg);                         /* connected and set up, or free again after conn_cancel */
+	void (*lost)(void *arg);                          /* was ready and broke; after the statement's callback */
+	void (*refused)(void *arg);                       /* PostgreSQL has too many connections for this one */
+	void (*notified)(void *arg, const char *payload); /* a notification arrived */
 	void *arg;
 };
 

@@ -22,22 +22,22 @@ struct conn {
 	struct event *io;    /* on libpq's socket */
 	struct event *timer; /* the next try while down, the timeout while connecting or cancelling */
 	int retry_ms;
-	bool reported;       /* that it is down has been logged */
+	bool reported; /* that it is down has been logged */
 	char problem[400];
 
 	/* the statement in flight */
 	bool busy, preparing, flushing, unsent;
-	bool prepare_only;   /* it is prepared ahead, not run */
-	bool unreplicated;   /* it was committed here, but the synchronous standby may not have it */
+	bool prepare_only; /* it is prepared ahead, not run */
+	bool unreplicated; /* it was committed here, but the synchronous standby may not have it */
 	enum sql_id statement;
 	conn_done *done;
 	void *arg;
-	PGresult *result;    /* its latest one */
-	struct params kept;  /* parameters, while the statement is being prepared */
+	PGresult *result;   /* its latest one */
+	struct params kept; /* parameters, while the statement is being prepared */
 	bool prepared[SQL_COUNT];
-	int ahead;             /* how many of settings.first were prepared during setup, or refused */
+	int ahead;                 /* how many of settings.first were prepared during setup, or refused */
 	struct background *cancel; /* a request to cancel is in flight */
-	bool unwanted;         /* conn_cancel was called for the statement in flight */
+	bool unwanted;             /* conn_cancel was called for the statement in flight */
 };
 
 /* ---- conn.c ---- */

@@ -54,8 +54,8 @@ static void result_describe(const PGresult *result, struct conn_result *out)
 	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 	out->kind = CONN_REFUSED;
 	snprintf(out->sqlstate, sizeof out->sqlstate, "%s", state ? state : "");
-	snprintf(out->message, sizeof out->message, "%s%s%s%s", full_disk(state), message ? message : PQresultErrorMessage(result),
-	    detail ? ": " : "", detail ? detail : "");
+	snprintf(out->message, sizeof out->message, "%s%s%s%s", full_disk(state),
+	    message ? message : PQresultErrorMessage(result), detail ? ": " : "", detail ? detail : "");
 }
 
 /* Handles the end of the statement in flight, or of its preparation. */
@@ -93,8 +93,9 @@ static void statement_over(struct conn *c)
 static bool fatal_state(const PGresult *result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	return state && (!strcmp(state, "57P01") || !strcmp(state, "57P02") || !strcmp(state, "57P03") ||
-	    !strcmp(state, "25006") || !strcmp(state, "25P03"));
+	return state &&
+	    (!strcmp(state, "57P01") || !strcmp(state, "57P02") || !strcmp(state, "57P03") || !strcmp(state, "25006") ||
+	        !strcmp(state, "25P03"));
 }
 
 void statement_results(struct conn *c)

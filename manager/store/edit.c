@@ -105,7 +105,8 @@ static void on_states(struct role *role, const PGresult *rows)
 		if (t) {
 			snprintf(t->status, sizeof t->status, "%s", row_text(rows, row, 1));
 			/* A waiting task that did not change here was just retried by another call: it is as requested. */
-			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
+			if (op->kind == STORE_RETRY && !cancelling &&
+			    (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
 				t->changed = true;
 			if (edit->recalled && t->changed && strcmp(t->status, "executing") != 0) {
 				/* The manager that made the change may have stopped before it could notify the others of it. */

@@ -14,7 +14,7 @@ struct lane;
 /* Ready when zeroed. */
 struct fair {
 	struct lane *lanes; /* of the origins with waiting operations */
-	int64_t now; /* the work that each origin would have got */
+	int64_t now;        /* the work that each origin would have got */
 };
 
 /* Inserts an operation into the list (utlist) at its place. */

@@ -50,7 +50,8 @@ static struct store_worker_commands *asked(struct role *role, int i)
 
 static int by_asked(const void *a, const void *b)
 {
-	const struct store_worker_commands *x = *(struct store_worker_commands *const *)a, *y = *(struct store_worker_commands *const *)b;
+	const struct store_worker_commands *x = *(struct store_worker_commands *const *)a,
+	                                   *y = *(struct store_worker_commands *const *)b;
 	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
 }
 
@@ -174,8 +175,7 @@ static void heartbeat_start(struct role *role)
 static bool heartbeat_joins(const struct role *role, const struct store_op *op)
 {
 	for (int i = 0; i < role->count; i++)
-		if (BATCH_OP(role, struct store_heartbeat, i)->incarnation ==
-		    ((const struct store_heartbeat *)op)->incarnation)
+		if (BATCH_OP(role, struct store_heartbeat, i)->incarnation == ((const struct store_heartbeat *)op)->incarnation)
 			return false;
 	return true;
 }

@@ -55,8 +55,8 @@ struct store {
 	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
 	struct room room;
-	struct recent_locks submit_locks; /* see submit_locks.h */
-	struct recent_locks batch_locks;  /* the ids of batches that reports found locked */
+	struct recent_locks submit_locks;                 /* see submit_locks.h */
+	struct recent_locks batch_locks;                  /* the ids of batches that reports found locked */
 	struct store_place places[MAINTENANCE_STEPS_MAX]; /* the position of each maintenance statement */
 	int64_t manager_id;
 	bool closing;

@@ -23,10 +23,11 @@ static bool refused(PGconn *pg, const PGresult *result, const char *doing, struc
 {
 	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
 	char message[300];
-	snprintf(message, sizeof message, "%s", result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)
-	                                                   ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)
-	                                                   : ""
-	                                               : PQerrorMessage(pg));
+	snprintf(message, sizeof message, "%s",
+	    result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)
+	            ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)
+	            : ""
+	           : PQerrorMessage(pg));
 	message[strcspn(message, "\n")] = 0;
 	if (state && !strcmp(state, "42501"))
 		return error_set(error, STATUS(PERMISSION_DENIED),
@@ -113,7 +114,8 @@ const struct sql_migration *migration_from(int version)
 	return NULL;
 }
 
-static bool note(PGconn *pg, enum sql_id statement, const char *const *values, int count, const char *doing, struct reeve_error *error)
+static bool note(PGconn *pg, enum sql_id statement, const char *const *values, int count, const char *doing,
+    struct reeve_error *error)
 {
 	PGresult *result = PQexecParams(pg, sql_statements[statement].text, count, NULL, values, NULL, NULL, 0);
 	bool good = PQresultStatus(result) == PGRES_COMMAND_OK || refused(pg, result, doing, error);
@@ -165,8 +167,8 @@ static bool usable(const struct schema *have, bool check_only, struct reeve_erro
 {
 	if (have->version > SQL_VERSION)
 		return error_set(error, STATUS(FAILED_PRECONDITION),
-		    "the database's schema is version %d, newer than this program's %d; use a newer reeve-manager", have->version,
-		    SQL_VERSION);
+		    "the database's schema is version %d, newer than this program's %d; use a newer reeve-manager",
+		    have->version, SQL_VERSION);
 	if (have->version && have->version < SQL_VERSION && !migration_from(have->version))
 		return error_set(error, STATUS(FAILED_PRECONDITION),
 		    "the database's schema is version %d, which no release had and this program cannot upgrade to its %d; it upgrades "
@@ -198,7 +200,8 @@ static bool apply(PGconn *pg, struct reeve_error *error)
 	for (const struct sql_migration *m; (m = migration_from(version)); version = m->to)
 		if (!tables_bring(pg, m->text, m->to, m->name, error))
 			return false;
-	if ((version != have.version || (have.differ && !*have.release)) && !definitions_bring(pg, version != have.version, error))
+	if ((version != have.version || (have.differ && !*have.release)) &&
+	    !definitions_bring(pg, version != have.version, error))
 		return false;
 	return run(pg, sql_statements[SQL_COMMIT].text, "committing the schema", error);
 }
@@ -219,7 +222,8 @@ static void partitions_make(PGconn *pg, int history_days)
 	PGresult *result =
 	    PQexecParams(pg, sql_statements[SQL_HISTORY_MAKE_PARTITIONS].text, 1, NULL, values, NULL, NULL, 0);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
-		log_warn("schema", "cannot make partitions of the history: %s", PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+		log_warn(
+		    "schema", "cannot make partitions of the history: %s", PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 	PQclear(result);
 }
 
@@ -232,8 +236,8 @@ static bool connected(PGconn *pg, struct reeve_error *error)
 		return error_set(error, STATUS(UNAVAILABLE), "no database: %s", message);
 	}
 	return PQserverVersion(pg) >= OLDEST_SERVER ||
-	       error_set(error, STATUS(FAILED_PRECONDITION), "PostgreSQL %d is too old; Reeve needs %d or newer",
-	           PQserverVersion(pg) / 10000, OLDEST_SERVER / 10000);
+	    error_set(error, STATUS(FAILED_PRECONDITION), "PostgreSQL %d is too old; Reeve needs %d or newer",
+	        PQserverVersion(pg) / 10000, OLDEST_SERVER / 10000);
 }
 
 bool migrate(const char *conninfo, bool check_only, int history_days, struct reeve_error *error)

@@ -41,13 +41,13 @@ struct store_op {
 	int weight;          /* its number of tasks; set by the store */
 	size_t bytes;        /* its memory; set by the store */
 
-	bool again;          /* in `done`: the connection broke during an earlier try, whose outcome is unknown */
+	bool again; /* in `done`: the connection broke during an earlier try, whose outcome is unknown */
 
 	/* for the role only */
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
 	struct role *role; /* the role that lists it */
-	int64_t turn;  /* see fair.h */
+	int64_t turn;      /* see fair.h */
 	int batch_limit, tries;
 	bool blocked;     /* it could not get a lock in time */
 	int64_t given_ms; /* when it was passed to the store; monotonic */

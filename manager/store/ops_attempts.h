@@ -17,23 +17,23 @@ struct store_page {
 	int route;
 	int32_t priority;
 	int64_t after_run_at_us, after_id;
-	int64_t due_us;                  /* the manager's estimate of now */
+	int64_t due_us; /* the manager's estimate of now */
 	int limit;
-	int slices, shard;               /* the number of shards; which one (shard_of.sql); slices 1: all */
-	int64_t other_bytes;             /* the maximum length of the details of `other` */
+	int slices, shard;   /* the number of shards; which one (shard_of.sql); slices 1: all */
+	int64_t other_bytes; /* the maximum length of the details of `other` */
 	/* results */
 	struct store_candidate *candidates;
 	int count;
-	struct store_candidate other;    /* the first due task of another shard; id 0: there is none */
-	int64_t next_due_us;             /* when the first task that is not due yet will be; STORE_TIME_NEVER: none */
-	bool more_follow;                /* another page of the same statement, or its error, follows at once */
+	struct store_candidate other; /* the first due task of another shard; id 0: there is none */
+	int64_t next_due_us;          /* when the first task that is not due yet will be; STORE_TIME_NEVER: none */
+	bool more_follow;             /* another page of the same statement, or its error, follows at once */
 };
 void store_page(struct store *store, struct store_page *op);
 
 struct store_stream {
 	int route;
 	int32_t priority;
-	int64_t first_us;                /* when the first of its tasks is due */
+	int64_t first_us; /* when the first of its tasks is due */
 };
 
 /* Finds the streams of routes, from the highest priority down. */
@@ -41,8 +41,8 @@ struct store_streams {
 	struct store_op op;
 	int count;
 	const int *routes;
-	const int32_t *below;            /* for each: only lower priorities; INT32_MAX: all */
-	int most;                        /* the maximum for each route */
+	const int32_t *below; /* for each: only lower priorities; INT32_MAX: all */
+	int most;             /* the maximum for each route */
 	/* results */
 	struct store_stream *streams;
 	int found;
@@ -55,7 +55,7 @@ struct store_rescan {
 	int route;
 	int32_t priority;
 	int64_t after_run_at_us, after_id;
-	int64_t until_us;                /* due before this time */
+	int64_t until_us; /* due before this time */
 	int limit;
 	/* results */
 	struct store_candidate *candidates;
@@ -67,8 +67,8 @@ void store_rescan(struct store *store, struct store_rescan *op);
 
 struct store_try {
 	int64_t id, version;
-	int slot;                        /* index of its Fetch in `fetches` */
-	bool locked;                     /* result: left out: locked by another transaction, which may not change it */
+	int slot;    /* index of its Fetch in `fetches` */
+	bool locked; /* result: left out: locked by another transaction, which may not change it */
 };
 
 struct store_fetch {
@@ -79,8 +79,8 @@ struct store_claimed {
 	int64_t id, token, assignment_id, timeout_ms;
 	int64_t expires_in_ms;
 	const char *details, *key;
-	const char *stage;               /* of its pipeline; "": none */
-	const char *queue, *type;        /* of a redelivery; NULL from a claim, whose routes are known */
+	const char *stage;        /* of its pipeline; "": none */
+	const char *queue, *type; /* of a redelivery; NULL from a claim, whose routes are known */
 	int attempt, max_attempts, route, slot;
 };
 
@@ -88,11 +88,11 @@ struct store_claimed {
 struct store_claim {
 	struct store_op op;
 	int count;
-	struct store_try *tries;         /* the store sorts them by id */
+	struct store_try *tries; /* the store sorts them by id */
 	int fetch_count;
 	const struct store_fetch *fetches;
-	int64_t expiry_grace_ms;               /* from an attempt's timeout to its expiry */
-	bool careful;                    /* some were locked the last time: wait for no lock. So does any claim just after
+	int64_t expiry_grace_ms; /* from an attempt's timeout to its expiry */
+	bool careful;            /* some were locked the last time: wait for no lock. So does any claim just after
 	                                  * one that met a lock. */
 	/* results */
 	struct store_claimed *won;
@@ -134,8 +134,8 @@ enum store_outcome {
 	STORE_CANCELLED,
 	STORE_LEASE_ENDED,
 	STORE_EXPIRED,
-	STORE_LOST,                      /* its worker was lost */
-	STORE_REQUEUED,                /* requeued: it never arrived at its worker */
+	STORE_LOST,     /* its worker was lost */
+	STORE_REQUEUED, /* requeued: it never arrived at its worker */
 	STORE_OUTCOMES
 };
 
@@ -143,29 +143,29 @@ enum store_outcome {
 const char *store_outcome_name(enum store_outcome outcome);
 
 enum store_ack {
-	STORE_ACCEPTED,  /* this call ended the attempt */
-	STORE_REPEATED,  /* an earlier copy of the report ended it */
-	STORE_LATE,      /* the lock had been lost; nothing changed, and the audit has an entry */
-	STORE_LATER,     /* not processed: another transaction has locked a row that would change; report it again */
+	STORE_ACCEPTED, /* this call ended the attempt */
+	STORE_REPEATED, /* an earlier copy of the report ended it */
+	STORE_LATE,     /* the lock had been lost; nothing changed, and the audit has an entry */
+	STORE_LATER,    /* not processed: another transaction has locked a row that would change; report it again */
 };
 
 struct store_result {
 	int64_t id, token;
 	enum store_outcome outcome;
-	const char *result;              /* completed; NULL otherwise */
-	const char *error, *error_code;  /* NULL when completed */
-	const char *remark, *stack;      /* or NULL */
-	int64_t retry_in_ms;             /* failed: the handler's choice; 0: by the policy */
-	const char *stage;               /* completed: the next stage, if the handler chooses it; NULL: it does not */
+	const char *result;             /* completed; NULL otherwise */
+	const char *error, *error_code; /* NULL when completed */
+	const char *remark, *stack;     /* or NULL */
+	int64_t retry_in_ms;            /* failed: the handler's choice; 0: by the policy */
+	const char *stage;              /* completed: the next stage, if the handler chooses it; NULL: it does not */
 	/* results */
 	enum store_ack ack;
-	bool batched;                    /* and the task belonged to a batch */
-	const char *becomes;             /* "completed", "dead", "cancelled"; "failed", "queued": it waits (again) */
-	bool ended;                      /* the task has ended; else it waits again: */
-	int attempt, route;              /* set for all accepted results */
+	bool batched;        /* and the task belonged to a batch */
+	const char *becomes; /* "completed", "dead", "cancelled"; "failed", "queued": it waits (again) */
+	bool ended;          /* the task has ended; else it waits again: */
+	int attempt, route;  /* set for all accepted results */
 	int32_t priority;
 	int64_t version, due_us;
-	bool committed;                  /* for the store only: accepted, even if other results of the batch fail */
+	bool committed; /* for the store only: accepted, even if other results of the batch fail */
 };
 
 /* Ends attempts as reported by their worker. */
@@ -180,21 +180,21 @@ void store_report(struct store *store, struct store_report *op);
 /* A position among journal rows that are read in pages, so that the scan reaches all rows even if some are locked
  * for long. */
 struct store_place {
-	int64_t key, id;                 /* what the rows are ordered by, and the row's id */
+	int64_t key, id; /* what the rows are ordered by, and the row's id */
 };
 
 /* Ends attempts whose expiry has passed, a bounded number at a time. */
 struct store_expire {
 	struct store_op op;
-	int limit;                       /* journal rows to read, */
-	struct store_place after;        /* … by next_expiry (µs), starting at {STORE_TIME_BEGIN, 0} */
-	int64_t now_us;                  /* the manager's estimate: later expiries have not passed */
-	int64_t before_assignment;       /* attempts up to this journal row end only if … */
-	int64_t watched_ms;              /* … this, the time that the manager has watched them, covers their full time */
+	int limit;                 /* journal rows to read, */
+	struct store_place after;  /* … by next_expiry (µs), starting at {STORE_TIME_BEGIN, 0} */
+	int64_t now_us;            /* the manager's estimate: later expiries have not passed */
+	int64_t before_assignment; /* attempts up to this journal row end only if … */
+	int64_t watched_ms;        /* … this, the time that the manager has watched them, covers their full time */
 	/* results */
-	struct store_result *results;    /* the attempts ended here */
+	struct store_result *results; /* the attempts ended here */
 	int count;
-	bool more;                       /* there may be more after `last`; both are set even if ending them failed */
+	bool more; /* there may be more after `last`; both are set even if ending them failed */
 	struct store_place last;
 };
 void store_expire(struct store *store, struct store_expire *op);
@@ -202,15 +202,15 @@ void store_expire(struct store *store, struct store_expire *op);
 /* Ends attempts whose worker is lost, a bounded number at a time. */
 struct store_sweep {
 	struct store_op op;
-	int limit;                       /* journal rows to read, */
-	struct store_place after;        /* … by worker, starting at {0, 0} */
-	bool all;                        /* of all lost workers; else only of these: */
+	int limit;                /* journal rows to read, */
+	struct store_place after; /* … by worker, starting at {0, 0} */
+	bool all;                 /* of all lost workers; else only of these: */
 	int count_of;
 	const int64_t *of;
 	/* results */
-	struct store_result *results;    /* the attempts ended here; `error` has the details */
+	struct store_result *results; /* the attempts ended here; `error` has the details */
 	int count;
-	bool more;                       /* there may be more after `last`; both are set even if ending them failed */
+	bool more; /* there may be more after `last`; both are set even if ending them failed */
 	struct store_place last;
 };
 void store_sweep(struct store *store, struct store_sweep *op);
@@ -218,9 +218,9 @@ void store_sweep(struct store *store, struct store_sweep *op);
 /* A worker's view of its attempts and Fetches, as one snapshot. */
 struct store_holding {
 	int64_t incarnation;
-	int64_t highest_fetch;           /* ever sent */
+	int64_t highest_fetch; /* ever sent */
 	int waiting_count, held_count;
-	const int64_t *waiting;          /* Fetches that it still waits for */
+	const int64_t *waiting; /* Fetches that it still waits for */
 	const int64_t *held_ids, *held_tokens;
 };
 
@@ -228,12 +228,12 @@ struct store_holding {
 struct store_requeue {
 	struct store_op op;
 	struct store_holding holding;
-	int64_t lowest_fetch;            /* older ones are not checked */
+	int64_t lowest_fetch; /* older ones are not checked */
 	/* results */
-	struct store_result *results;    /* the attempts ended here */
+	struct store_result *results; /* the attempts ended here */
 	int count;
-	int64_t lowest_open;             /* the lowest checked Fetch with an open assignment */
-	bool found;                      /* for the store only: there is something to requeue */
+	int64_t lowest_open; /* the lowest checked Fetch with an open assignment */
+	bool found;          /* for the store only: there is something to requeue */
 };
 void store_requeue(struct store *store, struct store_requeue *op);
 
@@ -241,11 +241,11 @@ void store_requeue(struct store *store, struct store_requeue *op);
 struct store_extend {
 	struct store_op op;
 	int64_t id, token;
-	int64_t run_ms;                  /* in: from now; out: granted */
-	int64_t max_runtime_ms;              /* from its claim */
+	int64_t run_ms;         /* in: from now; out: granted */
+	int64_t max_runtime_ms; /* from its claim */
 	/* results */
-	bool held;                       /* false: the attempt has ended, or never existed */
-	bool locked;                     /* by another transaction: the attempt holds the task, and nothing changed */
+	bool held;   /* false: the attempt has ended, or never existed */
+	bool locked; /* by another transaction: the attempt holds the task, and nothing changed */
 	int64_t expires_in_ms;
 };
 void store_extend(struct store *store, struct store_extend *op);
@@ -256,7 +256,7 @@ struct store_remarks {
 	int count;
 	const int64_t *ids, *tokens;
 	const char *const *texts;
-	size_t bytes;                    /* of everything */
+	size_t bytes; /* of everything */
 };
 void store_remarks(struct store *store, struct store_remarks *op);
 

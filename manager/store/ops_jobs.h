@@ -10,7 +10,7 @@
 struct store_roll {
 	struct store_op op;
 	/* result */
-	bool more;                       /* there is more to do now */
+	bool more; /* there is more to do now */
 };
 void store_roll(struct store *store, struct store_roll *op);
 
@@ -19,9 +19,9 @@ void store_roll(struct store *store, struct store_roll *op);
 struct store_fold {
 	struct store_op op;
 	/* results */
-	bool more;                       /* there is more to do now */
-	bool callbacks;                  /* some wait */
-	bool inbox;                   /* there are tasks to ingest */
+	bool more;      /* there is more to do now */
+	bool callbacks; /* some wait */
+	bool inbox;     /* there are tasks to ingest */
 };
 void store_fold(struct store *store, struct store_fold *op);
 
@@ -41,11 +41,11 @@ void store_metrics_own(struct store *store, struct store_metrics_own *op);
 /* --- callbacks ------------------------------------------------------------------------------------------------- */
 
 struct store_callback {
-	int64_t id, batch_id, task_id;   /* task_id 0: of the batch */
-	const char *event, *url, *site;  /* site: the URL's host and port */
-	const char *secret, *payload;    /* or NULL */
-	int32_t attempt;                 /* the number of this try, from 1 */
-	int32_t take;                    /* the number of this take; earlier ones may have no outcome */
+	int64_t id, batch_id, task_id;  /* task_id 0: of the batch */
+	const char *event, *url, *site; /* site: the URL's host and port */
+	const char *secret, *payload;   /* or NULL */
+	int32_t attempt;                /* the number of this try, from 1 */
+	int32_t take;                   /* the number of this take; earlier ones may have no outcome */
 };
 
 /* The number of tries of a site that are in flight. */
@@ -57,9 +57,9 @@ struct store_site {
 /* Takes callbacks that are due: no other take gets them within lease_ms. Reports UNKNOWN. */
 struct store_callbacks_take {
 	struct store_op op;
-	int limit, site_limit;           /* the maximum in total, and of one site, including those in flight: */
+	int limit, site_limit; /* the maximum in total, and of one site, including those in flight: */
 	int64_t lease_ms;
-	int64_t now_us;                  /* the manager's estimate of the database's time (core_database_us); 0: none */
+	int64_t now_us; /* the manager's estimate of the database's time (core_database_us); 0: none */
 	int site_count;
 	const struct store_site *sites;
 	/* results */
@@ -74,7 +74,7 @@ struct store_callback_report {
 	int64_t batch_id;
 	const char *event;
 	/* result */
-	const char *body;                /* NULL: the batch does not exist any more */
+	const char *body; /* NULL: the batch does not exist any more */
 };
 void store_callback_report(struct store *store, struct store_callback_report *op);
 
@@ -83,35 +83,35 @@ struct store_callback_settle {
 	struct store_op op;
 	int64_t id;
 	int32_t take;
-	int32_t attempts;                /* the number of tries so far */
-	bool delivered, over;            /* over: given up; neither: it is tried again after rest_ms */
+	int32_t attempts;     /* the number of tries so far */
+	bool delivered, over; /* over: given up; neither: it is tried again after rest_ms */
 	int64_t rest_ms;
-	int32_t status;                  /* of HTTP; 0: there was none */
-	const char *error;               /* or NULL */
+	int32_t status;    /* of HTTP; 0: there was none */
+	const char *error; /* or NULL */
 	/* result */
-	bool settled;                    /* this changed it; else another manager had, or tries it again */
+	bool settled; /* this changed it; else another manager had, or tries it again */
 };
 void store_callback_settle(struct store *store, struct store_callback_settle *op);
 
 /* --- maintenance ----------------------------------------------------------------------------------------------- */
 
 struct store_peer {
-	int64_t manager, seq;            /* the number of its last heartbeat */
+	int64_t manager, seq; /* the number of its last heartbeat */
 };
 
 /* Records a heartbeat of the manager, and reads the clock. */
 struct store_manager_heartbeat {
 	struct store_op op;
-	int64_t estimate_us;             /* the manager's estimate of the database's time; 0: none yet */
+	int64_t estimate_us; /* the manager's estimate of the database's time; 0: none yet */
 	/* results */
 	int64_t now_us;
-	int64_t ahead_us;                /* while the clock shows less than a manager has seen: furthest estimate; or 0 */
-	int64_t set_back_us;             /* what the clock showed when it was set back; if unknown, the current time */
-	int64_t routes;                  /* a fingerprint of those in use */
-	const char *queues;              /* the fingerprint of the queues' settings */
+	int64_t ahead_us;    /* while the clock shows less than a manager has seen: furthest estimate; or 0 */
+	int64_t set_back_us; /* what the clock showed when it was set back; if unknown, the current time */
+	int64_t routes;      /* a fingerprint of those in use */
+	const char *queues;  /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
-	int schema;                      /* the database's version, if it is newer than this program's; else 0 */
-	struct store_peer *peers;        /* the managers that have not stopped, with this one, in order */
+	int schema;               /* the database's version, if it is newer than this program's; else 0 */
+	struct store_peer *peers; /* the managers that have not stopped, with this one, in order */
 	int peer_count;
 };
 void store_manager_heartbeat(struct store *store, struct store_manager_heartbeat *op);
@@ -133,9 +133,9 @@ void store_notify(struct store *store, struct store_notify *op);
 struct store_maintenance {
 	struct store_op op;
 	/* result */
-	bool more;                       /* some step had a full page: run again soon */
-	int step;                        /* this and the next two are for the store only */
-	char partition[64];              /* the partition of the history that is being dropped */
+	bool more;          /* some step had a full page: run again soon */
+	int step;           /* this and the next two are for the store only */
+	char partition[64]; /* the partition of the history that is being dropped */
 	int64_t after;
 };
 void store_maintenance(struct store *store, struct store_maintenance *op);
@@ -153,13 +153,13 @@ struct store_archive {
 	struct store_op op;
 	enum store_archive_kind kind;
 	char partition[64];
-	int64_t after;         /* PAGE: only tasks after this id; set to the last one's */
-	const char *file;      /* NOTE */
+	int64_t after;    /* PAGE: only tasks after this id; set to the last one's */
+	const char *file; /* NOTE */
 	int64_t tasks;
 	/* results of PAGE: lines without line ends, valid until `done` returns; of all but RELEASE: lost */
 	int count;
 	const char **lines;
-	bool lost;             /* another manager archives */
+	bool lost; /* another manager archives */
 };
 void store_archive(struct store *store, struct store_archive *op);
 

@@ -13,7 +13,7 @@
 
 enum store_queue_state {
 	STORE_QUEUE_RUNNING,
-	STORE_QUEUE_NOT_STARTED,     /* not started */
+	STORE_QUEUE_NOT_STARTED, /* not started */
 	STORE_QUEUE_PAUSED,
 	STORE_QUEUE_STOPPING, /* its tasks are being ended */
 	STORE_QUEUE_STOPPED,
@@ -23,11 +23,11 @@ enum store_queue_state {
 struct store_queue {
 	const char *name;
 	enum store_queue_state state;
-	bool batches;                /* implicit ones */
+	bool batches; /* implicit ones */
 	bool autostart, verbose;
 	int32_t max_attempts;
 	int64_t retry_base_ms, retry_max_ms;
-	const char *retry_policy;    /* or NULL */
+	const char *retry_policy; /* or NULL */
 	int64_t resting_ms, waiting_ms;
 };
 
@@ -45,7 +45,7 @@ void store_queues(struct store *store, struct store_queues *op);
 
 struct store_stop_work {
 	const char *queue, *actor;
-	int64_t up_to;               /* all tasks up to this id */
+	int64_t up_to; /* all tasks up to this id */
 };
 
 /* Continues the stops of queues, and returns the queues whose tasks must be ended. */
@@ -62,13 +62,13 @@ void store_queue_stops(struct store *store, struct store_queue_stops *op);
 struct store_queue_end {
 	struct store_op op;
 	const char *queue, *actor, *reason;
-	int64_t up_to;               /* tasks up to this id */
+	int64_t up_to; /* tasks up to this id */
 	bool stopping;
 	int limit;
 	/* results */
 	struct store_edited *tasks;
 	int found;
-	bool more;                   /* there may be more: call again */
+	bool more; /* there may be more: call again */
 };
 void store_queue_end(struct store *store, struct store_queue_end *op);
 
@@ -90,8 +90,8 @@ struct store_batch_due {
 struct store_batches_due {
 	struct store_op op;
 	int limit;
-	int64_t after;                   /* only ids above this one */
-	bool free_only;                  /* without batches whose rows are locked */
+	int64_t after;  /* only ids above this one */
+	bool free_only; /* without batches whose rows are locked */
 	/* results */
 	struct store_batch_due *due;
 	int count;
@@ -103,13 +103,13 @@ void store_batches_due(struct store *store, struct store_batches_due *op);
 struct store_batch_move {
 	struct store_op op;
 	struct store_batch_due due;
-	int limit;                       /* tasks to unblock or end */
+	int limit; /* tasks to unblock or end */
 	/* results */
-	const char *steps;               /* the steps made, "closed ended"; STORE_BATCH_STEP sets this and the next five */
+	const char *steps; /* the steps made, "closed ended"; STORE_BATCH_STEP sets this and the next five */
 	const char *name, *queue;
 	int64_t submitted, succeeded, failed;
-	int tasks;                       /* unblocked or ended */
-	int64_t *ended;                  /* the ended ones, or NULL */
+	int tasks;      /* unblocked or ended */
+	int64_t *ended; /* the ended ones, or NULL */
 };
 void store_batch_move(struct store *store, struct store_batch_move *op);
 
@@ -121,10 +121,10 @@ struct store_ingest {
 	int64_t beyond;
 	int limit;
 	/* results */
-	int64_t walked;                  /* all up to this id were processed or passed over; 0: there are no more */
+	int64_t walked; /* all up to this id were processed or passed over; 0: there are no more */
 	int admitted, ended;
 	int64_t *ended_ids;
-	const char *reason;              /* why those ended */
+	const char *reason; /* why those ended */
 };
 void store_ingest(struct store *store, struct store_ingest *op);
 
@@ -135,22 +135,22 @@ struct store_fired_task {
 	int64_t schedule;
 	const char *name;
 	int64_t scheduled_us;
-	const char *scheduled;       /* the same as a string */
-	const char *outcome;         /* as in schedule_runs, or "later": it was prevented, and will be tried again */
-	int64_t task;                /* or 0 */
+	const char *scheduled; /* the same as a string */
+	const char *outcome;   /* as in schedule_runs, or "later": it was prevented, and will be tried again */
+	int64_t task;          /* or 0 */
 	const char *note;
-	int64_t late_us;             /* after its scheduled time */
+	int64_t late_us; /* after its scheduled time */
 };
 
 /* Fires schedules that are due. Each firing happens once, even if other managers try it at the same time. Repeated
  * after an unknown outcome, the operation fires and returns what is left. */
 struct store_schedules_fire {
 	struct store_op op;
-	int limit;                   /* the maximum of schedules */
+	int limit; /* the maximum of schedules */
 	/* results */
 	struct store_fired_task *firings;
 	int count;
-	int64_t next_us;             /* the time until there is more to do; STORE_TIME_NEVER: nothing is known */
+	int64_t next_us; /* the time until there is more to do; STORE_TIME_NEVER: nothing is known */
 };
 void store_schedules_fire(struct store *store, struct store_schedules_fire *op);
 
@@ -160,10 +160,10 @@ void store_schedules_fire(struct store *store, struct store_schedules_fire *op);
 struct store_pipeline_start {
 	int64_t pipeline_id;
 	const char *stage, *type;
-	bool has_priority;               /* else the task keeps its own */
+	bool has_priority; /* else the task keeps its own */
 	int32_t priority, max_attempts;
 	int64_t timeout_ms, retry_base_ms, retry_max_ms;
-	const char *retry_policy;        /* or NULL */
+	const char *retry_policy; /* or NULL */
 };
 
 /* Looks up pipelines for tasks, and creates the routes of all their stages. NOT_FOUND names a pipeline that does not
@@ -187,7 +187,7 @@ struct store_route {
 /* Creates or reads routes. Operations that arrive while a statement is in flight share the next one. */
 struct store_routes {
 	struct store_op op;
-	int count;                       /* create these if needed, and return them, perhaps with others; 0: return all */
+	int count; /* create these if needed, and return them, perhaps with others; 0: return all */
 	const char **queues, **types;
 	/* results */
 	struct store_route *routes;

@@ -15,7 +15,7 @@ struct store_ended {
 	/* results */
 	int64_t *ended;
 	int ended_count;
-	int64_t *live;                   /* those that have not */
+	int64_t *live; /* those that have not */
 	int live_count;
 };
 void store_ended(struct store *store, struct store_ended *op);
@@ -36,17 +36,17 @@ struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
 	const struct sql_text *statement; /* for STORE_BOUND and STORE_CHANGE: one of sql_statements */
-	const struct sql_text *then;     /* for STORE_CHANGE: reads the response after it; or NULL */
-	bool quick;                      /* it reads few rows, however many there are */
+	const struct sql_text *then;      /* for STORE_CHANGE: reads the response after it; or NULL */
+	bool quick;                       /* it reads few rows, however many there are */
 	const ProtobufCMessage *request;
-	const uint8_t *request_id;       /* for STORE_CHANGE: this and the next two are @request_id, @actor and @change */
+	const uint8_t *request_id; /* for STORE_CHANGE: this and the next two are @request_id, @actor and @change */
 	const char *actor, *change;
-	int64_t id;                      /* for STORE_GET */
+	int64_t id;                        /* for STORE_GET */
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
-	enum store_edit_kind edit;       /* for STORE_MATCHING */
-	int64_t max_bytes;              /* the maximum of an answer, for kinds that can be long */
-	int64_t max_task;               /* the maximum of a task's details, result and stack trace in an answer */
-	int64_t max_details;            /* the maximum length of details that this manager assigns */
+	enum store_edit_kind edit;         /* for STORE_MATCHING */
+	int64_t max_bytes;                 /* the maximum of an answer, for kinds that can be long */
+	int64_t max_task;                  /* the maximum of a task's details, result and stack trace in an answer */
+	int64_t max_details;               /* the maximum length of details that this manager assigns */
 	int64_t lease_ms;
 	/* result */
 	ProtobufCMessage *response;

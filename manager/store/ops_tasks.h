@@ -11,13 +11,13 @@ struct store_task {
 	int route;
 	const char *queue, *type, *details;
 	int32_t priority;
-	int64_t run_at_us;      /* STORE_TIME_BEGIN: now */
+	int64_t run_at_us; /* STORE_TIME_BEGIN: now */
 	int64_t delay_ms;
-	const char *key;        /* NULL: none */
-	int64_t key_ttl_ms;     /* 0: until a day after the task ended */
-	int32_t max_attempts;     /* core/submit replaces 0 by the queue's value */
+	const char *key;      /* NULL: none */
+	int64_t key_ttl_ms;   /* 0: until a day after the task ended */
+	int32_t max_attempts; /* core/submit replaces 0 by the queue's value */
 	int64_t timeout_ms;
-	bool retry_given;         /* else core/submit sets the next three to the queue's values */
+	bool retry_given; /* else core/submit sets the next three to the queue's values */
 	int64_t retry_base_ms, retry_max_ms;
 	const char *retry_policy; /* JSON as in the column of that name; NULL: exponential */
 	int64_t task_version;     /* with a key: if newer than the stored one, the task runs again; 0: none */
@@ -25,7 +25,7 @@ struct store_task {
 	bool batched;             /* its queue creates batches, or must be checked before it accepts tasks */
 	const char *pipeline;     /* its name; NULL: none. core/submit sets the rest and everything that stages define */
 	int64_t pipeline_id;
-	const char *stage;        /* the first stage's name */
+	const char *stage; /* the first stage's name */
 	const char *source;
 	/* for the store only: its call's place in the batch from 1; its batch, 0: none; whether it is blocked until that
 	 * begins, and whether that begins with it */
@@ -36,11 +36,11 @@ struct store_task {
 
 struct store_made {
 	int64_t id;
-	bool existing;          /* an older task has the key; nothing was created */
-	bool made;              /* created by this operation: version and run_at_us are set */
-	bool restarted;         /* existing, and runs again because its version is newer */
-	bool waits;             /* restarted, and not executing now: all fields below are set */
-	bool recalled;          /* the answer of an earlier copy of the call: nothing else is known */
+	bool existing;  /* an older task has the key; nothing was created */
+	bool made;      /* created by this operation: version and run_at_us are set */
+	bool restarted; /* existing, and runs again because its version is newer */
+	bool waits;     /* restarted, and not executing now: all fields below are set */
+	bool recalled;  /* the answer of an earlier copy of the call: nothing else is known */
 	int64_t version, run_at_us;
 	int route;
 	int32_t priority;
@@ -53,8 +53,8 @@ struct store_submit {
 	int count;
 	struct store_task *tasks;
 	/* results */
-	struct store_made *made; /* one per task, in order */
-	int made_count;          /* differs from count only if the request id was used for another call */
+	struct store_made *made;    /* one per task, in order */
+	int made_count;             /* differs from count only if the request id was used for another call */
 	bool keyed, batched, plain; /* for the store only; plain: submit_plain.sql has all columns that the tasks need */
 };
 void store_submit(struct store *store, struct store_submit *op);
@@ -65,19 +65,18 @@ enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE };
 
 /* Selects the tasks that match all fields that are set. */
 struct store_filter {
-	unsigned statuses;               /* bit n: those of Reeve__V1__TaskStatus n; 0: all */
+	unsigned statuses; /* bit n: those of Reeve__V1__TaskStatus n; 0: all */
 	const char *queue, *type, *error, *error_contains, *error_code, *key, *source; /* NULL or empty: any */
-	int64_t older_ms, newer_ms, running_longer_ms; /* 0: any */
-	int64_t batch;                   /* 0: any */
-	int64_t after_id;                /* only ids above this one */
+	int64_t older_ms, newer_ms, running_longer_ms;                                 /* 0: any */
+	int64_t batch;                                                                 /* 0: any */
+	int64_t after_id;                                                              /* only ids above this one */
 };
 
 /* Tells whether a filter has no condition but, possibly, a batch and `after_id`. */
 static inline bool store_filter_only_batch(const struct store_filter *f)
 {
-	return !f->statuses && !text_given(f->queue) && !text_given(f->type) &&
-	    !text_given(f->error) && !text_given(f->error_contains) &&
-	    !text_given(f->error_code) && !text_given(f->key) && !text_given(f->source) &&
+	return !f->statuses && !text_given(f->queue) && !text_given(f->type) && !text_given(f->error) &&
+	    !text_given(f->error_contains) && !text_given(f->error_code) && !text_given(f->key) && !text_given(f->source) &&
 	    !f->older_ms && !f->newer_ms && !f->running_longer_ms;
 }
 
@@ -86,16 +85,16 @@ enum { STORE_FILTER_MAX = 1000, STORE_FILTER_STRETCH = 200000 };
 
 struct store_edited {
 	int64_t id;
-	char status[12];                 /* afterwards */
+	char status[12]; /* afterwards */
 	bool changed;
-	bool refused;                    /* a running task does not allow this change */
-	bool ended;                      /* by this call; its route is set */
-	bool waits;                      /* waits because of this call; the next four fields are set: */
+	bool refused; /* a running task does not allow this change */
+	bool ended;   /* by this call; its route is set */
+	bool waits;   /* waits because of this call; the next four fields are set: */
 	int route;
 	int32_t priority;
 	int64_t version, due_us;
 	bool stopping;                   /* it executes, and starts again after its stop */
-	int64_t commanded_worker, token;   /* this worker must get a command to stop this attempt; 0: none */
+	int64_t commanded_worker, token; /* this worker must get a command to stop this attempt; 0: none */
 };
 
 /* Cancels, discards, retries or updates tasks. */
@@ -106,19 +105,19 @@ struct store_edit {
 	int count;
 	const int64_t *ids;
 	const struct store_filter *filter; /* instead of ids; its statuses are those that the change may touch */
-	bool executing;                  /* a retry: start executing ones again, too */
+	bool executing;                    /* a retry: start executing ones again, too */
 	const char *actor, *reason;
 	bool set_priority;
 	int32_t priority;
-	int64_t run_at_us;               /* STORE_TIME_BEGIN: no change */
-	int32_t max_attempts;            /* 0: no change */
+	int64_t run_at_us;    /* STORE_TIME_BEGIN: no change */
+	int32_t max_attempts; /* 0: no change */
 	/* results */
-	struct store_edited *tasks;      /* those that exist, in the order of the ids */
+	struct store_edited *tasks; /* those that exist, in the order of the ids */
 	int found;
 	int64_t *missing;
 	int missing_count;
-	int64_t next_after_id;           /* with a filter: there may be more above this id; 0: there are none */
-	bool mismatch;                   /* the request id was used for another call; nothing changed */
+	int64_t next_after_id; /* with a filter: there may be more above this id; 0: there are none */
+	bool mismatch;         /* the request id was used for another call; nothing changed */
 };
 void store_edit(struct store *store, struct store_edit *op);
 

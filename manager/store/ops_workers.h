@@ -11,11 +11,11 @@ struct store_register {
 	int32_t pid, concurrency;
 	int queue_count, type_count;
 	const char *const *queues, *const *types;
-	int64_t lease_ms;                /* the lease it gets */
-	int64_t previous;                /* the incarnation that has ended, according to the worker; 0: none */
-	bool manual;                    /* a pull client: it sends no heartbeats */
+	int64_t lease_ms; /* the lease it gets */
+	int64_t previous; /* the incarnation that has ended, according to the worker; 0: none */
+	bool manual;      /* a pull client: it sends no heartbeats */
 	/* results */
-	int64_t incarnation;             /* 0: another process has a living worker of this name: */
+	int64_t incarnation; /* 0: another process has a living worker of this name: */
 	char other_host[256];
 	int32_t other_pid;
 };
@@ -31,9 +31,9 @@ void store_leave(struct store *store, struct store_leave *op);
 
 /* A worker command. */
 struct store_worker_command {
-	char kind[12];                   /* cancel, drain, pause, resume, stop, concurrency */
-	int64_t task_id, token;          /* of a cancel's attempt; 0: the command is for the worker itself */
-	int32_t value;                   /* concurrency: the number of slots */
+	char kind[12];          /* cancel, drain, pause, resume, stop, concurrency */
+	int64_t task_id, token; /* of a cancel's attempt; 0: the command is for the worker itself */
+	int32_t value;          /* concurrency: the number of slots */
 };
 
 /* Checks whether an incarnation lives. */
@@ -41,7 +41,7 @@ struct store_poll {
 	struct store_op op;
 	int64_t incarnation;
 	/* results */
-	bool lost;                       /* or unknown */
+	bool lost; /* or unknown */
 };
 void store_poll(struct store *store, struct store_poll *op);
 
@@ -57,7 +57,7 @@ void store_worker_commands(struct store *store, struct store_worker_commands *op
 
 struct store_beat {
 	int64_t incarnation, seq;
-	int64_t lease_ms;                /* the lease it got at its registration */
+	int64_t lease_ms; /* the lease it got at its registration */
 };
 
 /* Reads the living incarnations and the sequence numbers of their heartbeats. */
@@ -73,7 +73,7 @@ void store_watch(struct store *store, struct store_watch *op);
 struct store_lose {
 	struct store_op op;
 	int count;
-	const struct store_beat *beats;  /* as last read */
+	const struct store_beat *beats; /* as last read */
 	/* results */
 	int64_t *lost;
 	int lost_count;
@@ -84,17 +84,17 @@ void store_lose(struct store *store, struct store_lose *op);
 struct store_heartbeat {
 	struct store_op op;
 	int64_t incarnation, seq;
-	size_t carries;                  /* bytes that stay in memory until it is done */
-	const char *mode;                /* running, paused, draining: a constant string */
-	int32_t concurrency;             /* 0: unchanged */
-	int64_t succeeded, failed;       /* attempts */
-	int type_count;                  /* the types it runs now; 0: unchanged */
+	size_t carries;            /* bytes that stay in memory until it is done */
+	const char *mode;          /* running, paused, draining: a constant string */
+	int32_t concurrency;       /* 0: unchanged */
+	int64_t succeeded, failed; /* attempts */
+	int type_count;            /* the types it runs now; 0: unchanged */
 	const char *const *types;
 	/* results */
-	bool renewed;                    /* it raised the sequence number */
-	bool overtaken;                  /* a later one has arrived: this one has no effect */
-	bool locked;                     /* another transaction has locked the worker's row: nothing was renewed */
-	bool lost;                       /* the incarnation has ended, or never existed */
+	bool renewed;   /* it raised the sequence number */
+	bool overtaken; /* a later one has arrived: this one has no effect */
+	bool locked;    /* another transaction has locked the worker's row: nothing was renewed */
+	bool lost;      /* the incarnation has ended, or never existed */
 	struct store_worker_command *commands;
 	int command_count;
 };

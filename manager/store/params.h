@@ -64,17 +64,24 @@ void params_array_end(struct params *p);
 /* A column of a statement: one array parameter, with the value of one member of each row. */
 struct params_column {
 	enum params_type type;
-	uint16_t offset;  /* of the member: bool, int32_t, int64_t, const char * or uint8_t[16]; or of a pointer to such */
-	uint16_t list;    /* not 0: the member is a pointer to an array, and this is the offset of its length, an int */
-	bool nullable;    /* int64_t: null_if is passed as null. A NULL string always is. */
+	uint16_t offset; /* of the member: bool, int32_t, int64_t, const char * or uint8_t[16]; or of a pointer to such */
+	uint16_t list;   /* not 0: the member is a pointer to an array, and this is the offset of its length, an int */
+	bool nullable;   /* int64_t: null_if is passed as null. A NULL string always is. */
 	int64_t null_if;
 };
 
-#define COLUMN(row, member, kind) {.type = PARAMS_##kind, .offset = offsetof(row, member)}
+#define COLUMN(row, member, kind)                                                                                      \
+	{                                                                                                                  \
+		.type = PARAMS_##kind, .offset = offsetof(row, member)                                                         \
+	}
 #define COLUMN_OR_NULL(row, member, kind, null)                                                                        \
-	{.type = PARAMS_##kind, .offset = offsetof(row, member), .nullable = true, .null_if = (null)}
+	{                                                                                                                  \
+		.type = PARAMS_##kind, .offset = offsetof(row, member), .nullable = true, .null_if = (null)                    \
+	}
 #define COLUMN_LIST(row, member, length, kind)                                                                         \
-	{.type = PARAMS_##kind, .offset = offsetof(row, member), .list = offsetof(row, length)}
+	{                                                                                                                  \
+		.type = PARAMS_##kind, .offset = offsetof(row, member), .list = offsetof(row, length)                          \
+	}
 #define COLUMNS(table) (table), (int)(sizeof(table) / sizeof *(table))
 
 /* Adds an array for each column. The rows are pointers to structs. A column with only nulls is passed as one null, so

@@ -37,8 +37,8 @@ static enum sql_id add_list(struct role *role, const struct store_read *op)
 	struct params *p = &role->params;
 	static const char *const names[] = {NULL, "queued", "executing", "failed", "completed", "dead", "cancelled"};
 	static const unsigned executing = 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
-	static const unsigned live = executing | 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED |
-	    1U << REEVE__V1__TASK_STATUS__TASK_STATUS_FAILED;
+	static const unsigned live =
+	    executing | 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED | 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_FAILED;
 	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)op->request;
 	unsigned wanted = statuses_wanted(request, op->filter);
 	params_text(p, names[request->status]);

@@ -73,7 +73,8 @@ static void add_attempts(struct params *p, const struct reclaimed *r, bool all)
 }
 
 /* Prepares to end the attempts found: the steps after this one do it. Without any, they are not needed. */
-static enum step_result found(struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int column)
+static enum step_result found(
+    struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int column)
 {
 	struct reclaimed *r = role->state = found_take(rows, error, column);
 	r->outcome = outcome;
@@ -128,7 +129,8 @@ static enum step_result take_ended(struct role *role, const PGresult *rows)
 	struct reclaimed *r = role->state;
 	for (int row = 0; row < PQntuples(rows) && row < r->found_count; row++) {
 		struct store_result *ended = &r->results[r->count++];
-		*ended = (struct store_result){.id = row_int8(rows, row, 0), .token = row_time(rows, row, 1), .outcome = r->outcome};
+		*ended =
+		    (struct store_result){.id = row_int8(rows, row, 0), .token = row_time(rows, row, 1), .outcome = r->outcome};
 		report_row_take(ended, rows, row);
 	}
 	return STEP_NEXT;
@@ -136,8 +138,11 @@ static enum step_result take_ended(struct role *role, const PGresult *rows)
 
 /* The steps that end the attempts found, in every list. */
 #define END_FOUND                                                                                                      \
-	{any_found, SQL_BEGIN, NULL}, {add_found, SQL_ATTEMPTS_LOCK, take_locked},                                     \
-	    {add_ending, SQL_END_ATTEMPTS, take_ended}, {steps_in_transaction, SQL_COMMIT, NULL}
+	{any_found, SQL_BEGIN, NULL}, {add_found, SQL_ATTEMPTS_LOCK, take_locked},                                         \
+	    {add_ending, SQL_END_ATTEMPTS, take_ended},                                                                    \
+	{                                                                                                                  \
+		steps_in_transaction, SQL_COMMIT, NULL                                                                         \
+	}
 
 static struct store_result *results_of(struct role *role, int *count)
 {
@@ -240,7 +245,8 @@ static enum step_result take_lost(struct role *role, const PGresult *rows)
 	if (attempts_found(rows))
 		return found(role, rows, STORE_LOST, NULL, 2);
 	for (int row = 0; row < end; row++) /* it was just closed; if not, that is a bug */
-		log_debug("lease", "journal row %lld of a lost worker has nothing that runs", (long long)row_int8(rows, row, 3));
+		log_debug(
+		    "lease", "journal row %lld of a lost worker has nothing that runs", (long long)row_int8(rows, row, 3));
 	return STEP_NEXT;
 }
 
@@ -381,5 +387,6 @@ void store_requeue(struct store *store, struct store_requeue *op)
 	static const struct op_kind kind = {.name = "requeue", .start = requeue_start, .joins = requeue_joins};
 	const struct store_holding *h = &op->holding;
 	int64_t claimed = (int64_t)h->held_count + h->waiting_count;
-	store_give(store, ROLE_REQUEUE, &kind, &op->op, 1 + (int)(claimed / REQUEUE_HELD), sizeof *op + 16 * (size_t)claimed);
+	store_give(
+	    store, ROLE_REQUEUE, &kind, &op->op, 1 + (int)(claimed / REQUEUE_HELD), sizeof *op + 16 * (size_t)claimed);
 }

@@ -56,7 +56,7 @@ struct entry {
 	int64_t incarnation;
 	struct entry *copy;
 	bool applied;
-	bool gone;             /* it has lost its lock: the task has another token, or has ended */
+	bool gone; /* it has lost its lock: the task has another token, or has ended */
 };
 
 struct batch {
@@ -197,7 +197,8 @@ static enum step_result take_locked(struct role *role, const PGresult *rows)
 		struct entry *e = batch->some[row_int8(rows, row, 0) - 1];
 		e->gone = false;
 		if (!row_null(rows, row, 2))
-			note_batch(&role->store->batch_locks, row_int8(rows, row, 2), row_bool(rows, row, 3), row_bool(rows, row, 4));
+			note_batch(
+			    &role->store->batch_locks, row_int8(rows, row, 2), row_bool(rows, row, 3), row_bool(rows, row, 4));
 		if (row_bool(rows, row, 1))
 			continue;
 		e->result->ack = STORE_LATER;
@@ -395,7 +396,9 @@ static void report_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		total += BATCH_OP(role, struct store_report, i)->count;
 	struct batch *batch = mem_calloc(1,
-	    sizeof *batch + (sizeof *batch->entries + sizeof *batch->sorted + sizeof *batch->some + sizeof *batch->results) * (size_t)total);
+	    sizeof *batch +
+	        (sizeof *batch->entries + sizeof *batch->sorted + sizeof *batch->some + sizeof *batch->results) *
+	            (size_t)total);
 	batch->sorted = (struct entry **)(batch->entries + total);
 	batch->some = batch->sorted + total;
 	batch->results = (const struct store_result **)(batch->some + total);

@@ -15,7 +15,7 @@ struct resolve {
 	resolve_done *done;
 	void *arg;
 	char *hosts;
-	char names[4096];    /* the answer: lists of names and addresses with the same number of elements */
+	char names[4096]; /* the answer: lists of names and addresses with the same number of elements */
 	char addresses[1024];
 	struct reeve_error error;
 };

@@ -113,7 +113,7 @@ static bool pauses(const struct role *role)
 	if (!role->pause_until_weight)
 		return true;
 	return role->waiting_weight < role->pause_until_weight && !role->waiting_urgent &&
-	       !(role->waiting && role->waiting->batch_limit);
+	    !(role->waiting && role->waiting->batch_limit);
 }
 
 void role_pump(struct role *role)

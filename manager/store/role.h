@@ -62,19 +62,19 @@ struct role {
 	struct fair fair;
 	size_t waiting_count, waiting_bytes;
 	int64_t waiting_weight;
-	size_t waiting_urgent;          /* operations that cannot wait for others (store_op) */
+	size_t waiting_urgent; /* operations that cannot wait for others (store_op) */
 	struct store_op *batch[ROLE_BATCH_OPS];
 	int count;
-	int weight_limit;               /* the maximum of tasks in a batch */
-	struct params params;           /* of the next statement */
-	void *state;                    /* of the batch in flight; freed with free() when it ends */
-	role_next *next;                /* of the statement in flight */
+	int weight_limit;                    /* the maximum of tasks in a batch */
+	struct params params;                /* of the next statement */
+	void *state;                         /* of the batch in flight; freed with free() when it ends */
+	role_next *next;                     /* of the statement in flight */
 	const struct step *step, *steps_end; /* see steps.h */
-	struct role *lock_wait;         /* continues operations that could not get a lock; may be this role; or NULL */
-	int64_t careful_until_ms;       /* monotonic */
-	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */
-	struct event *pause;            /* pending: the role pauses */
-	int pause_until_weight;         /* the pause ends early when operations of this weight wait; 0: it does not */
+	struct role *lock_wait;              /* continues operations that could not get a lock; may be this role; or NULL */
+	int64_t careful_until_ms;            /* monotonic */
+	int64_t starved_ms;                  /* when it last logged that PostgreSQL lacks a resource; 0: never */
+	struct event *pause;                 /* pending: the role pauses */
+	int pause_until_weight;              /* the pause ends early when operations of this weight wait; 0: it does not */
 	int64_t batches, operations;
 };
 

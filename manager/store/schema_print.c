@@ -8,10 +8,12 @@
 static bool known(int from)
 {
 	if (from > SQL_VERSION)
-		fprintf(stderr, "reeve-manager: --schema-from is %d; the newest schema this program knows is %d\n", from, SQL_VERSION);
+		fprintf(stderr, "reeve-manager: --schema-from is %d; the newest schema this program knows is %d\n", from,
+		    SQL_VERSION);
 	else if (from && from < SQL_VERSION && !migration_from(from))
-		fprintf(stderr, "reeve-manager: --schema-from is %d, a version that no release had; this program upgrades version %d and "
-		                "newer releases\n",
+		fprintf(stderr,
+		    "reeve-manager: --schema-from is %d, a version that no release had; this program upgrades version %d and "
+		    "newer releases\n",
 		    from, sql_migrations[0].from);
 	else
 		return true;
@@ -38,10 +40,11 @@ bool schema_print(int from, FILE *out)
 		tables_print(sql_tables, from = SQL_VERSION, "tables", out);
 	for (const struct sql_migration *m; (m = migration_from(from)); from = m->to)
 		tables_print(m->text, m->to, m->name, out);
-	fprintf(out, "\n%s;\nprepare reeve_schema_define(text, text, text) as\n%s;\n", sql_statements[SQL_SCHEMA_DEFINE_BEGIN].text,
-	    sql_statements[SQL_SCHEMA_DEFINE].text);
+	fprintf(out, "\n%s;\nprepare reeve_schema_define(text, text, text) as\n%s;\n",
+	    sql_statements[SQL_SCHEMA_DEFINE_BEGIN].text, sql_statements[SQL_SCHEMA_DEFINE].text);
 	for (const struct sql_definition *d = sql_definitions; d < sql_definitions + sql_definition_count; d++)
 		fprintf(out, "\n%sexecute reeve_schema_define('%s', '%s', '%s');\n", d->text, d->name, d->hash, REEVE_VERSION);
-	fprintf(out, "\ndeallocate reeve_schema_note;\ndeallocate reeve_schema_define;\n%s;\n", sql_statements[SQL_COMMIT].text);
+	fprintf(out, "\ndeallocate reeve_schema_note;\ndeallocate reeve_schema_define;\n%s;\n",
+	    sql_statements[SQL_COMMIT].text);
 	return true;
 }

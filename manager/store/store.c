@@ -37,7 +37,7 @@ static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
 	int statement_timeout_ms, lock_timeout_ms;
-	int weight_limit; /* the maximum of tasks in a batch */
+	int weight_limit;             /* the maximum of tasks in a batch */
 	enum sql_id first[FIRST_MAX]; /* prepared at once, so that the first task of a new type does not wait for that */
 	int first_count;
 } specs[ROLE_COUNT] = {
@@ -69,7 +69,8 @@ bool store_check_conninfo(const char *conninfo, struct reeve_error *error)
 	char *problem = NULL;
 	PQconninfoOption *parsed = PQconninfoParse(conninfo, &problem);
 	if (!parsed)
-		error_set(error, STATUS(INVALID_ARGUMENT), "--database: %.*s", problem ? (int)strcspn(problem, "\n") : 0, problem ? problem : "");
+		error_set(error, STATUS(INVALID_ARGUMENT), "--database: %.*s", problem ? (int)strcspn(problem, "\n") : 0,
+		    problem ? problem : "");
 	PQconninfoFree(parsed);
 	PQfreemem(problem);
 	return parsed != NULL;
@@ -135,8 +136,8 @@ static bool over_share(const struct store *store, const struct role *role, const
 	return store->options.origin_percent && own > left / 100 * (size_t)store->options.origin_percent;
 }
 
-void store_give(struct store *store, enum role_name name, const struct op_kind *kind, struct store_op *op, int weight,
-    size_t bytes)
+void store_give(
+    struct store *store, enum role_name name, const struct op_kind *kind, struct store_op *op, int weight, size_t bytes)
 {
 	struct role *role = &store->roles[name];
 	op->kind = kind;

@@ -407,8 +407,8 @@ static void start(struct role *role)
 	int n = 0;
 	for (int i = 0; i < role->count; i++)
 		total += (size_t)submit_at(role, i)->count;
-	struct batch *batch = role->state = mem_calloc(
-	    1, sizeof *batch + total * (sizeof *batch->made + sizeof *batch->tasks + sizeof *batch->some));
+	struct batch *batch = role->state =
+	    mem_calloc(1, sizeof *batch + total * (sizeof *batch->made + sizeof *batch->tasks + sizeof *batch->some));
 	batch->total = (int)total;
 	batch->tasks = (struct store_task **)(batch->made + total);
 	batch->some = (const void **)(batch->tasks + total);

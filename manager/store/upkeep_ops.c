@@ -160,7 +160,8 @@ static_assert((int)STEPS <= (int)MAINTENANCE_STEPS_MAX, "each has a place");
  * Returns true if there may be more to do now. */
 static bool page_done(struct store_place *place, const PGresult *rows)
 {
-	*place = row_null(rows, 0, 2) ? (struct store_place){0} : (struct store_place){row_time(rows, 0, 1), row_int8(rows, 0, 2)};
+	*place = row_null(rows, 0, 2) ? (struct store_place){0}
+	                              : (struct store_place){row_time(rows, 0, 1), row_int8(rows, 0, 2)};
 	return place->id && row_int8(rows, 0, 0) > 0;
 }
 
@@ -172,22 +173,17 @@ static void maintenance_step(struct role *role);
 static bool drops_history(struct store_maintenance *op, enum sql_id statement, const PGresult *rows)
 {
 	switch (statement) {
-	case SQL_HISTORY_TAKE_OVER:
-		op->more |= row_bool(rows, 0, 0);
-		return false;
+	case SQL_HISTORY_TAKE_OVER: op->more |= row_bool(rows, 0, 0); return false;
 	case SQL_HISTORY_OVER:
 		op->after = 0;
 		snprintf(op->partition, sizeof op->partition, "%s", PQntuples(rows) ? row_text(rows, 0, 0) : "");
 		return false;
-	case SQL_HISTORY_FORGET:
-		op->after = row_null(rows, 0, 0) ? 0 : row_int8(rows, 0, 0);
-		return op->after > 0;
+	case SQL_HISTORY_FORGET: op->after = row_null(rows, 0, 0) ? 0 : row_int8(rows, 0, 0); return op->after > 0;
 	case SQL_HISTORY_DROP_PARTITION:
 		log_info("maintenance", "dropped the history's partition %s", op->partition);
 		op->more = true;
 		return false;
-	default:
-		return false;
+	default: return false;
 	}
 }
 

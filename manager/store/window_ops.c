@@ -102,8 +102,8 @@ static void on_streams(struct role *role, const PGresult *rows)
 	role->state = mem_malloc(sizeof *op->streams * (size_t)(op->found + 1));
 	op->streams = role->state;
 	for (int row = 0; row < op->found; row++)
-		op->streams[row] = (struct store_stream){
-		    row_int4(rows, row, 0), row_int4(rows, row, 1), row_time(rows, row, 2)};
+		op->streams[row] =
+		    (struct store_stream){row_int4(rows, row, 0), row_int4(rows, row, 1), row_time(rows, row, 2)};
 	role_done(role);
 }
 
@@ -132,8 +132,7 @@ static void on_routes(struct role *role, const PGresult *rows)
 	int found = PQntuples(rows);
 	struct store_route *routes = role->state = mem_malloc(sizeof *routes * (size_t)(found + 1));
 	for (int row = 0; row < found; row++)
-		routes[row] = (struct store_route){row_int4(rows, row, 0), row_text(rows, row, 1),
-		    row_text(rows, row, 2)};
+		routes[row] = (struct store_route){row_int4(rows, row, 0), row_text(rows, row, 1), row_text(rows, row, 2)};
 	for (int i = 0; i < role->count; i++) {
 		BATCH_OP(role, struct store_routes, i)->routes = routes;
 		BATCH_OP(role, struct store_routes, i)->found = found;

@@ -160,9 +160,8 @@ static void on_watched(struct role *role, const PGresult *rows)
 	row_array(rows, 0, 2, &leases);
 	op->beats = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->beats);
 	for (int i = 0; i < op->count; i++)
-		op->beats[i] = (struct store_beat){.incarnation = row_array_int8(&ids),
-		    .seq = row_array_int8(&seqs),
-		    .lease_ms = row_array_int8(&leases)};
+		op->beats[i] = (struct store_beat){
+		    .incarnation = row_array_int8(&ids), .seq = row_array_int8(&seqs), .lease_ms = row_array_int8(&leases)};
 	role_done(role);
 }
 
@@ -185,8 +184,8 @@ static void on_lost(struct role *role, const PGresult *rows)
 	for (int row = 0; row < op->lost_count; row++) {
 		op->lost[row] = row_int8(rows, row, 0);
 		if (row < LOST_NAMED)
-			log_warn("lease", "worker %s (incarnation %lld) is lost: no heartbeat for a lease",
-			    row_text(rows, row, 1), (long long)op->lost[row]);
+			log_warn("lease", "worker %s (incarnation %lld) is lost: no heartbeat for a lease", row_text(rows, row, 1),
+			    (long long)op->lost[row]);
 	}
 	if (op->lost_count > LOST_NAMED)
 		log_warn("lease", "%d more workers are lost: no heartbeat for a lease", op->lost_count - LOST_NAMED);

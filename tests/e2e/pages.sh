@@ -111,14 +111,14 @@ story_reads_are_declared_without_side_effects() {
 		sed -n "/^const struct rpc_entry ${service}_methods/,/^};/p" "$TOP"/manager/service/*.c >"$DIR/table"
 		while read -r line; do
 			method=${line#*rpc } method=${method%%(*}
-			serve=$(sed -n "s/^\t{\"$method\", \([a-z_]*\),.*/\1/p" "$DIR/table")
+			serve=$(sed -n "s/^ *{\"$method\", \([a-z_]*\),.*/\1/p" "$DIR/table")
 			[ -n "$serve" ] || fail "$file has $method, and the manager's table of ${service}_methods has not"
 			case $serve:$line in
 			read_method:*NO_SIDE_EFFECTS*) declared=$((declared + 1)) ;;
 			read_method:*) fail "$file does not say that $method changes nothing" ;;
 			write_method:*NO_SIDE_EFFECTS*) fail "$file says that $method changes nothing, and it does" ;;
 			write_method:*)
-				statement=$(grep -A1 "^	{\"$method\"," "$DIR/table" | grep -o 'METHOD(SQL_[A-Z_]*' | head -1)
+				statement=$(grep -A1 "^ *{\"$method\"," "$DIR/table" | grep -o 'METHOD(SQL_[A-Z_]*' | head -1)
 				statement=${statement#*SQL_}
 				statement=$TOP/sql/statements/${statement,,}.sql
 				case $(grep -c '@request_id' "$statement"):$line in

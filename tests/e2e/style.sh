@@ -15,6 +15,13 @@ story_shellcheck_finds_nothing_in_scripts() {
 	xargs -n 12 -P 2 shellcheck --severity warning --external-sources <"$DIR/scripts" || fail 'see above'
 }
 
+story_c_files_have_the_layout_of_clang_format() {
+	cd "$TOP"
+	find . \( -path './build*' -o -name .git \) -prune -o -type f -name '*.[ch]' -print >"$DIR/files"
+	[ "$(wc -l <"$DIR/files")" -gt 500 ] || fail "few files: $(cat "$DIR/files")"
+	xargs -n 40 -P 2 clang-format --dry-run --Werror <"$DIR/files" || fail 'see above'
+}
+
 # Others are to be split by purpose, not to be added here.
 LONG='./tests/unit/manager/core/storm_test.c
 ./tests/unit/manager/core/window_test.c'

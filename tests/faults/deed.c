@@ -53,19 +53,11 @@ static bool parse_step(struct deed *deed, const char *step, size_t length)
 	case '>':
 		snprintf(deed->stage, sizeof deed->stage, "%s", at + 1);
 		return deed->stage[0] && strlen(at + 1) < sizeof deed->stage;
-	case '.':
-		deed->ends_here = true;
-		break;
-	case '!':
-		deed->then = DEED_FATAL;
-		break;
-	case '-':
-		deed->then = DEED_FAIL;
-		break;
-	case '\0':
-		return true;
-	default:
-		return false;
+	case '.': deed->ends_here = true; break;
+	case '!': deed->then = DEED_FATAL; break;
+	case '-': deed->then = DEED_FAIL; break;
+	case '\0': return true;
+	default: return false;
 	}
 	return at[1] == '\0';
 }
@@ -138,8 +130,8 @@ void deed_result(const struct deed *deed, int64_t token, char *text)
 
 static void note(const struct deed_attempt *attempt, const char *event)
 {
-	ledger_write(attempt->ledger, "{\"ev\":\"%s\",\"task\":%" PRId64 ",\"token\":%" PRId64 ",\"t\":%" PRId64 "}",
-	    event, attempt->task, attempt->token, ledger_now_us());
+	ledger_write(attempt->ledger, "{\"ev\":\"%s\",\"task\":%" PRId64 ",\"token\":%" PRId64 ",\"t\":%" PRId64 "}", event,
+	    attempt->task, attempt->token, ledger_now_us());
 }
 
 static void note_start(const struct deed *deed, const struct deed_attempt *attempt)
@@ -152,8 +144,8 @@ static void note_start(const struct deed *deed, const struct deed_attempt *attem
 	ledger_write(attempt->ledger,
 	    "{\"ev\":\"start\",\"task\":%" PRId64 ",\"token\":%" PRId64 ",\"attempt\":%u,\"t\":%" PRId64
 	    ",\"host\":\"%s\",\"worker\":\"%s\",\"pid\":%d,\"name\":\"%s\"%s}",
-	    attempt->task, attempt->token, attempt->attempt, ledger_now_us(), attempt->host, attempt->worker,
-	    (int)getpid(), deed->name, piped);
+	    attempt->task, attempt->token, attempt->attempt, ledger_now_us(), attempt->host, attempt->worker, (int)getpid(),
+	    deed->name, piped);
 }
 
 static void note_end(const struct deed *deed, const struct deed_attempt *attempt, enum deed_end end)
@@ -163,9 +155,9 @@ static void note_end(const struct deed *deed, const struct deed_attempt *attempt
 	if (deed->piped && end == DEED_COMPLETE) {
 		deed_result(deed, attempt->token, result);
 		snprintf(piped, sizeof piped, ",\"result\":\"%s\",\"next\":%s%s%s", ledger_print(result, print),
-		    deed->ends_here  ? "false"
-		    : deed->stage[0] ? "\""
-		                     : "null",
+		    deed->ends_here      ? "false"
+		        : deed->stage[0] ? "\""
+		                         : "null",
 		    deed->stage, deed->stage[0] ? "\"" : "");
 	}
 	ledger_write(attempt->ledger,
@@ -175,9 +167,9 @@ static void note_end(const struct deed *deed, const struct deed_attempt *attempt
 
 enum deed_end deed_perform(const struct deed *deed, const struct deed_attempt *attempt)
 {
-	enum deed_end end = attempt->attempt <= deed->crash  ? DEED_CRASH
-	                    : attempt->attempt <= deed->fail ? DEED_FAIL
-	                                                     : deed->then;
+	enum deed_end end = attempt->attempt <= deed->crash ? DEED_CRASH
+	    : attempt->attempt <= deed->fail                ? DEED_FAIL
+	                                                    : deed->then;
 	int64_t until_us;
 	bool told = false;
 

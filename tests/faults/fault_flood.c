@@ -39,7 +39,7 @@ enum {
 	COUNT_MAX = 50000,
 	RATE_MAX = 20000,
 	REGISTERS_OPEN = 64,
-	CLIENTS = 8, /* connections for `parked` and `lost` */
+	CLIENTS = 8,          /* connections for `parked` and `lost` */
 	CLIENTS_OF_GETS = 64, /* connections for `gets` */
 	TYPES_MAX = 16,
 	CALL_MS = 60000,
@@ -63,7 +63,7 @@ static struct rpc_client *clients[CLIENTS_OF_GETS];
 static int n_clients = 1;
 static int64_t incarnations[COUNT_MAX], fetch_ids[COUNT_MAX];
 static int places[COUNT_MAX]; /* places[i] == i; arguments of callbacks point to these */
-static int64_t waited_for; /* the task for `waits` */
+static int64_t waited_for;    /* the task for `waits` */
 static atomic_bool place_open[COUNT_MAX];
 static atomic_int open_calls, registered;
 static atomic_long made, ended[CODES];
@@ -322,7 +322,8 @@ static int dial(void)
 		char host[64];
 		unsigned port;
 
-		if (sscanf(options.manager, "tcp://%63[0-9.]:%u", host, &port) != 2 || inet_pton(AF_INET, host, &address.sin_addr) != 1) {
+		if (sscanf(options.manager, "tcp://%63[0-9.]:%u", host, &port) != 2 ||
+		    inet_pton(AF_INET, host, &address.sin_addr) != 1) {
 			fprintf(stderr, "fault-flood: %s is no tcp://ADDRESS:PORT\n", options.manager);
 			exit(2);
 		}
@@ -403,38 +404,28 @@ static void flood_garbage(void)
 
 static bool read_options(int argc, char **argv)
 {
-	static const struct option known[] = {{"manager", required_argument, NULL, 'm'}, {"kind", required_argument, NULL, 'k'},
-	    {"count", required_argument, NULL, 'c'}, {"seconds", required_argument, NULL, 's'},
-	    {"types", required_argument, NULL, 't'}, {"lease", required_argument, NULL, 'l'}, {0}};
+	static const struct option known[] = {{"manager", required_argument, NULL, 'm'},
+	    {"kind", required_argument, NULL, 'k'}, {"count", required_argument, NULL, 'c'},
+	    {"seconds", required_argument, NULL, 's'}, {"types", required_argument, NULL, 't'},
+	    {"lease", required_argument, NULL, 'l'}, {0}};
 
 	for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
 		switch (option) {
-		case 'm':
-			options.manager = optarg;
-			break;
-		case 'k':
-			options.kind = optarg;
-			break;
-		case 'c':
-			options.count = atoi(optarg);
-			break;
-		case 's':
-			options.seconds = atoi(optarg);
-			break;
+		case 'm': options.manager = optarg; break;
+		case 'k': options.kind = optarg; break;
+		case 'c': options.count = atoi(optarg); break;
+		case 's': options.seconds = atoi(optarg); break;
 		case 't':
 			for (char *rest = NULL, *type = strtok_r(optarg, ",", &rest); type && options.n_types < TYPES_MAX;
-			    type = strtok_r(NULL, ",", &rest))
+			     type = strtok_r(NULL, ",", &rest))
 				options.types[options.n_types++] = type;
 			break;
-		case 'l':
-			options.lease_ms = atoi(optarg);
-			break;
-		default:
-			return false;
+		case 'l': options.lease_ms = atoi(optarg); break;
+		default: return false;
 		}
 	}
 	return optind == argc && options.manager && options.kind && options.count > 0 && options.count <= COUNT_MAX &&
-	       options.seconds > 0 && options.seconds <= 600;
+	    options.seconds > 0 && options.seconds <= 600;
 }
 
 /* Returns why this was not a flood, or why the manager's answers were wrong; NULL without a problem. */
@@ -447,7 +438,9 @@ static const char *problem(void)
 		return "too few workers could be registered";
 	if (atomic_load(&untold))
 		return "a refusal does not name the limit that was reached";
-	if (atomic_load(&made) < (registers ? atomic_load(&registered) : is("garbage") ? GARBAGE_ENOUGH : options.count * ENOUGH_PERCENT / 100))
+	if (atomic_load(&made) < (registers              ? atomic_load(&registered)
+	                                 : is("garbage") ? GARBAGE_ENOUGH
+	                                                 : options.count * ENOUGH_PERCENT / 100))
 		return "there was no time for as many as there were to be";
 	if (is("waits") && refused == 0)
 		return "no Wait was refused at a limit";

@@ -80,16 +80,9 @@ int main(void)
 		deed_result(&deed, attempt.token, result);
 		fputs(result, stdout);
 		return 0;
-	case DEED_FAIL:
-		fprintf(stderr, "failed %" PRId64, attempt.token);
-		return 1;
-	case DEED_FATAL:
-		fprintf(stderr, "fatal %" PRId64, attempt.token);
-		return EX_DATAERR;
-	case DEED_CRASH:
-		raise(SIGKILL);
-		abort();
-	default:
-		return 128 + SIGTERM;
+	case DEED_FAIL: fprintf(stderr, "failed %" PRId64, attempt.token); return 1;
+	case DEED_FATAL: fprintf(stderr, "fatal %" PRId64, attempt.token); return EX_DATAERR;
+	case DEED_CRASH: raise(SIGKILL); abort();
+	default: return 128 + SIGTERM;
 	}
 }

@@ -139,8 +139,7 @@ static bool read_options(int argc, char **argv)
 	    {0},
 	};
 	bool good = read_choices(&options.types, "fault-exec=1,fault-function=3") &&
-	            read_choices(
-	                &options.mix, "short=50,medium=15,long=8,recover=8,fail=6,fatal=4,delayed=4,hang=2,stubborn=2");
+	    read_choices(&options.mix, "short=50,medium=15,long=8,recover=8,fail=6,fatal=4,delayed=4,hang=2,stubborn=2");
 
 	for (int option; good && (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
 		switch (option) {
@@ -169,7 +168,7 @@ static bool read_options(int argc, char **argv)
 		}
 	}
 	return good && optind == argc && options.folder && options.rate > 0 && options.threads > 0 &&
-	       options.threads <= THREADS_MAX && known_kinds(&options.mix);
+	    options.threads <= THREADS_MAX && known_kinds(&options.mix);
 }
 
 int main(int argc, char **argv)
@@ -206,10 +205,10 @@ int main(int argc, char **argv)
 	pthread_join(watcher, NULL);
 	reeve_client_destroy(client);
 	close(options.ledger);
-	printf(
-	    "%s: %ld tasks submitted, %ld acknowledged, %ld cancels; %ld calls sent again after a failure, %ld never "
-	    "answered, %ld too old, %ld refused\n",
-	    options.name, atomic_load(&outcomes.submitted), atomic_load(&outcomes.acknowledged), atomic_load(&outcomes.cancels),
-	    atomic_load(&outcomes.calls_again), atomic_load(&outcomes.unanswered), atomic_load(&outcomes.too_old), atomic_load(&outcomes.wrong));
+	printf("%s: %ld tasks submitted, %ld acknowledged, %ld cancels; %ld calls sent again after a failure, %ld never "
+	       "answered, %ld too old, %ld refused\n",
+	    options.name, atomic_load(&outcomes.submitted), atomic_load(&outcomes.acknowledged),
+	    atomic_load(&outcomes.cancels), atomic_load(&outcomes.calls_again), atomic_load(&outcomes.unanswered),
+	    atomic_load(&outcomes.too_old), atomic_load(&outcomes.wrong));
 	return atomic_load(&outcomes.wrong) ? 1 : atomic_load(&outcomes.unanswered) ? 3 : 0;
 }

@@ -61,11 +61,8 @@ static int perform(const struct reeve_attempt *attempt, struct reeve_outcome *ou
 	case DEED_FATAL:
 		snprintf(text, sizeof text, "fatal %" PRId64, attempt->token);
 		return reeve_outcome_fatal(outcome, "fault", text);
-	case DEED_CRASH:
-		raise(SIGKILL);
-		abort();
-	default:
-		return reeve_outcome_fail(outcome, "stopped", "told to stop");
+	case DEED_CRASH: raise(SIGKILL); abort();
+	default: return reeve_outcome_fail(outcome, "stopped", "told to stop");
 	}
 }
 
@@ -92,38 +89,17 @@ int main(int argc, char **argv)
 
 	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
 		switch (option) {
-		case 'm':
-			wanted.managers = optarg;
-			break;
-		case 'l':
-			folder = optarg;
-			break;
-		case 'n':
-			wanted.name = optarg;
-			break;
-		case 'o':
-			host = optarg;
-			break;
-		case 't':
-			types = optarg;
-			break;
-		case 'c':
-			wanted.concurrency = atoi(optarg);
-			break;
-		case 'p':
-			wanted.prefetch = atoi(optarg);
-			break;
-		case 'd':
-			wanted.drain_timeout_ms = atoll(optarg);
-			break;
-		case 'g':
-			wanted.kill_grace_ms = atoll(optarg);
-			break;
-		case 'h':
-			handlers = optarg;
-			break;
-		default:
-			return 2;
+		case 'm': wanted.managers = optarg; break;
+		case 'l': folder = optarg; break;
+		case 'n': wanted.name = optarg; break;
+		case 'o': host = optarg; break;
+		case 't': types = optarg; break;
+		case 'c': wanted.concurrency = atoi(optarg); break;
+		case 'p': wanted.prefetch = atoi(optarg); break;
+		case 'd': wanted.drain_timeout_ms = atoll(optarg); break;
+		case 'g': wanted.kill_grace_ms = atoll(optarg); break;
+		case 'h': handlers = optarg; break;
+		default: return 2;
 		}
 	}
 	if (!folder || !wanted.name || optind < argc) {

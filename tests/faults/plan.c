@@ -29,7 +29,7 @@ void plan_draw(uint64_t (*draw)(void *arg, uint64_t below), void *arg, char *pla
 			snprintf(fails, sizeof fails, "f%u", 1 + (unsigned)draw(arg, 2));
 		while (ways[i].below <= at)
 			i++;
-		used += (size_t)snprintf(
-		    plan + used, PLAN_BYTES - used, "%u%s%s%s", ms, fails, ways[i].way, steps > 1 ? "/" : "");
+		used +=
+		    (size_t)snprintf(plan + used, PLAN_BYTES - used, "%u%s%s%s", ms, fails, ways[i].way, steps > 1 ? "/" : "");
 	}
 }

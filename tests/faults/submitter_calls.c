@@ -20,7 +20,7 @@ static atomic_long from_the_future; /* calls refused for this reason since the l
 static bool worth_trying_again(enum reeve_code code)
 {
 	return code == REEVE_DEADLINE_EXCEEDED || code == REEVE_UNAVAILABLE || code == REEVE_ABORTED ||
-	       code == REEVE_RESOURCE_EXHAUSTED;
+	    code == REEVE_RESOURCE_EXHAUSTED;
 }
 
 /* Counts a failed call. Returns whether to send it again. */
@@ -30,7 +30,8 @@ static bool go_on(const char *what, const struct reeve_failure *failure)
 		atomic_fetch_add(&outcomes.unanswered, 1);
 		return false;
 	}
-	if (options.clock_jumps && failure->code == REEVE_FAILED_PRECONDITION && strstr(failure->message, "more than a day old")) {
+	if (options.clock_jumps && failure->code == REEVE_FAILED_PRECONDITION &&
+	    strstr(failure->message, "more than a day old")) {
 		atomic_fetch_add(&outcomes.too_old, 1);
 		return false;
 	}
@@ -42,8 +43,7 @@ static bool go_on(const char *what, const struct reeve_failure *failure)
 		return false;
 	}
 	if (!worth_trying_again(failure->code)) {
-		fprintf(
-		    stderr, "fault-submitter: %s: %s: %s\n", what, reeve_code_name(failure->code), failure->message);
+		fprintf(stderr, "fault-submitter: %s: %s: %s\n", what, reeve_code_name(failure->code), failure->message);
 		atomic_fetch_add(&outcomes.wrong, 1);
 		return false;
 	}
@@ -77,8 +77,8 @@ static bool send_call(struct call *call)
 	atomic_store(&from_the_future, 0);
 	for (size_t i = 0; i < call->count; i++)
 		ledger_write(options.ledger,
-		    "{\"ev\":\"ack\",\"name\":\"%s\",\"id\":%" PRId64 ",\"existing\":%s,\"batch\":%" PRId64
-		    ",\"t\":%" PRId64 "}",
+		    "{\"ev\":\"ack\",\"name\":\"%s\",\"id\":%" PRId64 ",\"existing\":%s,\"batch\":%" PRId64 ",\"t\":%" PRId64
+		    "}",
 		    call->names[i], call->answered[i].id, call->answered[i].existing ? "true" : "false", call->batch,
 		    ledger_now_us());
 	return true;
@@ -161,8 +161,8 @@ void whole_batch(struct submitter *me)
 	Reeve__V1__CloseBatchRequest closing = {.id = id};
 
 	reeve_free(opened);
-	ledger_write(options.ledger, "{\"ev\":\"batch\",\"name\":\"%s\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", name,
-	    id, ledger_now_us());
+	ledger_write(options.ledger, "{\"ev\":\"batch\",\"name\":\"%s\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", name, id,
+	    ledger_now_us());
 	for (uint64_t calls = 1 + draw(me, 3); calls > 0; calls--)
 		if (!submit(me, 1 + (size_t)draw(me, CALL_TASKS), id))
 			return;

@@ -99,8 +99,8 @@ int main(int argc, char **argv)
 		default: return 2;
 		}
 	}
-	struct ledger ledger = {.fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1,
-	    .worker = wanted.name};
+	struct ledger ledger = {
+	    .fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1, .worker = wanted.name};
 
 	if (ledger.fd < 0) {
 		fprintf(stderr, "ledger-worker: --ledger is missing or cannot be written\n");

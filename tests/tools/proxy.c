@@ -61,19 +61,17 @@ static void release_all(void)
 	struct unit *unit;
 
 	proxy.refusing = false;
-	DL_FOREACH_SAFE(proxy.rules, rule, next)
-	{
+	DL_FOREACH_SAFE (proxy.rules, rule, next) {
 		DL_DELETE(proxy.rules, rule);
 		DL_APPEND(proxy.spent, rule);
 	}
 	for (int i = 0; i < 2; i++) {
 		proxy.treatment[i] = PASS;
-		DL_FOREACH(proxy.links, link)
-		{
+		DL_FOREACH (proxy.links, link) {
 			if (link->way[i].robbed && !link->dying)
 				link_reset(link);
-			DL_FOREACH(link->way[i].waiting, unit)
-			unit->due_us = 0;
+			DL_FOREACH (link->way[i].waiting, unit)
+				unit->due_us = 0;
 			way_pump(&link->way[i]);
 		}
 	}
@@ -100,8 +98,11 @@ static bool treat(int count, char **word)
 
 static bool rule_add(int count, char **word)
 {
-	static const char *const names[] = {
-	    [LOSE] = "lose", [DOUBLE] = "double", [LATE] = "late", [COPY] = "copy", [TAKE] = "take",
+	static const char *const names[] = {[LOSE] = "lose",
+	    [DOUBLE] = "double",
+	    [LATE] = "late",
+	    [COPY] = "copy",
+	    [TAKE] = "take",
 	    [CONTRACT] = "contract"};
 	struct rule rule = {.answer = !strcmp(word[0], "answer"), .left = 1}, *kept;
 	int action = 0, with;
@@ -143,13 +144,13 @@ static void obey(char *line, struct evbuffer *answer)
 	if (count == 1 && !strcmp(word[0], "pass")) {
 		release_all();
 	} else if (count == 1 && !strcmp(word[0], "cut")) {
-		DL_FOREACH(proxy.links, link)
-		link_reset(link);
+		DL_FOREACH (proxy.links, link)
+			link_reset(link);
 	} else if (count == 1 && !strcmp(word[0], "refuse")) {
 		proxy.refusing = true;
 	} else if (count == 1 && !strcmp(word[0], "status")) {
-		DL_FOREACH(proxy.links, link)
-		connections += !link->dying;
+		DL_FOREACH (proxy.links, link)
+			connections += !link->dying;
 		evbuffer_add_printf(answer, "connections %d\napplied %" PRId64 "\n", connections, proxy.applied);
 	} else if (count == 0 || (!treat(count, word) && !rule_add(count, word))) {
 		evbuffer_add_printf(answer, "what?\n");
@@ -217,8 +218,8 @@ static struct evconnlistener *listen_at(const char *text, evconnlistener_cb acce
 	struct evconnlistener *listener = NULL;
 
 	if (length)
-		listener = evconnlistener_new_bind(proxy.base, accept, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE,
-		    -1, (struct sockaddr *)&address, (int)length);
+		listener = evconnlistener_new_bind(proxy.base, accept, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE, -1,
+		    (struct sockaddr *)&address, (int)length);
 	if (!listener)
 		die(text);
 	return listener;
@@ -254,11 +255,11 @@ static int run(const char *port, const char *control)
 	listener = listen_at(address, on_accept);
 	commands = listen_at(control, on_control);
 	event_base_dispatch(proxy.base);
-	DL_FOREACH_SAFE(proxy.links, link, other)
-	link_free(link);
+	DL_FOREACH_SAFE (proxy.links, link, other)
+		link_free(link);
 	DL_CONCAT(proxy.rules, proxy.spent);
-	DL_FOREACH_SAFE(proxy.rules, rule, next)
-	free(rule);
+	DL_FOREACH_SAFE (proxy.rules, rule, next)
+		free(rule);
 	evconnlistener_free(listener);
 	evconnlistener_free(commands);
 	event_free(term);
@@ -283,7 +284,7 @@ static int tell(const char *control, int count, char **word)
 	for (int i = 0; i < count; i++)
 		dprintf(fd, "%s%c", word[i], i < count - 1 ? ' ' : '\n');
 	while (filled < sizeof answer - 1 && !strstr(answer, "ok\n") && !strstr(answer, "what?\n") &&
-	       (n = read(fd, answer + filled, sizeof answer - 1 - filled)) > 0)
+	    (n = read(fd, answer + filled, sizeof answer - 1 - filled)) > 0)
 		filled += (size_t)n;
 	close(fd);
 	fputs(answer, stdout);
@@ -304,31 +305,19 @@ int main(int argc, char **argv)
 
 	for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
 		switch (option) {
-		case 'l':
-			port = optarg;
-			break;
-		case 't':
-			to = optarg;
-			break;
-		case 'c':
-			control = optarg;
-			break;
-		case 's':
-			speaks = optarg;
-			break;
-		case 'T':
-			told = optarg;
-			break;
-		default:
-			return 2;
+		case 'l': port = optarg; break;
+		case 't': to = optarg; break;
+		case 'c': control = optarg; break;
+		case 's': speaks = optarg; break;
+		case 'T': told = optarg; break;
+		default: return 2;
 		}
 	}
 	if (told)
 		return tell(told, argc - optind, argv + optind);
 	proxy.speech = !strcmp(speaks, "sp") ? SP : !strcmp(speaks, "postgres") ? POSTGRES : BYTES;
 	if (!port || !to || !control || !(proxy.to_length = address_read(to, &proxy.to))) {
-		fprintf(stderr,
-		    "Usage: reeve-test-proxy --listen PORT --to HOST:PORT|SOCKET --control PATH [--speaks NAME]\n");
+		fprintf(stderr, "Usage: reeve-test-proxy --listen PORT --to HOST:PORT|SOCKET --control PATH [--speaks NAME]\n");
 		return 2;
 	}
 	return run(port, control);

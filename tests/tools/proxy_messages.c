@@ -25,13 +25,11 @@ static struct rule *rule_for(bool answer, const uint8_t *message, size_t length,
 {
 	struct rule *rule;
 
-	DL_FOREACH(proxy.rules, rule)
-	{
+	DL_FOREACH (proxy.rules, rule) {
 		size_t n = strlen(rule->word);
 
 		if (rule->answer == answer && rule->left > 0 &&
-		    (whole ? n == length && !memcmp(message, rule->word, n)
-		           : memmem(message, length, rule->word, n) != NULL)) {
+		    (whole ? n == length && !memcmp(message, rule->word, n) : memmem(message, length, rule->word, n) != NULL)) {
 			if (--rule->left == 0) { /* answers may still refer to it */
 				DL_DELETE(proxy.rules, rule);
 				DL_APPEND(proxy.spent, rule);
@@ -51,8 +49,7 @@ static void write_body(const char *path, const uint8_t *frame, size_t length)
 
 	snprintf(apart, sizeof apart, "%s.part", path);
 	file = fopen(apart, "w");
-	if (!file || fwrite(frame + head, 1, length - head, file) != length - head || fclose(file) ||
-	    rename(apart, path))
+	if (!file || fwrite(frame + head, 1, length - head, file) != length - head || fclose(file) || rename(apart, path))
 		die(path);
 }
 
@@ -104,11 +101,8 @@ static void rule_apply(const struct rule *rule, struct way *way, const uint8_t *
 {
 	proxy.applied++;
 	switch (rule->action) {
-	case LOSE:
-		break;
-	case TAKE:
-		write_body(rule->file, frame, length);
-		break;
+	case LOSE: break;
+	case TAKE: write_body(rule->file, frame, length); break;
 	case COPY:
 		write_body(rule->file, frame, length);
 		way_send(way, bytes_of(frame, length), false);
@@ -117,9 +111,7 @@ static void rule_apply(const struct rule *rule, struct way *way, const uint8_t *
 		way_send(way, bytes_of(frame, length), false);
 		way_send(way, bytes_of(frame, length), false);
 		break;
-	case LATE:
-		way_send_late(way, bytes_of(frame, length), rule->ms);
-		break;
+	case LATE: way_send_late(way, bytes_of(frame, length), rule->ms); break;
 	case CONTRACT:
 		if (rule->answer)
 			answer_contract(way, frame, length, rule->contract);
@@ -162,8 +154,7 @@ static void sp_reply(struct way *way, const uint8_t *frame, size_t length)
 {
 	struct spoken_for *one;
 
-	DL_FOREACH(way->link->spoken_for, one)
-	{
+	DL_FOREACH (way->link->spoken_for, one) {
 		if (one->call_id == call_id_of(frame, length)) {
 			DL_DELETE(way->link->spoken_for, one);
 			rule_apply(one->rule, way, frame, length);

@@ -34,10 +34,10 @@ static void way_clear(struct way *way)
 {
 	struct unit *unit, *next;
 
-	DL_FOREACH_SAFE(way->waiting, unit, next)
-	unit_free(unit);
-	DL_FOREACH_SAFE(way->late, unit, next)
-	unit_free(unit);
+	DL_FOREACH_SAFE (way->waiting, unit, next)
+		unit_free(unit);
+	DL_FOREACH_SAFE (way->late, unit, next)
+		unit_free(unit);
 	event_free(way->timer);
 	bufferevent_free(way->from);
 }
@@ -48,8 +48,8 @@ void link_free(struct link *link)
 
 	way_clear(&link->way[UP]);
 	way_clear(&link->way[DOWN]);
-	DL_FOREACH_SAFE(link->spoken_for, one, next)
-	free(one);
+	DL_FOREACH_SAFE (link->spoken_for, one, next)
+		free(one);
 	DL_DELETE(proxy.links, link);
 	free(link);
 }
@@ -59,9 +59,9 @@ void on_sweep(evutil_socket_t fd, short what, void *arg)
 	struct link *link, *next;
 
 	(void)fd, (void)what, (void)arg;
-	DL_FOREACH_SAFE(proxy.links, link, next)
-	if (link->dying)
-		link_free(link);
+	DL_FOREACH_SAFE (proxy.links, link, next)
+		if (link->dying)
+			link_free(link);
 }
 
 static void on_written(struct bufferevent *bev, void *arg)
@@ -96,8 +96,7 @@ void way_pump(struct way *way)
 	}
 	if (way->waiting)
 		next_us = way->waiting->due_us;
-	DL_FOREACH_SAFE(way->late, unit, next)
-	{
+	DL_FOREACH_SAFE (way->late, unit, next) {
 		if (unit->due_us <= now) {
 			DL_DELETE(way->late, unit);
 			unit_send(way, unit);
@@ -138,14 +137,9 @@ void way_send(struct way *way, struct evbuffer *bytes, bool end)
 		way->robbed = true;
 		unit_free(unit);
 		return;
-	case HOLD:
-		unit->due_us = NEVER;
-		break;
-	case DELAY:
-		unit->due_us = clock_monotonic_us() + proxy.delay_ms[way->direction] * 1000;
-		break;
-	case PASS:
-		break;
+	case HOLD: unit->due_us = NEVER; break;
+	case DELAY: unit->due_us = clock_monotonic_us() + proxy.delay_ms[way->direction] * 1000; break;
+	case PASS: break;
 	}
 	DL_APPEND(way->waiting, unit);
 	way_pump(way);

@@ -45,8 +45,10 @@ static ProtobufCMessage *request;
 
 static int usage(void)
 {
-	fputs("usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL... | cancel-where ID QUEUE URL... |\n       "
-	      "schedule ID METHOD REQUEST URL...\n", stderr);
+	fputs(
+	    "usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL... | cancel-where ID QUEUE URL... |\n       "
+	    "schedule ID METHOD REQUEST URL...\n",
+	    stderr);
 	return EXIT_USAGE;
 }
 
@@ -92,13 +94,14 @@ static bool print_answer(const struct sender *sender)
 
 		for (size_t i = 0; i < submitted->n_tasks; i++)
 			printf("%s%" PRId64 "%s", i ? " " : "", submitted->tasks[i]->id,
-			    submitted->tasks[i]->restarted ? "!" : submitted->tasks[i]->existing ? "+" : "");
+			    submitted->tasks[i]->restarted      ? "!"
+			        : submitted->tasks[i]->existing ? "+"
+			                                        : "");
 	} else {
 		const Reeve__V1__CancelResponse *cancelled = (const void *)sender->response;
 
 		for (size_t i = 0; i < cancelled->n_tasks; i++)
-			printf("%s%" PRId64 "%s", i ? " " : "", cancelled->tasks[i]->id,
-			    cancelled->tasks[i]->changed ? "" : "+");
+			printf("%s%" PRId64 "%s", i ? " " : "", cancelled->tasks[i]->id, cancelled->tasks[i]->changed ? "" : "+");
 		if (cancelled->next_after_id)
 			printf(" > %" PRId64, cancelled->next_after_id);
 	}
@@ -221,8 +224,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "submit") && argc >= 7 && argc - 6 <= URLS_MAX) {
 		int count = atoi(argv[5]);
 
-		return count >= 1 && count <= TASKS_MAX ? submit(argv[3], argv[4], count, argv + 6, argc - 6)
-		                                         : usage();
+		return count >= 1 && count <= TASKS_MAX ? submit(argv[3], argv[4], count, argv + 6, argc - 6) : usage();
 	}
 	if (!strcmp(argv[1], "cancel-where") && argc >= 5 && argc - 4 <= URLS_MAX)
 		return cancel_where(argv[3], argv + 4, argc - 4);

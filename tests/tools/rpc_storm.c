@@ -191,7 +191,7 @@ static void wait_done(void *arg, struct rpc_answer *answer)
 	if (answer->code == STATUS(OK))
 		protobuf_c_message_free_unpacked(answer->response, NULL);
 	else if (answer->code != STATUS(CANCELLED) && answer->code != STATUS(DEADLINE_EXCEEDED) &&
-	         answer->code != STATUS(UNAVAILABLE))
+	    answer->code != STATUS(UNAVAILABLE))
 		fail("Wait", answer->message);
 	atomic_fetch_add(&ended, 1);
 	atomic_fetch_sub(&parker->open, 1);

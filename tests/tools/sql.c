@@ -18,8 +18,7 @@ static int send_streams(int server)
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control = {
-	    .header = {.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	} control = {.header = {.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
 	struct msghdr message = {
 	    .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.bytes};
 

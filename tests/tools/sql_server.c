@@ -105,8 +105,8 @@ static bool reset(PGconn *session)
 {
 	PQsetNoticeProcessor(session, show_notice, stderr);
 	return PQstatus(session) == CONNECTION_OK &&
-	       (PQtransactionStatus(session) == PQTRANS_IDLE || do_quietly(session, "rollback")) &&
-	       do_quietly(session, "discard all") && do_quietly(session, "select pg_stat_force_next_flush()");
+	    (PQtransactionStatus(session) == PQTRANS_IDLE || do_quietly(session, "rollback")) &&
+	    do_quietly(session, "discard all") && do_quietly(session, "select pg_stat_force_next_flush()");
 }
 
 static void give_back(PGconn *session)
@@ -149,12 +149,9 @@ static int carry_out(PGconn *session, struct call *call)
 	}
 	while ((result = PQgetResult(session))) {
 		switch (PQresultStatus(result)) {
-		case PGRES_TUPLES_OK:
-			print_rows(result, call->out);
-			break;
+		case PGRES_TUPLES_OK: print_rows(result, call->out); break;
 		case PGRES_COMMAND_OK:
-		case PGRES_EMPTY_QUERY:
-			break;
+		case PGRES_EMPTY_QUERY: break;
 		case PGRES_FATAL_ERROR:
 			fputs(PQresultErrorMessage(result), call->err);
 			code = SQL_FAILED;

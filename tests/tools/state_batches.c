@@ -7,7 +7,8 @@
 
 static const char *explicit_batch(const char *in_queue, const char *entry_type)
 {
-	return ask("insert into batches (name, queue, implicit, entry_type) values ('b', '%s', false, nullif('%s', '')) returning id",
+	return ask(
+	    "insert into batches (name, queue, implicit, entry_type) values ('b', '%s', false, nullif('%s', '')) returning id",
 	    in_queue, entry_type);
 }
 
@@ -22,22 +23,24 @@ static struct task in_batch(const char *batch, const char *phase)
 {
 	struct task t = submitted("5");
 	ask("update tasks set batch_id = %s where id = %s", batch, t.id);
-	ask("update batches set submitted = submitted + 1, pending = pending + 1, phase = '%s' where id = %s", phase, batch);
+	ask("update batches set submitted = submitted + 1, pending = pending + 1, phase = '%s' where id = %s", phase,
+	    batch);
 	return t;
 }
 
 static void submit_in(PGconn *pg, const char *request, const char *batch)
 {
-	PQclear(RUN(pg, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}", "{0}", "{NULL}",
-	    "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}", "{NULL}", text("{%s}", batch),
-	    "{f}", NULL, NULL));
+	PQclear(RUN(pg, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}", "{0}",
+	    "{NULL}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}", "{NULL}",
+	    text("{%s}", batch), "{f}", NULL, NULL));
 }
 
 /* Checks that no other session has locked the row while the other connection waits. */
 static void expect_unlocked(const char *table, const char *id)
 {
 	expect("the row of higher id is free", id,
-	    ask("select coalesce((select id::text from %s where id = %s for no key update skip locked), 'locked')", table, id));
+	    ask("select coalesce((select id::text from %s where id = %s for no key update skip locked), 'locked')", table,
+	        id));
 }
 
 static void retry_waits_for_the_batchs_end(void)
@@ -47,7 +50,8 @@ static void retry_waits_for_the_batchs_end(void)
 	struct task t = in_batch(batch, "entry");
 	cancel_mark(db, &t);
 	expect("tasks that waited", "1", text("%d", cancel_waiting(db, &t)));
-	ask("update batches set closed_at = clock_timestamp(), entry_id = 0, entry_status = 'completed' where id = %s", batch);
+	ask("update batches set closed_at = clock_timestamp(), entry_id = 0, entry_status = 'completed' where id = %s",
+	    batch);
 	plainly(db, SQL_BEGIN);
 	PQclear(RUN(db, SQL_BATCH_STEP, batch));
 	START(SQL_RETRY_ENDED, text("{%s}", t.id), "tester");
@@ -83,12 +87,14 @@ static void newer_versions_lock_batches_in_order(void)
 	}
 	plainly(db, SQL_BEGIN);
 	ask("select 1 from batches where id = %s for no key update", low);
-	const char *spec = "\\\"type\\\": \\\"t\\\", \\\"details\\\": \\\"\\\", \\\"version\\\": 1000000, \\\"delay_ms\\\": 0, "
-	                   "\\\"priority\\\": 0, \\\"max_attempts\\\": 5, \\\"timeout_ms\\\": 60000, \\\"retry_base_ms\\\": 1000, "
-	                   "\\\"retry_max_ms\\\": 60000, \\\"source\\\": \\\"tester\\\"";
-	START(SQL_SUBMIT_NEWER, text("{\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"route_id\\\": %s, %s}\","
-	                             "\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"route_id\\\": %s, %s}\"}",
-	                            first.key, route, spec, second.key, route, spec));
+	const char *spec =
+	    "\\\"type\\\": \\\"t\\\", \\\"details\\\": \\\"\\\", \\\"version\\\": 1000000, \\\"delay_ms\\\": 0, "
+	    "\\\"priority\\\": 0, \\\"max_attempts\\\": 5, \\\"timeout_ms\\\": 60000, \\\"retry_base_ms\\\": 1000, "
+	    "\\\"retry_max_ms\\\": 60000, \\\"source\\\": \\\"tester\\\"";
+	START(SQL_SUBMIT_NEWER,
+	    text("{\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"route_id\\\": %s, %s}\","
+	         "\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"route_id\\\": %s, %s}\"}",
+	        first.key, route, spec, second.key, route, spec));
 	expect_unlocked("batches", high);
 	expect("taken", "2", text("%d", rows_of(let_go())));
 	expect("pending", "1 1", ask("select string_agg(pending::text, ' ') from batches where id in (%s, %s)", low, high));
@@ -138,7 +144,8 @@ static void a_stop_is_for_closed_batches_too(void)
 	PQclear(RUN(db, SQL_ROUTES_ADD, "{stops}", "{t}"));
 	const char *batch = explicit_batch("stops", "");
 	ask("update batches set exit_type = 'exit', phase = 'running', submitted = 1, pending = 1, closed_at = clock_timestamp() "
-	    "where id = %s", batch);
+	    "where id = %s",
+	    batch);
 	PQclear(RUN(db, SQL_QUEUE_CONTROL, ask("select gen_random_uuid()"), "stops", "stop", "tester"));
 	/* The stop has ended its task, and the queue was started again before the batch's next step. */
 	ask("update batches set pending = 0, failed = 1 where id = %s", batch);
@@ -169,8 +176,9 @@ static void ending_goes_on_past_what_was_taken(void)
 /* Returns how many rows of `tasks` this transaction has read so far. */
 static int rows_read(void)
 {
-	return (int)strtol(ask("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relid = 'tasks'::regclass"),
-	    NULL, 10);
+	return (int)strtol(
+	    ask("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relid = 'tasks'::regclass"), NULL,
+	    10);
 }
 
 static void other_queues_are_left_alone(void)

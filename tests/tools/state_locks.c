@@ -44,7 +44,8 @@ static void failure_waits_for_a_cancel(void)
 	plainly(db, SQL_BEGIN);
 	cancel_mark(db, &t);
 	expect("tasks that waited", "0", text("%d", cancel_waiting(db, &t)));
-	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{failed}", "{e}", "{c}", "t", "30", NULL, NULL, NULL, NULL, NULL);
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{failed}", "{e}", "{c}", "t", "30", NULL, NULL,
+	    NULL, NULL, NULL);
 	PGresult *result = let_go();
 	expect("what it became", "cancelled", PQntuples(result) ? PQgetvalue(result, 0, 2) : "");
 	PQclear(result);
@@ -138,7 +139,8 @@ static int start_completing(enum sql_id statement, const struct task *t)
 static void old_token_after_a_new_attempt(enum sql_id statement)
 {
 	char name[100];
-	snprintf(name, sizeof name, "%s: a result while the attempt is just being replaced", sql_statements[statement].name);
+	snprintf(
+	    name, sizeof name, "%s: a result while the attempt is just being replaced", sql_statements[statement].name);
 	begin_case(name);
 	struct task t = executing("0"), again = t;
 	plainly(db, SQL_BEGIN);
@@ -160,7 +162,8 @@ static void expiry_was_put_off(void)
 	expect("it is found as expired", "yes", found_expired(&t) ? "yes" : "no");
 	plainly(db, SQL_BEGIN);
 	ask("update tasks set expiry = clock_timestamp() + interval '1 hour' where id = %s", t.id);
-	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{expired}", "{e}", "{c}", "f", "30", NULL, NULL, NULL, NULL, NULL);
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{expired}", "{e}", "{c}", "f", "30", NULL, NULL,
+	    NULL, NULL, NULL);
 	expect("attempts ended", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "executing");
 	expect("the token", t.token, ask("select last_updated from tasks where id = %s", t.id));
@@ -195,11 +198,12 @@ static void halted_queue_gives_no_task(const char *state)
 	end_attempt(db, &failed, failed.token, "failed");
 	refresh(&failed);
 	PQclear(RUN(db, SQL_ROUTES_ADD, "{running}", "{t}"));
-	ask("update tasks set queue = 'running', route_id = (select id from routes where queue = 'running') where id = %s", running.id);
+	ask("update tasks set queue = 'running', route_id = (select id from routes where queue = 'running') where id = %s",
+	    running.id);
 	ask("insert into queues (name, state) values ('q', '%s')", state);
 	PGresult *result = RUN(db, SQL_CLAIM, text("{%s,%s,%s}", halted.id, failed.id, running.id),
-	    text("{%s,%s,%s}", halted.version, failed.version, running.version), "{1,2,3}", text("{%s,%s,%s}", worker, worker, worker),
-	    text("{%d,%d,%d}", fetches + 1, fetches + 2, fetches + 3), "0");
+	    text("{%s,%s,%s}", halted.version, failed.version, running.version), "{1,2,3}",
+	    text("{%s,%s,%s}", worker, worker, worker), text("{%d,%d,%d}", fetches + 1, fetches + 2, fetches + 3), "0");
 	fetches += 3;
 	expect("tasks won", "1", text("%d", PQntuples(result)));
 	expect("the one of the queue that runs", running.id, PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
@@ -214,7 +218,8 @@ static void halted_queue_gives_no_task(const char *state)
 static void completion_waits_for_a_newer_version(enum sql_id statement)
 {
 	char name[100];
-	snprintf(name, sizeof name, "%s: a completion while a newer version is just being noted", sql_statements[statement].name);
+	snprintf(name, sizeof name, "%s: a completion while a newer version is just being noted",
+	    sql_statements[statement].name);
 	begin_case(name);
 	struct task t = executing("0");
 	plainly(db, SQL_BEGIN);
@@ -231,11 +236,12 @@ static void newer_version_waits_for_a_completion(void)
 	struct task t = executing("0");
 	plainly(db, SQL_BEGIN);
 	complete(db, &t, t.token);
-	const char *spec = text("{\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"type\\\": \\\"t\\\", \\\"details\\\": "
-	                        "\\\"newer\\\", \\\"version\\\": 1000000, \\\"delay_ms\\\": 0, \\\"priority\\\": 0, "
-	                        "\\\"route_id\\\": %s, \\\"max_attempts\\\": 5, \\\"timeout_ms\\\": 60000, "
-	                        "\\\"retry_base_ms\\\": 1000, \\\"retry_max_ms\\\": 60000, \\\"source\\\": \\\"tester\\\"}\"}",
-	    t.key, route);
+	const char *spec =
+	    text("{\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"type\\\": \\\"t\\\", \\\"details\\\": "
+	         "\\\"newer\\\", \\\"version\\\": 1000000, \\\"delay_ms\\\": 0, \\\"priority\\\": 0, "
+	         "\\\"route_id\\\": %s, \\\"max_attempts\\\": 5, \\\"timeout_ms\\\": 60000, "
+	         "\\\"retry_base_ms\\\": 1000, \\\"retry_max_ms\\\": 60000, \\\"source\\\": \\\"tester\\\"}\"}",
+	        t.key, route);
 	START(SQL_SUBMIT_NEWER, spec);
 	expect("taken", "1", text("%d", rows_of(let_go())));
 	expect_state(&t, "queued");
@@ -275,8 +281,7 @@ static void late_and_repeated_results(void)
 	end_attempt(db, &t, t.token, "expired");
 	expect("its own after it was taken back", "f t", late(&t, t.token));
 	expect("the same again", "f t", late(&t, t.token));
-	expect("events", "1",
-	    ask("select count(*) from task_events where event = 'late_result' and task_id = %s", t.id));
+	expect("events", "1", ask("select count(*) from task_events where event = 'late_result' and task_id = %s", t.id));
 	t.id = ask("select nextval('tasks_id_seq')");
 	expect("a task that there is not", "f f", late(&t, t.token));
 	expect("events", "0", count("task_events", &t));

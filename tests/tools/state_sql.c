@@ -157,8 +157,8 @@ void refresh(struct task *t)
 
 const char *submit(const char *request, const char *key, const char *max_attempts)
 {
-	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}",
-	    "{details}", "{0}", "{NULL}", "{0}", text("{%s}", max_attempts), "{60000}", "{1000}", "{60000}", "{tester}",
+	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}",
+	    "{0}", "{NULL}", "{0}", text("{%s}", max_attempts), "{60000}", "{1000}", "{60000}", "{tester}",
 	    text("{%s}", key ? key : "NULL"), "{NULL}", "{NULL}", "{NULL}", "{NULL}", "{f}", NULL, NULL);
 	const char *id = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 2) : "none");
 	PQclear(result);
@@ -201,8 +201,9 @@ int complete(PGconn *pg, const struct task *t, const char *token)
 int end_attempt(PGconn *pg, const struct task *t, const char *token, const char *outcome)
 {
 	return rows_of(RUN(pg, SQL_END_ATTEMPTS, text("{%s}", t->id), text("{%s}", token), text("{%s}", outcome),
-	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "requeued") ? "t" : "f", "30", NULL, NULL,
-	    NULL, "{well}", NULL));
+	    text("{%s-error}", outcome), text("{%s-code}", outcome),
+	    strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "requeued") ? "t" : "f", "30", NULL,
+	    NULL, NULL, "{well}", NULL));
 }
 
 /* Returns true if the task is marked now. */

@@ -26,12 +26,12 @@ struct event {
 	const char *outcome; /* for end_attempts */
 	bool last;           /* no attempt is left */
 	bool expires;
-	bool discarded; /* the task was discarded before */
-	bool newer;  /* a newer version was submitted before */
-	bool again;  /* a restart was requested before */
-	bool marked; /* a cancel was requested before */
-	bool third;  /* it has happened twice before, in a row */
-	bool found;  /* no report has it: the manager has found it */
+	bool discarded;    /* the task was discarded before */
+	bool newer;        /* a newer version was submitted before */
+	bool again;        /* a restart was requested before */
+	bool marked;       /* a cancel was requested before */
+	bool third;        /* it has happened twice before, in a row */
+	bool found;        /* no report has it: the manager has found it */
 	const char *stage; /* of a pipeline, which the task is in */
 	int step;
 };
@@ -105,9 +105,8 @@ static const struct event events[] = {
 static struct task reach(enum task_state state, const struct event *e, bool longer)
 {
 	if (state == STATE_NONE)
-		return (struct task){.id = ask("select nextval('tasks_id_seq')"),
-		    .version = "2020-01-01",
-		    .key = text("key-%d", ++fetches)};
+		return (struct task){
+		    .id = ask("select nextval('tasks_id_seq')"), .version = "2020-01-01", .key = text("key-%d", ++fetches)};
 	bool last = e->last && state == STATE_EXECUTING;
 	struct task t = submitted(last ? (longer ? "2" : "1") : "5"), too = {0};
 	if (longer) {
@@ -124,8 +123,8 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 	switch (state) {
 	case STATE_EXECUTING:
 		if (e->stage)
-			ask("update tasks set pipeline_id = (select max(id) from pipelines), stage = '%s', step = %d where id = %s", e->stage,
-			    e->step, t.id);
+			ask("update tasks set pipeline_id = (select max(id) from pipelines), stage = '%s', step = %d where id = %s",
+			    e->stage, e->step, t.id);
 		if (e->marked)
 			cancel_mark(db, &t);
 		if (e->discarded)
@@ -137,15 +136,9 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 		if (e->third)
 			ask("update tasks set returns = 2 where id = %s returning 1", t.id);
 		break;
-	case STATE_FAILED:
-		end_attempt(db, &t, t.token, "failed");
-		break;
-	case STATE_COMPLETED:
-		complete(db, &t, t.token);
-		break;
-	case STATE_DEAD:
-		end_attempt(db, &t, t.token, "fatal");
-		break;
+	case STATE_FAILED: end_attempt(db, &t, t.token, "failed"); break;
+	case STATE_COMPLETED: complete(db, &t, t.token); break;
+	case STATE_DEAD: end_attempt(db, &t, t.token, "fatal"); break;
 	case STATE_CANCELLED:
 		cancel_mark(db, &t);
 		if (longer)
@@ -153,8 +146,7 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 		else
 			cancel_waiting(db, &t);
 		break;
-	default:
-		break;
+	default: break;
 	}
 	refresh(&t);
 	expect("the state before", state_name(state), status_of(&t));
@@ -261,9 +253,9 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	expect("the history",
 	    text("%s|%s|%s|%s|%s|%s", attempt, before->version, first, before->version, report,
 	        want->to == STATE_COMPLETED ? "well"
-	        : e->step == 100 ? "stage \"two\" would be the 101. that is begun; pipeline \"p\" allows 100"
-	        : e->discarded || want->to == STATE_CANCELLED ? "enough"
-	                                    : text("%s-error", said)),
+	            : e->step == 100        ? "stage \"two\" would be the 101. that is begun; pipeline \"p\" allows 100"
+	            : e->discarded || want->to == STATE_CANCELLED ? "enough"
+	                                                          : text("%s-error", said)),
 	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
 	        "case when status = 'completed' then result else coalesce(last_error, '') end) from task_history where "
 	        "task_id = %s",
@@ -277,8 +269,8 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	bool ends = want->to >= STATE_COMPLETED, restarts = want->from >= STATE_COMPLETED;
 	refresh(t);
 	expect("last_updated", stays ? "it stays" : "it grew",
-	    ask("select case when timestamptz '%s' > '%s' then 'it grew' when '%s' = '%s' then 'it stays' end",
-	        t->version, before->version, t->version, before->version));
+	    ask("select case when timestamptz '%s' > '%s' then 'it grew' when '%s' = '%s' then 'it stays' end", t->version,
+	        before->version, t->version, before->version));
 	expect("rows in the history", ends ? "1" : "0", count("task_history", t));
 	expect("rows in tasks", ends ? "0" : "1", ask("select count(*) from tasks where id = %s", t->id));
 
@@ -315,8 +307,8 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	if (!strcmp(e->name, "manual retry"))
 		expect("due", "t", ask("select run_at <= clock_timestamp() from tasks where id = %s", t->id));
 	if (!strcmp(e->name, "update"))
-		expect("what was changed", "7 9",
-		    ask("select priority || ' ' || max_attempts from tasks where id = %s", t->id));
+		expect(
+		    "what was changed", "7 9", ask("select priority || ' ' || max_attempts from tasks where id = %s", t->id));
 	bool versioned = e->newer || !strcmp(e->name, "newer version");
 	expect("the key is kept", ends || versioned ? "for a while" : "for good",
 	    ask("select case when expires_at is null then 'for good' else 'for a while' end from keys where task_id = "
@@ -330,7 +322,8 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		return;
 	}
 	const char *added = after + same + (same > 0 && after[same]);
-	if ((!strcmp(e->name, "cancel") || !strcmp(e->name, "discard")) && ends) { /* the event with the caller comes first */
+	/* the event with the caller comes first */
+	if ((!strcmp(e->name, "cancel") || !strcmp(e->name, "discard")) && ends) {
 		const char *asked = text("%s_requested %s  tester\n", e->name, before->version);
 		expect("who asked for the cancel", asked, text("%.*s", (int)strlen(asked), added));
 		added = strchr(added, '\n') ? strchr(added, '\n') + 1 : "";
@@ -343,7 +336,9 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	expect("the event in the audit", event, text("%.*s", (int)strlen(event), added));
 	bool told = e->outcome && (!strcmp(e->outcome, "expired") || !strcmp(e->outcome, "lost"));
 	const char *reclaimed = told ? text("reclaimed %s  ", t->version) : "";
-	const char *again = goes_on ? text("restarted %s  ", t->version) : stage_follows ? text("stage %s  ", t->version) : "";
+	const char *again = goes_on ? text("restarted %s  ", t->version)
+	    : stage_follows         ? text("stage %s  ", t->version)
+	                            : "";
 	expect("further events", text("%s%s%s", reclaimed, *reclaimed && *again ? "\n" : "", again), more ? more + 1 : "");
 }
 
@@ -367,8 +362,7 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 	int attempt = atoi(ask("select attempt from all_tasks where id = %s", t.id));
 	int attempts = atoi(count("task_attempts", &t));
 	if (e->expires)
-		expect(
-		    "it is found as expired", from == STATE_EXECUTING ? "yes" : "no", found_expired(&t) ? "yes" : "no");
+		expect("it is found as expired", from == STATE_EXECUTING ? "yes" : "no", found_expired(&t) ? "yes" : "no");
 
 	const char *did = happen(&t, e, t.version);
 	expect("the statement that did it", want ? want->statement : "none", did ? did : "none");
@@ -427,14 +421,17 @@ int main(int argc, char **argv)
 	snprintf(route_id, sizeof route_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
 	/* With a negative lease, so that the expiry of a claim depends on the test's buffer. */
-	result = RUN(db, SQL_REGISTER, "{w}", "{host}", "{1}", "{0}", "{4}", "{1}", "{1}", "{0}", "{f}", "{q}", "{t}", "-3600000");
+	result = RUN(
+	    db, SQL_REGISTER, "{w}", "{host}", "{1}", "{0}", "{4}", "{1}", "{1}", "{0}", "{f}", "{q}", "{t}", "-3600000");
 	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 1));
 	PQclear(result);
 	worker = worker_id;
 	route = route_id;
-	const char *stage = "\"type\": \"t\", \"max_attempts\": 5, \"timeout_ms\": 60000, \"retry_base_ms\": 1000, \"retry_max_ms\": 60000";
+	const char *stage =
+	    "\"type\": \"t\", \"max_attempts\": 5, \"timeout_ms\": 60000, \"retry_base_ms\": 1000, \"retry_max_ms\": 60000";
 	ask("insert into pipelines (name, stages) values ('p', '[{\"name\": \"one\", \"next\": \"two\", %s}, {\"name\": \"two\", %s}]') "
-	    "returning id", stage, stage);
+	    "returning id",
+	    stage, stage);
 	if (!strcmp(argv[2], "pairs"))
 		pairs();
 	else if (!strcmp(argv[2], "locks"))

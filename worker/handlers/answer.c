@@ -78,15 +78,15 @@ static const char *take_retry_in(struct answer *answer, const json_t *value)
 	int64_t ms;
 
 	if (!answer_duration(value, &ms) || ms > LIMIT_RETRY_DAYS * DAY_MS)
-		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of up to " LIMIT_TEXT(LIMIT_RETRY_DAYS) " days";
+		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of up to " LIMIT_TEXT(
+		    LIMIT_RETRY_DAYS) " days";
 	answer->retry_in_ms = ms ? ms : 1; /* 0 would mean that it is not set */
 	return NULL;
 }
 
 static const struct {
 	const char *name;
-	const char *(*take)(
-	    struct answer *answer, const json_t *value); /* returns what is wrong with the value, or NULL */
+	const char *(*take)(struct answer *answer, const json_t *value); /* returns what is wrong with the value, or NULL */
 } members[] = {
     {"directive", take_directive},
     {"remark", take_remark},
@@ -109,8 +109,7 @@ bool answer_take(struct answer *answer, const json_t *message, char *problem, si
 			snprintf(problem, size, "%s %s", members[i].name, found);
 		valid = valid && !found;
 	}
-	if (valid && answer->stage &&
-	    (answer->directive == DIRECTIVE_RETRY || answer->directive == DIRECTIVE_NO_RETRY)) {
+	if (valid && answer->stage && (answer->directive == DIRECTIVE_RETRY || answer->directive == DIRECTIVE_NO_RETRY)) {
 		snprintf(problem, size, "stage cannot be set together with %s",
 		    answer->directive == DIRECTIVE_RETRY ? "RETRY" : "NO_RETRY");
 		valid = false;

@@ -71,11 +71,10 @@ static bool begin(struct run *run)
 	};
 	struct reeve_error error;
 	bool started = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
-	               open_pipe(&run->error.fd, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
+	    open_pipe(&run->error.fd, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
 
 	if (!started) {
-		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "cannot open pipes for %s: %s", run->spec->path,
-		    strerror(errno));
+		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "cannot open pipes for %s: %s", run->spec->path, strerror(errno));
 	} else {
 		struct spawn_spec spec = {
 		    .path = run->spec->path,
@@ -145,8 +144,7 @@ static void want_extension(struct run *run, const json_t *wanted)
 	if (answer_duration(wanted, &ms) && ms > 0)
 		run->extend_until_ms = clock_monotonic_ms() + ms;
 	else
-		messages_complain(
-		    &run->messages, "extend must be a duration (\"90s\", \"10m\", or a number of seconds)");
+		messages_complain(&run->messages, "extend must be a duration (\"90s\", \"10m\", or a number of seconds)");
 }
 
 /* Handles a message from the program. Ignores unknown members, which newer workers may know. */

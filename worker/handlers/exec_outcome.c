@@ -57,13 +57,12 @@ static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 	else if (WEXITSTATUS(status))
 		snprintf(code, sizeof code, "exit:%d", WEXITSTATUS(status));
 	else
-		snprintf(code, sizeof code, "directive:%s",
-		    outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? "NO_RETRY" : "RETRY");
+		snprintf(
+		    code, sizeof code, "directive:%s", outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? "NO_RETRY" : "RETRY");
 	if (!*message) {
 		free(message);
 		if (WIFSIGNALED(status))
-			message =
-			    mem_asprintf("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+			message = mem_asprintf("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
 		else if (WEXITSTATUS(status))
 			message = mem_asprintf("exit status %d", WEXITSTATUS(status));
 		else
@@ -135,8 +134,8 @@ static void set_outcome(struct run *run, const struct spawn_end *end)
 		attempt_end_stopped(run->attempt, stop == STOP_NONE ? STOP_LEASE : stop);
 	} else if (end->start_error) {
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "cannot start %s%s%s: %s",
-		    run->spec->path, run->spec->directory ? " in " : "",
-		    run->spec->directory ? run->spec->directory : "", strerror(end->start_error));
+		    run->spec->path, run->spec->directory ? " in " : "", run->spec->directory ? run->spec->directory : "",
+		    strerror(end->start_error));
 	} else if (run->too_long) {
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "output-too-long",
 		    "the output is longer than %zu bytes (max-output)", run->spec->max_output_bytes);

@@ -54,8 +54,8 @@ static bool __attribute__((format(printf, 3, 4))) fail(struct reader *reader, in
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	if (reader->type)
-		return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s:%d: [handler %.100s]: %s", reader->path,
-		    line, reader->type, text);
+		return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s:%d: [handler %.100s]: %s", reader->path, line,
+		    reader->type, text);
 	return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s", reader->path, line, text);
 }
 
@@ -109,12 +109,11 @@ static bool end_section(struct reader *reader)
 	if (!spec->argv)
 		return fail(reader, reader->section_line, "exec: %s", problem.message);
 	if (spec->directory && (stat(spec->directory, &status) < 0 || !S_ISDIR(status.st_mode)))
-		return fail(reader, reader->section_line, "directory: %s does not exist or is not a directory",
-		    spec->directory);
+		return fail(
+		    reader, reader->section_line, "directory: %s does not exist or is not a directory", spec->directory);
 	spec->path = find_program(spec->argv[0], spec->directory);
 	if (!spec->path)
-		return fail(
-		    reader, reader->section_line, "exec: there is no program %s that can be run", spec->argv[0]);
+		return fail(reader, reader->section_line, "exec: there is no program %s that can be run", spec->argv[0]);
 	handler = exec_handler_create(reader->type, spec);
 	*spec = (struct exec_spec){0};
 	handler->from_file = true;
@@ -141,8 +140,7 @@ static bool begin_section(struct reader *reader, char *name)
 			return true;
 		}
 	if (strncmp(name, "handler", 7) || (name[7] && name[7] != ' ' && name[7] != '\t'))
-		return fail(
-		    reader, reader->line, "unknown section [%.100s]; handlers are written [handler TYPE]", name);
+		return fail(reader, reader->line, "unknown section [%.100s]; handlers are written [handler TYPE]", name);
 	name += 7;
 	name += strspn(name, " \t");
 	problem = name_problem(name, false);
@@ -168,8 +166,7 @@ static bool read_environment(struct reader *reader, const char *value)
 		size_t length = strcspn(*name, "=*");
 
 		if (!length || (*name)[length] == '=' || ((*name)[length] && (*name)[length + 1]))
-			return fail(reader, reader->line,
-			    "environment: %.100s is not the name of a variable (PATH, LC_*)", *name);
+			return fail(reader, reader->line, "environment: %.100s is not the name of a variable (PATH, LC_*)", *name);
 	}
 	return true;
 }
@@ -190,8 +187,8 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 			return fail(reader, reader->line, "timeout: %.100s is not a duration (30s, 5m, 1h30m)", value);
 	} else if (!strcmp(key, "max-output")) {
 		if (!size_parse(value, &number) || number < 1 || number > OUTPUT_MAX_BYTES)
-			return fail(reader, reader->line,
-			    "max-output: %.100s is not a size from 1 byte to 256MiB (64KiB, 4MiB)", value);
+			return fail(
+			    reader, reader->line, "max-output: %.100s is not a size from 1 byte to 256MiB (64KiB, 4MiB)", value);
 		spec->max_output_bytes = (size_t)number;
 	} else if (!strcmp(key, "environment")) {
 		return read_environment(reader, value);
@@ -261,8 +258,8 @@ bool handlers_read_file(struct handler **handlers, const char *path, struct reev
 			valid = read_line(&reader, line);
 	}
 	if (valid && ferror(file))
-		valid = error_set(
-		    error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
+		valid =
+		    error_set(error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
 	valid = valid && end_section(&reader);
 	clear_section(&reader);
 	free(line);

@@ -28,8 +28,7 @@ static void set_outcome(struct attempt *attempt, int returned)
 			outcome->kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
 		} else {
 			snprintf(code, sizeof code, "return:%d", returned);
-			attempt_end(
-			    attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, code, "the handler returned %d", returned);
+			attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, code, "the handler returned %d", returned);
 		}
 	}
 	if (end != INT64_MAX && clock_monotonic_ms() >= end && stop == STOP_NONE)

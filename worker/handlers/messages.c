@@ -13,9 +13,8 @@
 
 enum {
 	READ_BYTES = 4096,
-	READS_MAX = 64, /* per call, so that a program that writes without pause does not block all else */
-	ROUNDS_LAST =
-	    8, /* calls at the end: together more than the largest pipe that a program can make its own (1 MiB) */
+	READS_MAX = 64,  /* per call, so that a program that writes without pause does not block all else */
+	ROUNDS_LAST = 8, /* calls at the end: together more than the largest pipe that a program can make its own (1 MiB) */
 	QUOTED_BYTES = 120,
 };
 

@@ -208,8 +208,8 @@ Reeve__V1__Task *reeve_get(struct reeve_client *client, int64_t id, struct reeve
 
 /* Cancels tasks, 1 to REEVE_MAX_BATCH: waiting ones end at once, running ones get a command to stop. `reason` is for the
  * audit; NULL: none. REEVE_NOT_FOUND if none of them exists. Free the answer with reeve_free(). */
-Reeve__V1__CancelResponse *reeve_cancel(struct reeve_client *client, const int64_t *ids, size_t count,
-    const char *reason, struct reeve_failure *failure);
+Reeve__V1__CancelResponse *reeve_cancel(
+    struct reeve_client *client, const int64_t *ids, size_t count, const char *reason, struct reeve_failure *failure);
 
 struct reeve_wait {
 	int64_t timeout_ms; /* in total; 0: check once; negative: until all have ended */

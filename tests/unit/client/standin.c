@@ -80,8 +80,8 @@ void standin_stop(struct standin *standin)
 	event_free(standin->look);
 	event_free(standin->stop);
 	event_base_free(standin->base);
-	DL_FOREACH_SAFE(standin->waits, waiting, next)
-	free(waiting);
+	DL_FOREACH_SAFE (standin->waits, waiting, next)
+		free(waiting);
 	for (size_t i = 0; i < standin->n_tasks; i++)
 		reeve__v1__task__free_unpacked(standin->tasks[i], NULL);
 	free(standin->tasks);

@@ -26,9 +26,9 @@ void standin_serve_get(void *service, struct rpc_call *call, const ProtobufCMess
 static bool matches(const Reeve__V1__Task *task, const Reeve__V1__ListRequest *request)
 {
 	return (!request->status || task->status == request->status) &&
-	       (!*request->queue || strcmp(task->queue, request->queue) == 0) &&
-	       (!*request->type || strcmp(task->type, request->type) == 0) &&
-	       (!request->before_id || task->id < request->before_id);
+	    (!*request->queue || strcmp(task->queue, request->queue) == 0) &&
+	    (!*request->type || strcmp(task->type, request->type) == 0) &&
+	    (!request->before_id || task->id < request->before_id);
 }
 
 void standin_serve_list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -110,8 +110,7 @@ void standin_answer_waits(struct standin *standin)
 	struct waiting *waiting, *next;
 
 	pthread_mutex_lock(&standin->lock);
-	DL_FOREACH_SAFE(standin->waits, waiting, next)
-	{
+	DL_FOREACH_SAFE (standin->waits, waiting, next) {
 		bool over = clock_monotonic_ms() >= waiting->end_ms;
 
 		if (answer_wait(standin, waiting->call, waiting->request, over)) {

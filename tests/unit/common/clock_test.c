@@ -32,8 +32,8 @@ Test(clock, reads_durations)
 
 Test(clock, refuses_what_is_no_duration)
 {
-	static const char *const bad[] = {"", "s", "-5s", "+5s", "5x", "5 s", " 5s", "5s ", "30s1m", "1m1m", "1m5",
-	    "5.s", ".5s", "1e3", "36526d", "99999999999999999999", "99999999999999999999d", "0x10"};
+	static const char *const bad[] = {"", "s", "-5s", "+5s", "5x", "5 s", " 5s", "5s ", "30s1m", "1m1m", "1m5", "5.s",
+	    ".5s", "1e3", "36526d", "99999999999999999999", "99999999999999999999d", "0x10"};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		int64_t ms = 77;

@@ -44,8 +44,7 @@ static void free_items(struct item *items)
 {
 	struct item *item, *next;
 
-	HASH_ITER(hh, items, item, next)
-	{
+	HASH_ITER (hh, items, item, next) {
 		HASH_DEL(items, item);
 		free(item);
 	}

@@ -62,14 +62,12 @@ static void comes_back(const char *text, const ProtobufCMessageDescriptor *descr
 
 Test(json, comes_back_as_it_went)
 {
-	comes_back(
-	    "{\"tasks\":[{\"queue\":\"q\",\"type\":\"t\",\"details\":\"{}\",\"priority\":-1000000,\"delay_ms\":5,"
-	    "\"retry\":{\"base_ms\":1,\"max_ms\":2},\"run_at\":\"2026-01-14T08:00:00.000001Z\"},{}]}",
+	comes_back("{\"tasks\":[{\"queue\":\"q\",\"type\":\"t\",\"details\":\"{}\",\"priority\":-1000000,\"delay_ms\":5,"
+	           "\"retry\":{\"base_ms\":1,\"max_ms\":2},\"run_at\":\"2026-01-14T08:00:00.000001Z\"},{}]}",
 	    &reeve__v1__submit_request__descriptor);
 	comes_back("{\"ids\":[1,-2,9223372036854775807],\"priority\":{\"value\":-3},\"max_attempts\":4294967295}",
 	    &reeve__v1__update_request__descriptor);
-	comes_back(
-	    "{\"code\":\"invalid_argument\",\"message\":\"m\",\"body\":\"00ff7f\"}", &reeve__v1__reply__descriptor);
+	comes_back("{\"code\":\"invalid_argument\",\"message\":\"m\",\"body\":\"00ff7f\"}", &reeve__v1__reply__descriptor);
 	comes_back("{\"tasks\":[{\"id\":5,\"status\":\"dead\",\"changed\":true}],\"not_found\":[]}",
 	    &reeve__v1__cancel_response__descriptor);
 	comes_back("{}", &reeve__v1__task__descriptor);
@@ -80,8 +78,10 @@ Test(json, comes_back_as_it_went)
 Test(json, takes_durations_and_null_from_people)
 {
 	struct reeve_error error = {0};
-	json_t *object = json_loads("{\"delay\":\"1m30s\",\"key\":null,\"retry\":{\"delays\":[\"1s\",\"250ms\"]}}", 0, NULL);
-	Reeve__V1__TaskSpec *spec = (Reeve__V1__TaskSpec *)json_to_message(object, &reeve__v1__task_spec__descriptor, &error);
+	json_t *object =
+	    json_loads("{\"delay\":\"1m30s\",\"key\":null,\"retry\":{\"delays\":[\"1s\",\"250ms\"]}}", 0, NULL);
+	Reeve__V1__TaskSpec *spec =
+	    (Reeve__V1__TaskSpec *)json_to_message(object, &reeve__v1__task_spec__descriptor, &error);
 
 	cr_assert(ne(ptr, spec, NULL), "%s", error.message);
 	cr_assert(eq(i64, spec->delay_ms, 90000));
@@ -113,14 +113,14 @@ Test(json, names_the_field_that_is_wrong)
 	refused("{\"tasks\":{}}", submit, "tasks must be an array");
 	refused("{\"tasks\":[{},5]}", submit, "tasks[1] must be an object");
 	refused("{\"tasks\":[{},{},{\"details\":5}]}", submit, "tasks[2].details must be a text");
-	refused(
-	    "{\"tasks\":[{\"type\":\"a\",\"details\":\"a\\u0000b\"}]}", submit, "tasks[0].details holds a NUL byte");
+	refused("{\"tasks\":[{\"type\":\"a\",\"details\":\"a\\u0000b\"}]}", submit, "tasks[0].details holds a NUL byte");
 	refused("{\"tasks\":[{\"retry\":{\"least\":1}}]}", submit, "tasks[0].retry.least is not a known field");
 	refused("{\"tasks\":[{\"retry\":{\"base\":1}}]}", submit,
 	    "tasks[0].retry.base must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
 	refused("{\"tasks\":[{\"retry\":{\"delays\":[\"1s\",\"-1s\"]}}]}", submit, "tasks[0].retry.delays[1] is negative");
 	refused("{\"tasks\":[{\"run_at_us\":1}]}", submit, "tasks[0].run_at_us is not a known field");
-	refused("{\"tasks\":[{\"run_at\":1}]}", submit, "tasks[0].run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
+	refused("{\"tasks\":[{\"run_at\":1}]}", submit,
+	    "tasks[0].run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	refused("{\"tasks\":[{\"priority\":2147483648}]}", submit, "tasks[0].priority is out of range");
 	refused("{\"tasks\":[{\"max_attempts\":-1}]}", submit, "tasks[0].max_attempts is negative");
 	refused("{\"tasks\":[{\"max_attempts\":1.5}]}", submit, "tasks[0].max_attempts must be a whole number");

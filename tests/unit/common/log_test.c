@@ -68,8 +68,8 @@ Test(log, nobody_forges_lines, .init = capture, .fini = restore)
 	unsetenv("JOURNAL_STREAM");
 	log_setup("tester", LOG_LEVEL_INFO);
 	log_info("a\nb", "\x1b[31mred\r\n%s", "caf\xc3\xa9 \xff \xc2\x85");
-	cr_assert(eq(str, (char *)captured() + 24,
-	    " info  tester: a\\x0ab: \\x1b[31mred\\x0d\\x0acaf\xc3\xa9 \\xff \\xc2\\x85\n"));
+	cr_assert(eq(
+	    str, (char *)captured() + 24, " info  tester: a\\x0ab: \\x1b[31mred\\x0d\\x0acaf\xc3\xa9 \\xff \\xc2\\x85\n"));
 }
 
 Test(log, cuts_long_lines, .init = capture, .fini = restore)
@@ -112,7 +112,8 @@ Test(log, a_log_that_nobody_reads_stops_nobody, .init = capture, .fini = restore
 	cr_assert(count > 100 && count < 5000, "%zu", count);
 	log_info(NULL, "the next one");
 	text = strstr(captured(), "tester: ");
-	cr_assert(text && sscanf(text, "tester: %u lines are missing here, because nobody read the log in time", &lost) == 1,
+	cr_assert(
+	    text && sscanf(text, "tester: %u lines are missing here, because nobody read the log in time", &lost) == 1,
 	    "%s", text ? text : "");
 	cr_assert(eq(sz, lost + count, 5000));
 	cr_assert(strstr(text, "tester: the next one\n") != NULL, "%s", text);

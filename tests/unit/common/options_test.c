@@ -55,12 +55,7 @@ static const struct option_spec specs[] = {
         .in_file = true},
     {.name = "at", .type = OPTION_TIME, FIELD(at), .help = "When."},
     {.name = "json", .type = OPTION_FLAG, FIELD(json), .letter = 'j', .help = "JSON.", .in_file = true},
-    {.name = "names",
-        .type = OPTION_LIST,
-        FIELD(names),
-        .letter = 'n',
-        .argument = "A[,A]",
-        .help = "Names."},
+    {.name = "names", .type = OPTION_LIST, FIELD(names), .letter = 'n', .argument = "A[,A]", .help = "Names."},
     {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .help = "Say more."},
     {0},
 };
@@ -123,9 +118,8 @@ Test(options, has_defaults)
 
 Test(options, reads_every_way_of_writing)
 {
-	cr_assert(
-	    parse(NULL, "one", "--queue=mail", "-", "--priority", "-5", "-jv", "--delay=1m30s", "two", "--manager",
-	        "tcp://a:1", "--at", "2026-01-14T08:00:00Z", "--limit", "64KiB", "--", "--three", "-4", NULL),
+	cr_assert(parse(NULL, "one", "--queue=mail", "-", "--priority", "-5", "-jv", "--delay=1m30s", "two", "--manager",
+	              "tcp://a:1", "--at", "2026-01-14T08:00:00Z", "--limit", "64KiB", "--", "--three", "-4", NULL),
 	    "%s", error.message);
 	cr_assert(eq(str, (char *)values.queue, "mail"));
 	cr_assert(eq(i64, values.priority, -5));
@@ -280,8 +274,7 @@ Test(options, shows_itself)
 	options_help(&table, &shared_table, out);
 	fclose(out);
 	cr_assert(eq(int, memcmp(text, "Usage: tester [WORD]...\n\nTests.\n", 31), 0), "%s", text);
-	cr_assert(
-	    ne(ptr, strstr(text, "  -p, --priority N          How urgent | how soon it runs. (default: 7;\n"), NULL),
+	cr_assert(ne(ptr, strstr(text, "  -p, --priority N          How urgent | how soon it runs. (default: 7;\n"), NULL),
 	    "%s", text);
 	cr_assert(ne(ptr, strstr(text, "\n                            TESTER_PRIORITY)\n"), NULL), "%s", text);
 	cr_assert(ne(ptr, strstr(text, "      --manager VALUE       Whom to ask.\n"), NULL), "%s", text);
@@ -294,8 +287,8 @@ Test(options, shows_itself)
 	out = open_memstream(&text, &size);
 	options_markdown(&table, out);
 	fclose(out);
-	cr_assert(
-	    ne(ptr, strstr(text, "| `--priority N` | `7` | How urgent \\| how soon it runs. (`TESTER_PRIORITY`) |\n"), NULL),
+	cr_assert(ne(ptr, strstr(text, "| `--priority N` | `7` | How urgent \\| how soon it runs. (`TESTER_PRIORITY`) |\n"),
+	              NULL),
 	    "%s", text);
 	free(text);
 }

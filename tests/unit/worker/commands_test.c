@@ -225,8 +225,8 @@ Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
 	fixture_go(&fixture);
 	cr_assert(script_wait(&fixture.script, fixture.script.parked_now == 1));
 	script_command(&fixture.script, COMMAND(PAUSE), 0, 0);
-	cr_assert(script_wait(&fixture.script, fixture.script.beat.state == REEVE__V1__WORKER_MODE__WORKER_MODE_PAUSED &&
-	                                         fixture.script.beat.waiting == 0));
+	cr_assert(script_wait(&fixture.script,
+	    fixture.script.beat.state == REEVE__V1__WORKER_MODE__WORKER_MODE_PAUSED && fixture.script.beat.waiting == 0));
 	first = script_add(&fixture.script, "t", "");
 	usleep(200 * 1000);
 	cr_expect_eq(fixture.script.tasks[first].state, SCRIPT_QUEUED);
@@ -234,8 +234,9 @@ Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
 	fixture.script.n_commands = 0;
 	script_unlock(&fixture.script);
 	fixture_await(&fixture, first);
-	cr_assert(script_wait(&fixture.script, fixture.script.beat.state == REEVE__V1__WORKER_MODE__WORKER_MODE_RUNNING &&
-	                                         fixture.script.beat.succeeded == 1));
+	cr_assert(script_wait(&fixture.script,
+	    fixture.script.beat.state == REEVE__V1__WORKER_MODE__WORKER_MODE_RUNNING &&
+	        fixture.script.beat.succeeded == 1));
 	cr_expect_eq(fixture.script.beat.failed, 0);
 	cr_expect_eq(fixture.script.beat.concurrency, 2);
 	cr_expect_eq(fixture_close(&fixture), 0);

@@ -75,7 +75,7 @@ static inline int fixture_close(struct fixture *fixture)
 }
 
 /* Waits until a result of the task is accepted. */
-#define fixture_await(fixture, id)                                                                                         \
+#define fixture_await(fixture, id)                                                                                     \
 	cr_assert(script_wait(&(fixture)->script, (fixture)->script.tasks[id].state == SCRIPT_DONE),                       \
 	    "no result of task %lld", (long long)(id))
 

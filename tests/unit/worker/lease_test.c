@@ -1,8 +1,8 @@
 /* What a worker does when its heartbeats are not answered, and what its watchdog does when the worker cannot act. */
-#include "process.h"
-#include "program.h"
 #include "captured_stderr.h"
 #include "fixture.h"
+#include "process.h"
+#include "program.h"
 #include "tests/tools/counting.h"
 
 #include <dirent.h>
@@ -85,8 +85,7 @@ static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome
 	atomic_fetch_add(&runs, 1);
 	while (!atomic_load(&go_on))
 		if (reeve_attempt_cancelled(attempt))
-			return strcmp(attempt->details, "completes") ? 1
-			                                             : reeve_outcome_complete(outcome, "all the same");
+			return strcmp(attempt->details, "completes") ? 1 : reeve_outcome_complete(outcome, "all the same");
 		else
 			usleep(1000);
 	return reeve_outcome_complete(outcome, "went on");
@@ -193,7 +192,7 @@ static struct sent {
 		int signal;
 		int64_t at_ms;
 	} all[100];
-} *sent;
+} * sent;
 
 int __real_kill(pid_t pid, int signal);
 int __wrap_kill(pid_t pid, int signal);

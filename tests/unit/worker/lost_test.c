@@ -113,8 +113,8 @@ Test(lost, a_fetch_tells_that_the_incarnation_is_over)
 	cr_expect_eq(fixture.script.registers, 2);
 	cr_expect_eq(fixture.script.tasks[id].incarnation, 2);
 	cr_expect_eq(fixture.script.tasks[id].fetch_id, 1);
-	cr_expect(strstr(stderr_text(), ": incarnation 1 has ended; register again; stopping 0 tasks\n"), "%s",
-	    stderr_text());
+	cr_expect(
+	    strstr(stderr_text(), ": incarnation 1 has ended; register again; stopping 0 tasks\n"), "%s", stderr_text());
 	cr_expect_not(strstr(stderr_text(), "has ended: "), "%s", stderr_text());
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
@@ -160,8 +160,7 @@ Test(lost, what_a_late_answer_to_a_lost_incarnation_brings_does_not_run)
 	fixture.script.lost = true;
 	fixture.script.hold_fetches = true; /* so that the next task goes into the late answer */
 	script_unlock(&fixture.script);
-	cr_assert(
-	    script_wait(&fixture.script, fixture.script.registers == 2 && fixture.script.first_fetch_of_incarnation));
+	cr_assert(script_wait(&fixture.script, fixture.script.registers == 2 && fixture.script.first_fetch_of_incarnation));
 	late = script_add(&fixture.script, "t", "x");
 	script_lock(&fixture.script);
 	fixture.script.delay_reports = false;

@@ -48,9 +48,9 @@ static int run_list(const char *const *arguments)
 }
 
 #define expect_usage(says, ...)                                                                                        \
-	do {                                                                                                           \
-		cr_expect_eq(run(__VA_ARGS__), 2);                                                                     \
-		cr_expect(strstr(said, says), "%s does not say %s", said, says);                                       \
+	do {                                                                                                               \
+		cr_expect_eq(run(__VA_ARGS__), 2);                                                                             \
+		cr_expect(strstr(said, says), "%s does not say %s", said, says);                                               \
 	} while (0)
 
 Test(program, wrong_usage_is_told)
@@ -82,8 +82,8 @@ Test(program, checks_its_handlers_file)
 
 Test(program, help_and_version)
 {
-	static const char *const options[] = {"--manager", "--handlers", "--concurrency", "--prefetch", "--name",
-	    "--queue", "--type", "--drain-timeout", "--kill-grace", "--config", "--log-level"};
+	static const char *const options[] = {"--manager", "--handlers", "--concurrency", "--prefetch", "--name", "--queue",
+	    "--type", "--drain-timeout", "--kill-grace", "--config", "--log-level"};
 
 	cr_expect_eq(run("--help"), 0);
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)

@@ -109,8 +109,7 @@ Test(results, one_invalid_result_does_not_hold_the_others_up)
 	fixture_go(&fixture);
 	cr_assert(script_wait(&fixture.script, fixture.script.n_done == 20));
 	for (int id = 1; id <= 20; id++)
-		cr_expect_eq(
-		    fixture.script.tasks[id].outcome, id == bad ? OUTCOME(FATAL) : OUTCOME(COMPLETED), "task %d", id);
+		cr_expect_eq(fixture.script.tasks[id].outcome, id == bad ? OUTCOME(FATAL) : OUTCOME(COMPLETED), "task %d", id);
 	cr_expect_str_eq(fixture.script.tasks[bad].code, "result-refused");
 	cr_expect_str_eq(fixture.script.tasks[bad].error, "the manager refused the result: scripted");
 	cr_expect_eq(atomic_load(&runs), 20);

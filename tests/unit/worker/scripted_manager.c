@@ -51,8 +51,7 @@ static void script_on_timer(evutil_socket_t fd, short what, void *arg)
 
 		script_lock(script);
 		if (parked->call && !script->hold_fetches) {
-			script_answer_fetch(
-			    script, parked->incarnation, parked->fetch_id, parked->slots, false, &answer);
+			script_answer_fetch(script, parked->incarnation, parked->fetch_id, parked->slots, false, &answer);
 			if (answer.response.n_assignments || answer.response.n_commands || now_ms >= parked->until_ms) {
 				call = parked->call;
 				parked->call = NULL;
@@ -125,8 +124,7 @@ void script_start(struct script *script)
 	    {"Check", script_admin, RPC_ORDINARY, NULL},
 	    {0},
 	};
-	struct rpc_server_options options = {
-	    .max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_connections = 100};
+	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_connections = 100};
 	struct reeve_error error;
 
 	evthread_use_pthreads();

@@ -74,17 +74,17 @@ struct script {
 	reeve_status register_code, fetch_code, report_code;    /* not OK: calls fail with it … */
 	int register_failures, fetch_failures, report_failures; /* … this many times */
 	const char *fetch_problem;                              /* … with this message, if it is set */
-	int64_t invalid_task;   /* a report with its result is INVALID_ARGUMENT; 0: none */
-	bool always_invalid;    /* … even if its outcome is FATAL */
-	bool hold_reports;      /* reports are not answered */
-	bool delay_reports;     /* the next report is answered once this is false again */
-	bool hold_fetches;      /* Fetches are not answered, but get tasks */
-	bool hold_heartbeats;   /* heartbeats are not answered */
-	bool paused;            /* no tasks are assigned */
-	int wrong_fetches;      /* this many answers name another Fetch */
-	int wrong_incarnations; /* … or another incarnation */
-	bool lost;              /* heartbeats are answered lost, until it registers again */
-	int told_lost; /* how many answers to heartbeats said so */
+	int64_t invalid_task;                                   /* a report with its result is INVALID_ARGUMENT; 0: none */
+	bool always_invalid;                                    /* … even if its outcome is FATAL */
+	bool hold_reports;                                      /* reports are not answered */
+	bool delay_reports;                                     /* the next report is answered once this is false again */
+	bool hold_fetches;                                      /* Fetches are not answered, but get tasks */
+	bool hold_heartbeats;                                   /* heartbeats are not answered */
+	bool paused;                                            /* no tasks are assigned */
+	int wrong_fetches;                                      /* this many answers name another Fetch */
+	int wrong_incarnations;                                 /* … or another incarnation */
+	bool lost;                                              /* heartbeats are answered lost, until it registers again */
+	int told_lost;                                          /* how many answers to heartbeats said so */
 	Reeve__V1__WorkerCommand commands[SCRIPT_COMMANDS_MAX];
 	size_t n_commands;                /* sent with every answer, … */
 	bool commands_in_heartbeats_only; /* … or only to heartbeats */
@@ -137,13 +137,13 @@ void script_command(struct script *script, Reeve__V1__WorkerCommandKind kind, in
 /* Waits until a condition on the script is true; checks it under the lock. Returns false if it did not become true
  * within SCRIPT_TIMEOUT_MS. */
 #define script_wait(script, condition)                                                                                 \
-	({                                                                                                             \
-		int64_t script_until_ms = clock_monotonic_ms() + SCRIPT_TIMEOUT_MS;                                    \
-		bool script_holds;                                                                                     \
-		while (script_lock(script), script_holds = (condition), script_unlock(script),                         \
-		    !script_holds && clock_monotonic_ms() < script_until_ms)                                           \
-			usleep(1000);                                                                                  \
-		script_holds;                                                                                          \
+	({                                                                                                                 \
+		int64_t script_until_ms = clock_monotonic_ms() + SCRIPT_TIMEOUT_MS;                                            \
+		bool script_holds;                                                                                             \
+		while (script_lock(script), script_holds = (condition), script_unlock(script),                                 \
+		    !script_holds && clock_monotonic_ms() < script_until_ms)                                                   \
+			usleep(1000);                                                                                              \
+		script_holds;                                                                                                  \
 	})
 
 #endif

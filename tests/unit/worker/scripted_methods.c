@@ -68,10 +68,8 @@ void script_register(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 			}
 		script->renewed_ms = clock_monotonic_ms();
 		script->registered_concurrency = request->concurrency;
-		script_join(
-		    script->registered_types, sizeof script->registered_types, request->types, request->n_types);
-		script_join(
-		    script->registered_queues, sizeof script->registered_queues, request->queues, request->n_queues);
+		script_join(script->registered_types, sizeof script->registered_types, request->types, request->n_types);
+		script_join(script->registered_queues, sizeof script->registered_queues, request->queues, request->n_queues);
 		snprintf(script->registered_name, sizeof script->registered_name, "%s", request->name);
 	}
 	response.incarnation = script->incarnation;
@@ -106,8 +104,8 @@ void script_answer_fetch(struct script *script, int64_t incarnation, int64_t fet
 			struct script_task *task = &script->tasks[id];
 			Reeve__V1__Assignment *assignment = &answer->assignments[count];
 
-			if (pass == 0 && (task->state != SCRIPT_ASSIGNED || task->incarnation != incarnation ||
-			                     task->fetch_id != fetch_id))
+			if (pass == 0 &&
+			    (task->state != SCRIPT_ASSIGNED || task->incarnation != incarnation || task->fetch_id != fetch_id))
 				continue;
 			if (pass == 1 && (task->state != SCRIPT_QUEUED || script->paused))
 				continue;
@@ -186,8 +184,7 @@ void script_fetch(void *arg, struct rpc_call *call, const ProtobufCMessage *mess
 	for (int i = 0; i < SCRIPT_CALLS_MAX; i++) {
 		struct script_parked *parked = &script->parked[i];
 
-		if (parked->call && parked->incarnation == request->incarnation &&
-		    parked->fetch_id == request->fetch_id) {
+		if (parked->call && parked->incarnation == request->incarnation && parked->fetch_id == request->fetch_id) {
 			/* A repeated Fetch: the worker no longer waits for the old call. */
 			script_keep_open(script, parked->call);
 			parked->call = NULL;
@@ -321,8 +318,8 @@ void script_report(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
 	response.n_acks = request->n_results;
 	if (request->fetch) {
 		script_note_fetch(script, request->fetch);
-		script_answer_fetch(script, request->fetch->incarnation, request->fetch->fetch_id,
-		    request->fetch->slots, request->fetch->resend, &answer);
+		script_answer_fetch(script, request->fetch->incarnation, request->fetch->fetch_id, request->fetch->slots,
+		    request->fetch->resend, &answer);
 		response.fetch = &answer.response;
 	}
 	script_unlock(script);

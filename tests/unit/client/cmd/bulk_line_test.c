@@ -202,15 +202,13 @@ Test(bulk_line, a_backoff_and_its_jitter)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		cr_assert(eq(str, growth_of(cases[i].line, cases[i].defaults), (char *)cases[i].shown), "%s",
-		    cases[i].line);
+		cr_assert(eq(str, growth_of(cases[i].line, cases[i].defaults), (char *)cases[i].shown), "%s", cases[i].line);
 	bulk_task_free(&task);
 }
 
 Test(bulk_line, a_version_and_a_limit_of_retries)
 {
-	cr_assert(read_line("{\"type\":\"t\",\"key\":\"k\",\"version\":9007199254740993,\"retry_limit\":0}",
-	              &no_defaults),
+	cr_assert(read_line("{\"type\":\"t\",\"key\":\"k\",\"version\":9007199254740993,\"retry_limit\":0}", &no_defaults),
 	    "%s", error.message);
 	cr_assert(eq(i64, task.spec.version, INT64_C(9007199254740993)));
 	cr_assert(eq(u32, task.spec.max_attempts, 1));

@@ -1,6 +1,6 @@
 /* `reeve submit --bulk`: submits an entire file or, if a line is invalid, nothing of it. */
-#include "common/error.h"
 #include "client/cmd/command.h"
+#include "common/error.h"
 #include "tests/unit/client/cmd/run.h"
 
 #include <criterion/criterion.h>
@@ -20,8 +20,8 @@ Test(bulk, submits_line_by_line)
 	                            "{\"type\":\"b\",\"key\":\"k\"}\r\n"
 	                            "{\"details\":\"last, without a newline\",\"queue\":\"own\"}");
 
-	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", file, "default-type", "--queue", "night", NULL), 0), "%s",
-	    run_err);
+	cr_assert(
+	    eq(int, run_reeve(NULL, "submit", "--bulk", file, "default-type", "--queue", "night", NULL), 0), "%s", run_err);
 	cr_assert(eq(str, run_out, "1\n2\n3\n"));
 	cr_assert(eq(str, run_err, ""));
 	cr_assert(eq(str, (char *)standin_details(run_standin, 1), "{\"n\":1}"));
@@ -30,8 +30,7 @@ Test(bulk, submits_line_by_line)
 	cr_assert(strstr(run_out, " 3  queued  own    default-type ") != NULL, "%s", run_out);
 	cr_assert(strstr(run_out, " 2  queued  night  b            ") != NULL, "%s", run_out);
 
-	cr_assert(
-	    eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk", "-", NULL), 0));
+	cr_assert(eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk", "-", NULL), 0));
 	cr_assert(eq(str, run_out, "4\n2\n"));
 	cr_assert(eq(str, run_err, "reeve: 1 of the keys was known already: its task is the earlier one\n"));
 	cr_assert(eq(int, run_reeve("{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk=-", "--json", NULL), 0));
@@ -58,8 +57,8 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	free(text);
 
 	cr_assert(eq(int,
-	    run_reeve("{\"type\":\"t\"}\n\n{\"type\":\"t\",\"delay\":\"-5s\"}\nnonsense\n{\"typ\":1}\n", "submit",
-	        "--bulk", "-", NULL),
+	    run_reeve("{\"type\":\"t\"}\n\n{\"type\":\"t\",\"delay\":\"-5s\"}\nnonsense\n{\"typ\":1}\n", "submit", "--bulk",
+	        "-", NULL),
 	    EXIT_REFUSED));
 	cr_assert(strstr(run_err, "reeve: standard input:3: delay is negative\n") != NULL, "%s", run_err);
 	cr_assert(strstr(run_err, "reeve: standard input:4: is not JSON: ") != NULL, "%s", run_err);
@@ -72,8 +71,7 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	char *long_line = malloc(STANDIN_MAX_DETAILS + 64);
 	sprintf(long_line, "{\"type\":\"t\",\"details\":\"%0*d\"}", STANDIN_MAX_DETAILS + 1, 7);
 	cr_assert(eq(int, run_reeve(long_line, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
-	cr_assert(
-	    strstr(run_err, ":1: details is longer than 2000 bytes, the manager's limit\n") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, ":1: details is longer than 2000 bytes, the manager's limit\n") != NULL, "%s", run_err);
 	free(long_line);
 	cr_assert(eq(sz, standin_tasks(run_standin), 0));
 
@@ -83,8 +81,8 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	cr_assert(eq(int, run_reeve(many, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
 	cr_assert(strstr(run_err, "reeve: standard input:10: type is empty\n") != NULL, "%s", run_err);
 	cr_assert(strstr(run_err, ":11:") == NULL, "%s", run_err);
-	cr_assert(strstr(run_err, "11 lines cannot be submitted, the first 10 are shown; nothing was\n") != NULL,
-	    "%s", run_err);
+	cr_assert(
+	    strstr(run_err, "11 lines cannot be submitted, the first 10 are shown; nothing was\n") != NULL, "%s", run_err);
 }
 
 Test(bulk, says_which_lines_became_tasks)
@@ -128,13 +126,12 @@ Test(bulk, says_how_many_tasks_may_be_stored)
 Test(bulk, waits_for_all)
 {
 	standin_end_tasks_as(run_standin, TASK(COMPLETED));
-	cr_assert(
-	    eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", NULL), 0));
+	cr_assert(eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", NULL), 0));
 	cr_assert(eq(str, run_out, "1\n2\n"));
 	cr_assert(eq(str, run_err, "reeve: 2 completed, 0 dead, 0 cancelled\n"));
 	cr_assert(eq(int, run_reeve("{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", "--json", NULL), 0));
-	cr_assert(strncmp(run_out, "{\"id\":3,\"queue\":", 16) == 0 && strstr(run_out, "\"status\":\"completed\""),
-	    "%s", run_out);
+	cr_assert(strncmp(run_out, "{\"id\":3,\"queue\":", 16) == 0 && strstr(run_out, "\"status\":\"completed\""), "%s",
+	    run_out);
 	standin_end_tasks_as(run_standin, TASK(DEAD));
 	cr_assert(eq(int, run_reeve("{\"type\":\"a\",\"details\":\"why\"}\n", "submit", "--bulk", "-", "--wait", NULL),
 	    EXIT_TASK_FAILED));

@@ -13,8 +13,7 @@ TestSuite(listings, .init = run_begin, .fini = run_end);
 
 Test(listings, show_tells_all)
 {
-	RUN(EXIT_OK, "submit", "mail", "{\"to\":\"ann\"}", "--key", "order-17", "--source", "shop", "--max-attempts",
-	    "3");
+	RUN(EXIT_OK, "submit", "mail", "{\"to\":\"ann\"}", "--key", "order-17", "--source", "shop", "--max-attempts", "3");
 	standin_end(run_standin, 1, TASK(DEAD), "no\x1b such address\n");
 	RUN(EXIT_OK, "show", "1");
 	OUT_HAS("task         1\nstatus       dead\nqueue        default\ntype         mail\nkey          order-17\n");
@@ -28,7 +27,8 @@ Test(listings, show_tells_all)
 	/* The error of an attempt that was followed by others is shown as earlier. */
 	standin_end(run_standin, 1, TASK(COMPLETED), "done");
 	RUN(EXIT_OK, "show", "1");
-	OUT_HAS("earlier code exit:65\n\nearlier error:\nno\x1b such address\n\ndetails:\n{\"to\":\"ann\"}\n\nresult:\ndone\n");
+	OUT_HAS(
+	    "earlier code exit:65\n\nearlier error:\nno\x1b such address\n\ndetails:\n{\"to\":\"ann\"}\n\nresult:\ndone\n");
 }
 
 Test(listings, list_filters_and_pages)

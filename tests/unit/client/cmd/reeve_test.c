@@ -21,8 +21,8 @@ static void shows_help(const char *usage)
 
 Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 {
-	static const char *const names[] = {"submit", "wait", "show", "list", "audit", "cancel", "discard", "retry", "update",
-	    "fetch", "report", "extend", "stats", "errors", "check", "dev"};
+	static const char *const names[] = {"submit", "wait", "show", "list", "audit", "cancel", "discard", "retry",
+	    "update", "fetch", "report", "extend", "stats", "errors", "check", "dev"};
 	static const char *const verbs[][2] = {{"queue", "list"}, {"queue", "set"}, {"queue", "pause"}, {"queue", "stop"},
 	    {"worker", "list"}, {"worker", "scale"}, {"worker", "drain"}, {"batch", "open"}, {"callback", "list"},
 	    {"schedule", "add"}, {"schedule", "pause"}, {"pipeline", "define"}, {"metric", "put"}};
@@ -103,9 +103,9 @@ Test(reeve, nobody_there_is_said)
 	RUN(EXIT_UNREACHABLE, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms");
 	ERR("reeve: no manager reachable at tcp://127.0.0.1:1 (tried for 2.5s): connection refused: nothing listens there\n");
 	/* A user at a terminal sees what the command waits for. */
-	cr_assert(eq(int,
-	    run_reeve_on_terminal(80, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms", NULL),
-	    EXIT_UNREACHABLE));
+	cr_assert(
+	    eq(int, run_reeve_on_terminal(80, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms", NULL),
+	        EXIT_UNREACHABLE));
 	OUT_HAS("reeve: no manager answers at tcp://127.0.0.1:1; still trying\n");
 }
 
@@ -148,8 +148,9 @@ Test(reeve, tells_refusals_for_now_from_others_by_its_exit_code)
 	static const struct {
 		enum reeve_code code;
 		int want;
-	} cases[] = {{REEVE_UNAVAILABLE, 3}, {REEVE_DEADLINE_EXCEEDED, 3}, {REEVE_RESOURCE_EXHAUSTED, 3}, {REEVE_ABORTED, 3},
-	    {REEVE_FAILED_PRECONDITION, 4}, {REEVE_INVALID_ARGUMENT, 4}, {REEVE_NOT_FOUND, 4}, {REEVE_CANCELLED, 130}};
+	} cases[] = {{REEVE_UNAVAILABLE, 3}, {REEVE_DEADLINE_EXCEEDED, 3}, {REEVE_RESOURCE_EXHAUSTED, 3},
+	    {REEVE_ABORTED, 3}, {REEVE_FAILED_PRECONDITION, 4}, {REEVE_INVALID_ARGUMENT, 4}, {REEVE_NOT_FOUND, 4},
+	    {REEVE_CANCELLED, 130}};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		cr_assert(eq(int, command_exit_code(&(struct reeve_failure){.code = cases[i].code}), cases[i].want), "%s",

@@ -36,8 +36,7 @@ Test(terminal, ages_are_short)
 	cr_assert(eq(str, (char *)terminal_age(5, 0, text, sizeof text), "-"));
 	cr_assert(eq(str, (char *)terminal_age(1, 2, text, sizeof text), "0s"), "clocks differ");
 	cr_assert(eq(str, (char *)terminal_age(1, 600002, text, sizeof text), "in 1s"));
-	cr_assert(
-	    eq(str, (char *)terminal_time(INT64_C(1768377600123456), text, sizeof text), "2026-01-14 08:00:00.123Z"));
+	cr_assert(eq(str, (char *)terminal_time(INT64_C(1768377600123456), text, sizeof text), "2026-01-14 08:00:00.123Z"));
 	cr_assert(eq(str, (char *)terminal_time(0, text, sizeof text), "-"));
 }
 
@@ -48,8 +47,8 @@ Test(terminal, times_are_local)
 
 	setenv("TZ", "Europe/Berlin", 1);
 	tzset();
-	cr_assert(eq(str, (char *)terminal_time(INT64_C(1768377600123456), text, sizeof text),
-	    "2026-01-14 09:00:00.123+01:00"));
+	cr_assert(
+	    eq(str, (char *)terminal_time(INT64_C(1768377600123456), text, sizeof text), "2026-01-14 09:00:00.123+01:00"));
 	cr_assert(eq(str, (char *)terminal_minute(INT64_C(1783987200000000), text, sizeof text), "2026-07-14 02:00+02:00"));
 	setenv("TZ", "XYZ3:30", 1);
 	tzset();
@@ -80,9 +79,14 @@ Test(terminal, text_cannot_change_its_order, .init = begin)
 	char *out = NULL;
 	size_t size;
 	FILE *file = open_memstream(&out, &size);
-	char *line = terminal_one_line("a\xe2\x80\xae" "b\xe2\x81\xa6\xe2\x80\xa8\xd8\x9c" "c \xd8\xb9\xe2\x82\xac\xe2\x80\xa6\xe2");
+	char *line = terminal_one_line("a\xe2\x80\xae"
+	                               "b\xe2\x81\xa6\xe2\x80\xa8\xd8\x9c"
+	                               "c \xd8\xb9\xe2\x82\xac\xe2\x80\xa6\xe2");
 
-	cr_assert(eq(str, line, "a\\xe2\\x80\\xae" "b\\xe2\\x81\\xa6\\xe2\\x80\\xa8\\xd8\\x9c" "c \xd8\xb9\xe2\x82\xac\xe2\x80\xa6\xe2"));
+	cr_assert(eq(str, line,
+	    "a\\xe2\\x80\\xae"
+	    "b\\xe2\\x81\\xa6\\xe2\\x80\\xa8\\xd8\\x9c"
+	    "c \xd8\xb9\xe2\x82\xac\xe2\x80\xa6\xe2"));
 	free(line);
 	terminal_write_json(file, "{\n\t\"a\": \"\xc2\x9b\x7f\xe2\x80\xae\xe2\x82\xac\"}");
 	fclose(file);
@@ -162,7 +166,8 @@ Test(table, fits_the_terminal, .init = begin)
 	free(out);
 	/* Columns that do not fit are left out, visibly. */
 	out = written(14, false);
-	cr_assert(eq(str, out, "   ID TYPE  \xe2\x80\xa6\n    7 mail  \xe2\x80\xa6\n12345 \xe4\xb8\xad\xe6\x96\x87\xe2\x80\xa6 \xe2\x80\xa6\n"));
+	cr_assert(eq(str, out,
+	    "   ID TYPE  \xe2\x80\xa6\n    7 mail  \xe2\x80\xa6\n12345 \xe4\xb8\xad\xe6\x96\x87\xe2\x80\xa6 \xe2\x80\xa6\n"));
 	free(out);
 	out = written(1, false);
 	cr_assert(eq(str, out, "\xe2\x80\xa6\n\xe2\x80\xa6\n\xe2\x80\xa6\n"));

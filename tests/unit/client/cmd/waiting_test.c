@@ -17,7 +17,10 @@ static const char *text(Reeve__V1__Task task)
 
 #define SAYS(words, ...) cr_assert(eq(str, (char *)text((Reeve__V1__Task){__VA_ARGS__}), words))
 #define WAITING(name, ...)                                                                                             \
-	.waiting = &(Reeve__V1__Waiting){.reason = REEVE__V1__WAIT_REASON__WAIT_REASON_##name, ##__VA_ARGS__}
+	.waiting = &(Reeve__V1__Waiting)                                                                                   \
+	{                                                                                                                  \
+		.reason = REEVE__V1__WAIT_REASON__WAIT_REASON_##name, ##__VA_ARGS__                                            \
+	}
 
 Test(waiting, every_reason_has_words)
 {

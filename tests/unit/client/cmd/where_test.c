@@ -48,9 +48,9 @@ TestSuite(where, .init = begin, .fini = finish);
 
 Test(where, every_condition)
 {
-	const Reeve__V1__TaskFilter *w = parsed(
-	    " status=dead,failed  queue=mail type=send error=no error~ro code=exit:3 older=1h30m newer=2d "
-	    "running_longer=90 batch=7 key=k-1 source=ann@host\n");
+	const Reeve__V1__TaskFilter *w =
+	    parsed(" status=dead,failed  queue=mail type=send error=no error~ro code=exit:3 older=1h30m newer=2d "
+	           "running_longer=90 batch=7 key=k-1 source=ann@host\n");
 	cr_assert(eq(sz, w->n_statuses, 2));
 	cr_assert(w->statuses[0] == TASK(DEAD) && w->statuses[1] == TASK(FAILED));
 	cr_assert(eq(str, (char *)w->queue, "mail"));

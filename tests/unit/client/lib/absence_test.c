@@ -24,7 +24,8 @@ static void *read_on(void *arg)
 }
 
 /* Starts a call while no manager is running, and a manager some seconds later. */
-static void call_through_absence(struct reeve_client *client, struct fake_manager **manager, const char *url, int pause_s)
+static void call_through_absence(
+    struct reeve_client *client, struct fake_manager **manager, const char *url, int pause_s)
 {
 	pthread_t thread;
 

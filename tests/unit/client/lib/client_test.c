@@ -81,8 +81,8 @@ Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 	cr_assert(eq(i64, read->timeout_ms, 1234));
 	cr_assert(eq(int, read->status, TASK(QUEUED)));
 	char *json = reeve_json(read);
-	cr_assert(strstr(json, "\"status\":\"queued\"") && strstr(json, "\"priority\":-7") && !strchr(json, '\n'), "%s",
-	    json);
+	cr_assert(
+	    strstr(json, "\"status\":\"queued\"") && strstr(json, "\"priority\":-7") && !strchr(json, '\n'), "%s", json);
 	free(json);
 	reeve_free(read);
 
@@ -95,7 +95,11 @@ Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 }
 
 /* A spec that is valid except for these fields. */
-#define POLICY(...) &(Reeve__V1__RetryPolicy){__VA_ARGS__}
+#define POLICY(...)                                                                                                    \
+	&(Reeve__V1__RetryPolicy)                                                                                          \
+	{                                                                                                                  \
+		__VA_ARGS__                                                                                                    \
+	}
 #define WITH(...) ((Reeve__V1__TaskSpec){.type = "t", __VA_ARGS__})
 
 Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
@@ -130,13 +134,12 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	    {WITH(.retry = POLICY(.max_ms = -1)), "retry.max is negative (-1ms)"},
 	    {WITH(.retry = POLICY(.max_ms = INT64_C(366) * 86400000)), "retry.max is longer than 365 days (366d)"},
 	    {WITH(.retry = POLICY(.kind = 9)), "retry.kind is 9, which means nothing"},
-	    {WITH(.retry = POLICY(.jitter_percent = 101)),
-	        "retry.jitter is 101 percent, not from 0 to 100"},
+	    {WITH(.retry = POLICY(.jitter_percent = 101)), "retry.jitter is 101 percent, not from 0 to 100"},
 	    {WITH(.retry = POLICY(.exponent = 11)), "retry.exponent is 11; it must be above 0, at most 10"},
 	    {WITH(.retry = POLICY(.n_delays_ms = 101)), "retry.delays has 101 elements, more than 100"},
 	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST)), "retry.delays is empty"},
-	    {WITH(.retry = POLICY(
-	              .kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST, .n_delays_ms = 2, .delays_ms = (int64_t[]){0, -1})),
+	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST, .n_delays_ms = 2,
+	              .delays_ms = (int64_t[]){0, -1})),
 	        "retry.delays[1] is negative (-1ms)"},
 	    {WITH(.retry = POLICY(.step_ms = -1)), "retry.step is negative (-1ms)"},
 	    {WITH(.version = -1, .key = "k"), "version is negative (-1)"},
@@ -150,8 +153,7 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 		Reeve__V1__TaskSpec both[] = {WITH(0), cases[i].spec};
 		char expected[256];
 
-		cr_assert(
-		    not(reeve_submit(client, &cases[i].spec, 1, NULL, submitted, &failure)), "%s", cases[i].message);
+		cr_assert(not(reeve_submit(client, &cases[i].spec, 1, NULL, submitted, &failure)), "%s", cases[i].message);
 		cr_assert(eq(str, failure.message, (char *)cases[i].message));
 		cr_assert(eq(int, failure.code, REEVE_INVALID_ARGUMENT));
 		cr_assert(not(reeve_check(client, &cases[i].spec, &failure)));
@@ -188,7 +190,8 @@ Test(client, says_that_nobody_is_there)
 	cr_assert(client != NULL, "%s", failure.message);
 	cr_assert(not(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_UNAVAILABLE));
-	cr_assert(eq(str, failure.message, "no manager reachable at tcp://127.0.0.1:1 (tried for 200ms): connection refused: nothing listens there"));
+	cr_assert(eq(str, failure.message,
+	    "no manager reachable at tcp://127.0.0.1:1 (tried for 200ms): connection refused: nothing listens there"));
 	cr_assert(ge(i64, clock_monotonic_ms() - begun, 200));
 	reeve_client_destroy(client);
 
@@ -248,9 +251,11 @@ Test(client, tells_why_nobody_is_there)
 	expect_absence("tcp://127.0.0.1:1", "(tried for 1s): connection refused");
 	expect_absence("tcp://no-such-host.invalid:7171", "(tried for 1s): unknown host");
 	expect_absence(other_url, "(tried for 1s): something listens there that is not a Reeve manager");
-	expect_absence(silent_url, "(tried for 1s): something takes connections there, but sends no hello: another program, or a manager that is frozen");
+	expect_absence(silent_url,
+	    "(tried for 1s): something takes connections there, but sends no hello: another program, or a manager that is frozen");
 	snprintf(both, sizeof both, "tcp://127.0.0.1:1,%s", other_url);
-	snprintf(why, sizeof why, "tcp://127.0.0.1:1: connection refused: nothing listens there, %s: something listens", other_url);
+	snprintf(why, sizeof why, "tcp://127.0.0.1:1: connection refused: nothing listens there, %s: something listens",
+	    other_url);
 	expect_absence(both, why);
 	shutdown(other, SHUT_RDWR);
 	pthread_join(thread, NULL);
@@ -446,7 +451,7 @@ Test(client, names_codes_and_statuses)
 	cr_assert(eq(str, (char *)reeve_code_name(REEVE_NOT_FOUND), "NOT_FOUND"));
 	cr_assert(eq(str, (char *)reeve_code_name((enum reeve_code)99), "UNKNOWN"));
 	cr_assert(eq(str, (char *)reeve_task_status_name(TASK(EXECUTING)), "executing"));
-	cr_assert(eq(str, (char *)reeve_task_status_name((Reeve__V1__TaskStatus) - 1), ""));
+	cr_assert(eq(str, (char *)reeve_task_status_name((Reeve__V1__TaskStatus)-1), ""));
 	for (int i = TASK(QUEUED); i <= TASK(CANCELLED); i++)
 		cr_assert(eq(int, reeve_task_status_ended((Reeve__V1__TaskStatus)i), i >= TASK(COMPLETED)));
 }

@@ -101,8 +101,7 @@ Test(stream, keeps_order_with_several_chunks_under_way, .init = begin, .fini = f
 Test(stream, bounds_the_bytes_of_a_chunk, .init = begin, .fini = finish)
 {
 	struct numbers numbers = {.total = 10, .padding = 900};
-	struct reeve_stream stream = {
-	    .next = give, .stored = stored, .arg = &numbers, .chunk_bytes = 2100, .in_flight = 1};
+	struct reeve_stream stream = {.next = give, .stored = stored, .arg = &numbers, .chunk_bytes = 2100, .in_flight = 1};
 	struct standin_submit submits[STANDIN_SUBMITS];
 
 	cr_assert(reeve_submit_stream(client, &stream, &failure));

@@ -6,7 +6,6 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
-
 enum { CURRENT = REEVE__V1__CONTRACT__CONTRACT_CURRENT };
 
 /* Calls Ping with a version of the contract. Returns the status, and the error's message. */
@@ -59,11 +58,11 @@ Test(rpc_contract, the_message_names_both_versions_and_what_to_upgrade)
 	char message[512];
 
 	envelope_contract_problem(2, 7, message, sizeof message);
-	cr_assert_str_eq(message,
-	    "this program has version 2 of Reeve's contract, the manager has version 7: upgrade this program");
+	cr_assert_str_eq(
+	    message, "this program has version 2 of Reeve's contract, the manager has version 7: upgrade this program");
 	envelope_contract_problem(7, 2, message, sizeof message);
-	cr_assert_str_eq(message,
-	    "this program has version 7 of Reeve's contract, the manager has version 2: upgrade the manager");
+	cr_assert_str_eq(
+	    message, "this program has version 7 of Reeve's contract, the manager has version 2: upgrade the manager");
 	envelope_contract_problem(0, 1, message, sizeof message);
 	cr_assert_str_eq(
 	    message, "this program has no version of Reeve's contract, the manager has version 1: upgrade this program");

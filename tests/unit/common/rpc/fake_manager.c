@@ -289,8 +289,7 @@ static void fake_run_job(evutil_socket_t fd, short what, void *arg)
 	pthread_mutex_unlock(&job->manager->lock);
 }
 
-void fake_manager_do(
-    struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg)
+void fake_manager_do(struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg)
 {
 	struct fake_job job = {manager, run, arg, false};
 	struct timeval now = {0, 0};
@@ -320,8 +319,7 @@ reeve_status fake_call_get(struct rpc_client *client, int64_t id, struct reeve_e
 
 	request.id = id;
 	error->code = STATUS(OK);
-	response =
-	    (void *)rpc_client_call(client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL, error);
+	response = (void *)rpc_client_call(client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL, error);
 	if (!response)
 		return error->code;
 	cr_assert_eq(response->task->id, id);

@@ -47,7 +47,7 @@ struct fake_manager {
 	bool answer_closed;         /* a parked call whose connection closes is answered, as are those next to it */
 	/* Read by the test, under the lock. */
 	int pings;
-	int six_at; /* the number of the last Get of task 6 */
+	int six_at;                                       /* the number of the last Get of task 6 */
 	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor named "mute" */
 	int64_t submitted;
 	char actor[64], token[64];
@@ -93,8 +93,7 @@ void fake_manager_await(struct fake_manager *manager, const int *counter, int nu
 int fake_manager_read(struct fake_manager *manager, const int *counter);
 
 /* Runs a function on the loop's thread and waits for it. */
-void fake_manager_do(
-    struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg);
+void fake_manager_do(struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg);
 
 /* Answers a parked Wait; `pending` is the requested id. */
 void fake_answer(struct fake_manager *manager, void *arg);

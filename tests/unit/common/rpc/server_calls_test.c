@@ -129,8 +129,7 @@ Test(rpc_server, tells_the_handler_who_calls)
 	struct reeve_error error = {0};
 	ProtobufCMessage *response;
 
-	response =
-	    rpc_client_call(client, &reeve__v1__task_service__descriptor, "Get", &request.base, &options, &error);
+	response = rpc_client_call(client, &reeve__v1__task_service__descriptor, "Get", &request.base, &options, &error);
 	cr_assert(response, "%s", error.message);
 	protobuf_c_message_free_unpacked(response, NULL);
 	cr_assert_str_eq(manager->actor, "ann@host");
@@ -161,18 +160,15 @@ Test(rpc_server, refuses_bad_envelopes_and_serves_the_next)
 	    STATUS(INVALID_ARGUMENT));
 	cr_assert(strstr(message, "request_id has 3 bytes"));
 	request.method = (char *)"/reeve.v1.TaskService/Fly";
-	cr_assert_eq(
-	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
 	cr_assert(strstr(message, "/reeve.v1.TaskService/Fly"));
 	request.method = (char *)"/reeve.v1.TaskService/Get";
 	request.actor = (char *)"ann\nroot";
-	cr_assert_eq(
-	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
 	cr_assert_str_eq(message, "actor holds a control character");
 	request.actor = (char *)"ann";
 	request.body = (ProtobufCBinaryData){3, (uint8_t *)"\x0a\x01x"};
-	cr_assert_eq(
-	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
 	cr_assert_str_eq(message, "id has the wrong wire type");
 	request.body = (ProtobufCBinaryData){0, NULL};
 	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
@@ -196,8 +192,7 @@ Test(rpc_server, a_method_name_with_rubbish_does_not_break_the_answer)
 		memcpy(name + i, "\xc3\xa4", 2);
 	name[599] = 0;
 	request.method = name;
-	cr_assert_eq(
-	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
 	nng_close(socket);
 	fake_manager_free(manager);
 }
@@ -236,8 +231,8 @@ Test(rpc_server, carries_large_messages)
 	request.n_tasks = TASKS;
 	request.tasks = tasks;
 	for (int i = 0; i < 20; i++) {
-		ProtobufCMessage *response = rpc_client_call(
-		    client, &reeve__v1__task_service__descriptor, "Submit", &request.base, NULL, &error);
+		ProtobufCMessage *response =
+		    rpc_client_call(client, &reeve__v1__task_service__descriptor, "Submit", &request.base, NULL, &error);
 
 		cr_assert(response, "%s", error.message);
 		protobuf_c_message_free_unpacked(response, NULL);
@@ -271,8 +266,7 @@ Test(rpc_server, requests_may_come_in_any_pieces)
 	for (int i = 0; i < 40; i++)
 		end = write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Get", &get.base);
 	for (int i = 0; i < 3; i++) {
-		end =
-		    write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Submit", &submit.base);
+		end = write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Submit", &submit.base);
 		details[i ? 100000 : 3000] = 0;
 		end = write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Get", &get.base);
 	}
@@ -310,8 +304,7 @@ Test(rpc_server, a_long_token_is_refused)
 	token[4097] = 0;
 	request.method = (char *)"/reeve.v1.TaskService/Get";
 	request.token = token;
-	cr_assert_eq(
-	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
 	cr_assert(strstr(message, "token has 4097 bytes; at most 4096 are taken"), "%s", message);
 	token[4096] = 0;
 	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));

@@ -61,7 +61,8 @@ Test(rpc_server, a_small_call_of_leases_passes_whatever_others_hold, .timeout = 
 	wait.ids = ids;
 	for (int i = 0; i < WAITS; i++) {
 		fake_result_init(&results[i]);
-		rpc_client_start(client, &reeve__v1__task_service__descriptor, "Wait", &wait.base, NULL, fake_done, &results[i]);
+		rpc_client_start(
+		    client, &reeve__v1__task_service__descriptor, "Wait", &wait.base, NULL, fake_done, &results[i]);
 	}
 	all_arrived(manager, results, WAITS);
 	cr_assert_lt(fake_manager_read(manager, &manager->n_parked), WAITS);

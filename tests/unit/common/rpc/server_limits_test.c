@@ -66,7 +66,8 @@ Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
 	cr_assert_lt(manager->n_parked, CALLS);
 	for (int i = 0; i < CALLS; i++) {
 		cr_assert(!results[i].done || results[i].code == STATUS(RESOURCE_EXHAUSTED));
-		cr_assert(!results[i].done || strstr(results[i].message, "as much as the manager takes (64 times --max-message)"),
+		cr_assert(
+		    !results[i].done || strstr(results[i].message, "as much as the manager takes (64 times --max-message)"),
 		    "%s", results[i].message);
 	}
 	cr_assert_leq(manager->n_parked * IDS * 8, 2 * 64 * 100000);
@@ -98,7 +99,8 @@ Test(rpc_server, operators_calls_hold_a_part_of_the_memory_that_is_kept_for_them
 	wait.ids = ids;
 	for (int i = 0; i < WAITS; i++) {
 		fake_result_init(&results[i]);
-		rpc_client_start(client, &reeve__v1__task_service__descriptor, "Wait", &wait.base, NULL, fake_done, &results[i]);
+		rpc_client_start(
+		    client, &reeve__v1__task_service__descriptor, "Wait", &wait.base, NULL, fake_done, &results[i]);
 	}
 	all_arrived(manager, results, WAITS);
 	waits = fake_manager_read(manager, &manager->n_parked);
@@ -117,7 +119,8 @@ Test(rpc_server, operators_calls_hold_a_part_of_the_memory_that_is_kept_for_them
 	}
 	cr_assert(refused > 0 && refused < CALLS, "%d of %d were refused", refused, CALLS);
 	for (int i = WAITS; i < WAITS + CALLS; i++)
-		cr_assert(!results[i].done || strstr(results[i].message, "as much as the manager takes (64 times --max-message)"),
+		cr_assert(
+		    !results[i].done || strstr(results[i].message, "as much as the manager takes (64 times --max-message)"),
 		    "%s", results[i].message);
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
@@ -177,8 +180,9 @@ Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
 	for (int i = 0; i < 300; i++) {
 		if (!fake_result_done(&results[i]))
 			continue;
-		cr_assert(strstr(results[i].message, "100 calls of one connection are open, its share of the 1000 that others leave "
-		                                     "(--connection-share of --max-calls)"),
+		cr_assert(strstr(results[i].message,
+		              "100 calls of one connection are open, its share of the 1000 that others leave "
+		              "(--connection-share of --max-calls)"),
 		    "%s", results[i].message);
 	}
 	cr_assert_eq(fake_call_get(flood, 1, &error), STATUS(OK), "a call that does not wait: %s", error.message);
@@ -216,16 +220,16 @@ Test(rpc_server, calls_of_leases_pass_when_waits_and_operators_have_taken_all)
 	/* Operators have a reserve of 7, of which one connection does not get all. */
 	for (int i = 100; i < 200; i++) {
 		fake_result_init(&results[i]);
-		rpc_client_start(flood, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done,
-		    &results[i]);
+		rpc_client_start(
+		    flood, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done, &results[i]);
 	}
 	fake_manager_await(manager, &manager->n_parked, 104);
 	fake_result_init(&result);
 	rpc_client_start(other, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done, &result);
 	fake_manager_await(manager, &manager->n_parked, 105);
 	for (int i = 0; i < 10; i++) {
-		ProtobufCMessage *pong = rpc_client_call(
-		    other, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
+		ProtobufCMessage *pong =
+		    rpc_client_call(other, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
 
 		cr_assert(pong, "%s", error.message);
 		protobuf_c_message_free_unpacked(pong, NULL);
@@ -302,7 +306,8 @@ Test(rpc_server, an_address_gets_its_share_of_a_reserve, .timeout = 20)
 		for (int i = 0; i < CONNECTIONS; i++)
 			ask(fds[address][i], 3, "/reeve.v1.AdminService/Ping", &ping.base);
 		for (int i = 0; i < CONNECTIONS; i++)
-			read_frame(fds[address][i]); /* two may be open, even of one connection: at least one of its three was refused */
+			/* two may be open, even of one connection: at least one of its three was refused */
+			read_frame(fds[address][i]);
 		fake_manager_do(manager, count_open, &open);
 		cr_assert_eq(open, 100 + 2 * (address - FULL + 1));
 	}

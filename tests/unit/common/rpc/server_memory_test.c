@@ -151,8 +151,8 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 	cr_assert_geq(incoming, (size_t)120 << 20);
 	begun_ms = clock_monotonic_ms();
 	for (int i = 0; i < 20; i++) {
-		ProtobufCMessage *done = rpc_client_call(
-		    client, &reeve__v1__task_service__descriptor, "Submit", &request.base, NULL, &error);
+		ProtobufCMessage *done =
+		    rpc_client_call(client, &reeve__v1__task_service__descriptor, "Submit", &request.base, NULL, &error);
 
 		cr_assert(done, "%s", error.message);
 		protobuf_c_message_free_unpacked(done, NULL);

@@ -70,8 +70,8 @@ static void *call_on(void *arg)
 
 		fake_result_init(&result);
 		request.id = atomic_fetch_add(&innocent->calls, 1) + 1;
-		rpc_client_start(innocent->client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL,
-		    fake_done, &result);
+		rpc_client_start(
+		    innocent->client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL, fake_done, &result);
 		pthread_mutex_lock(&result.lock);
 		while (!result.done)
 			pthread_cond_wait(&result.changed, &result.lock);

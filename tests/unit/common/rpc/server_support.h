@@ -15,9 +15,9 @@
 
 /* A request of the contract's current version. */
 #define REQUEST_INIT                                                                                                   \
-	{                                                                                                              \
-		.base = PROTOBUF_C_MESSAGE_INIT(&reeve__v1__request__descriptor), .method = "", .token = "", .actor = "",    \
-		.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT                                                        \
+	{                                                                                                                  \
+		.base = PROTOBUF_C_MESSAGE_INIT(&reeve__v1__request__descriptor), .method = "", .token = "", .actor = "",      \
+		.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT                                                              \
 	}
 
 /* The hello of a REQ socket: 8 bytes. */

@@ -96,8 +96,7 @@ Test(wire, names_the_field_by_its_path)
 {
 	FAILS(GET, "\x0a\x01x", "id has the wrong wire type");
 	FAILS(SUBMIT, "\x0a\x03\x12\x01x\x0a\x00\x0a\x00\x0a\x05\x1a\x03z\0z", "tasks[3].details holds a NUL byte");
-	FAILS(SUBMIT, "\x0a\x05\x5a\x03\x08\x80\x80",
-	    "tasks[0].retry.base_ms holds a number that is cut off or too long");
+	FAILS(SUBMIT, "\x0a\x05\x5a\x03\x08\x80\x80", "tasks[0].retry.base_ms holds a number that is cut off or too long");
 }
 
 Test(wire, finds_nul_bytes_wherever_they_stand)
@@ -254,8 +253,7 @@ Test(wire, nesting_is_bounded)
 			bytes[2 * i] = 0x0a;
 			bytes[2 * i + 1] = (uint8_t)(2 * (depth - 2 - i));
 		}
-		cr_assert_eq(
-		    check_copy(&nest_message, bytes, 2 * (depth - 1), &error), depth <= WIRE_MAX_DEPTH, "%u", depth);
+		cr_assert_eq(check_copy(&nest_message, bytes, 2 * (depth - 1), &error), depth <= WIRE_MAX_DEPTH, "%u", depth);
 	}
 	cr_assert_str_eq(error.message, "in.in.in.in.in.in.in.in.in.in.in.in.in.in.in.in is nested too deep");
 }
@@ -386,11 +384,11 @@ Test(wire, memory_is_measured_before_it_is_taken)
 
 			for (size_t j = 0; j < count; j++)
 				memcpy(bytes + j * cases[i].length, cases[i].unit, cases[i].length);
-			cr_assert(wire_measure(
-			    cases[i].descriptor, bytes, count * cases[i].length, &memory, &error), "%s", error.message);
+			cr_assert(wire_measure(cases[i].descriptor, bytes, count * cases[i].length, &memory, &error), "%s",
+			    error.message);
 			cr_assert(arena_unpack(&arena, cases[i].descriptor, bytes, count * cases[i].length, memory));
-			cr_assert(arena.total <= 256 || arena.total <= memory, "case %zu, %zu times: %zu bytes, not %zu", i,
-			    count, arena.total, memory);
+			cr_assert(arena.total <= 256 || arena.total <= memory, "case %zu, %zu times: %zu bytes, not %zu", i, count,
+			    arena.total, memory);
 			arena_clear(&arena);
 		}
 	}

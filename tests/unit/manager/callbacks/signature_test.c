@@ -11,8 +11,8 @@ Test(callback_signature, is_the_published_one)
 	static const char body[] = "{\"test\": 2432232314}";
 	char out[CALLBACK_SIGNATURE_BYTES];
 
-	callback_sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body,
-	    strlen(body), out);
+	callback_sign(
+	    "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body, strlen(body), out);
 	cr_expect(eq(str, out, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="));
 }
 
@@ -38,10 +38,14 @@ Test(callback_signature, secrets_are_checked)
 	cr_expect(eq(ptr, (void *)callback_secret_problem("whsec_c2VjcmV0"), NULL));
 	cr_expect(eq(str, (char *)callback_secret_problem(""), "is empty"));
 	cr_expect(eq(str, (char *)callback_secret_problem("whsec_"), "begins with whsec_, and is not base64 after that"));
-	cr_expect(eq(str, (char *)callback_secret_problem("whsec_c2V?"), "begins with whsec_, and is not base64 after that"));
-	cr_expect(eq(str, (char *)callback_secret_problem("whsec_c2VjcmV"), "begins with whsec_, and is not base64 after that"));
-	cr_expect(eq(str, (char *)callback_secret_problem("whsec_c===c2Vj"), "begins with whsec_, and is not base64 after that"));
-	cr_expect(eq(str, (char *)callback_secret_problem("whsec_===="), "begins with whsec_, and is not base64 after that"));
+	cr_expect(
+	    eq(str, (char *)callback_secret_problem("whsec_c2V?"), "begins with whsec_, and is not base64 after that"));
+	cr_expect(
+	    eq(str, (char *)callback_secret_problem("whsec_c2VjcmV"), "begins with whsec_, and is not base64 after that"));
+	cr_expect(
+	    eq(str, (char *)callback_secret_problem("whsec_c===c2Vj"), "begins with whsec_, and is not base64 after that"));
+	cr_expect(
+	    eq(str, (char *)callback_secret_problem("whsec_===="), "begins with whsec_, and is not base64 after that"));
 	memset(longest, 'x', sizeof longest);
 	longest[sizeof longest - 1] = 0;
 	cr_expect(eq(str, (char *)callback_secret_problem(longest), "is longer than 512 bytes"));

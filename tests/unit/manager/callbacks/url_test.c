@@ -38,7 +38,8 @@ Test(callback_url, bad_ones_are_refused_with_the_reason)
 	    {"http://example.org/a b", "holds a space or a control character"},
 	    {"http://example.org/\r\nX-Other: 1", "holds a space or a control character"},
 	    {"http://exa\x7fmple.org/", "holds a space or a control character"},
-	    {"http://user:password@example.org/", "has a user's name in it; calls are signed, with a secret that is given besides"},
+	    {"http://user:password@example.org/",
+	        "has a user's name in it; calls are signed, with a secret that is given besides"},
 	    {"http://[::1/", "is not a URL; one looks like https://example.org/path"},
 	};
 	char longest[CALLBACK_URL_MAX + 2] = "http://example.org/";

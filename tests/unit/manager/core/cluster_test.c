@@ -151,8 +151,13 @@ Test(cluster, of_a_call_of_many_tasks_as_many_are_taken_as_fit)
 
 	fake_route("r", "t");
 	begin(3);
-	fake_fetch(core, &others, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1000, .queue_count = 1,
-	    .queues = (const char *[]){"r"}, .wait_ms = 15000});
+	fake_fetch(core, &others,
+	    (struct fetch_request){.incarnation = 2,
+	        .fetch_id = 1,
+	        .slots = 1000,
+	        .queue_count = 1,
+	        .queues = (const char *[]){"r"},
+	        .wait_ms = 15000});
 	while (fake_count(FAKE_PAGE))
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
 	for (int64_t id = 101; id <= 140; id++)
@@ -203,7 +208,8 @@ static bool takes_the_others(const struct store_candidate *noted)
 		fake_pass(core, 50);
 		while (fake_count(FAKE_PAGE))
 			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
-		fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = id + 1, .slots = 1, .wait_ms = 15000});
+		fake_fetch(
+		    core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = id + 1, .slots = 1, .wait_ms = 15000});
 		claim = fake_take(FAKE_CLAIM);
 		if (!claim)
 			break;
@@ -320,7 +326,8 @@ Test(cluster, a_lost_try_of_the_others_task_holds_up_no_other_type)
 		fake_pass(core, 60);
 		while (fake_count(FAKE_PAGE))
 			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
-		fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = id, .slots = 1, .wait_ms = 15000});
+		fake_fetch(
+		    core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = id, .slots = 1, .wait_ms = 15000});
 	}
 	cr_assert_not_null(claim);
 	fake_claim(claim, 11);

@@ -124,7 +124,8 @@ Test(demand, streams_of_routes_that_nobody_accepts_are_not_listed)
 Test(demand, a_route_that_is_new_is_compared_with_those_who_wait)
 {
 	begin();
-	struct profile *all = take(0, NULL, 0, NULL), *b = take(1, (const char *const[]){"b"}, 1, (const char *const[]){"x"});
+	struct profile *all = take(0, NULL, 0, NULL),
+	               *b = take(1, (const char *const[]){"b"}, 1, (const char *const[]){"x"});
 	demand_wait(b);
 	int ax = fake_route("a", "x"), bx = fake_route("b", "x");
 	fake_pass(core, 2000); /* the heartbeat reports them */
@@ -236,12 +237,14 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 			fake_page_of(page, 1000 + page->route, 1, fake_db_us());
 		}
 	cr_assert_eq(window_size(core->window), ROUTES);
-	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "reading: %lld", (long long)(demand_compared(demand) - before));
+	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "reading: %lld",
+	    (long long)(demand_compared(demand) - before));
 	before = demand_compared(demand);
 	dispatch_run(core->dispatch);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, ROUTES);
-	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "dealing: %lld", (long long)(demand_compared(demand) - before));
+	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "dealing: %lld",
+	    (long long)(demand_compared(demand) - before));
 	fake_fail(claim, STATUS(UNAVAILABLE));
 	fake_end(core);
 }
@@ -280,9 +283,11 @@ Test(demand, a_share_is_among_those_who_accept_the_task)
 
 	begin();
 	for (int i = 0; i < 50; i++)
-		fake_fetch(core, &others[i], (struct fetch_request){.incarnation = i + 10, .fetch_id = 1, .type_count = 1, .types = other});
+		fake_fetch(core, &others[i],
+		    (struct fetch_request){.incarnation = i + 10, .fetch_id = 1, .type_count = 1, .types = other});
 	for (int i = 0; i < 2; i++)
-		fake_fetch(core, &two[i], (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .type_count = 1, .types = mine});
+		fake_fetch(
+		    core, &two[i], (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .type_count = 1, .types = mine});
 	fake_stream(route, 0);
 	fake_page_of(fake_page_taken(route, 0), 1, 8, fake_db_us());
 	fake_claim(fake_claim_taken(), 0);
@@ -297,8 +302,8 @@ Test(demand, a_forgotten_route_is_nobodys)
 {
 	int ax = fake_route("a", "x"), ay = fake_route("a", "y"), bx = fake_route("b", "x");
 	begin();
-	struct profile *queue = take(1, (const char *const[]){"a"}, 0, NULL), *type = take(0, NULL, 1, (const char *const[]){"x"}),
-	               *all = take(0, NULL, 0, NULL);
+	struct profile *queue = take(1, (const char *const[]){"a"}, 0, NULL),
+	               *type = take(0, NULL, 1, (const char *const[]){"x"}), *all = take(0, NULL, 0, NULL);
 
 	demand_wait(queue);
 	demand_wait(all);

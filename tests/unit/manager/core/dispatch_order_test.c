@@ -14,7 +14,8 @@ Test(dispatch, higher_priorities_go_first)
 	window_rewind(core->window, route, 5, STORE_TIME_BEGIN); /* it may have tasks */
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "nothing overtakes what has not been read yet");
-	struct store_candidate rows[] = {{101, fake_db_us(), fake_db_us() - 2, 10}, {102, fake_db_us(), fake_db_us() - 1, 10}};
+	struct store_candidate rows[] = {
+	    {101, fake_db_us(), fake_db_us() - 2, 10}, {102, fake_db_us(), fake_db_us() - 1, 10}};
 	fake_page(fake_page_taken(route, 5), 2, rows, 0);
 	struct store_claim *claim = fake_claim_taken();
 
@@ -89,11 +90,8 @@ static int begin_excluding(struct fake_fetch *fetch, int exclude_count, const in
 	int other = fake_route("q", "u");
 	fake_pass(core, 1500);
 	fake_fetch(core, fetch,
-	    (struct fetch_request){.incarnation = 1,
-	        .fetch_id = 1,
-	        .slots = 4,
-	        .exclude_count = exclude_count,
-	        .exclude = exclude});
+	    (struct fetch_request){
+	        .incarnation = 1, .fetch_id = 1, .slots = 4, .exclude_count = exclude_count, .exclude = exclude});
 	for (int i = 0; i < 2; i++) {
 		int read = i ? other : route;
 		window_rewind(core->window, read, 0, STORE_TIME_BEGIN);

@@ -47,8 +47,8 @@ Test(dispatch, a_worker_waits_before_its_first_task)
 	fake_stream(route, 0);
 	fake_pass(core, 2900);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0, "the queue gives its tasks to no worker yet");
-	fake_fetch(core, &unparked,
-	    (struct fetch_request){.incarnation = 3, .fetch_id = 1, .wait_ms = -1, .idle_ms = 1000});
+	fake_fetch(
+	    core, &unparked, (struct fetch_request){.incarnation = 3, .fetch_id = 1, .wait_ms = -1, .idle_ms = 1000});
 	cr_expect_eq(unparked.answered, 1);
 	cr_expect_eq(unparked.retry_after_ms, 4000);
 	/* A worker that has had a task does not wait. */
@@ -117,9 +117,8 @@ static void begin_with_excluded_task(struct fake_fetch *fetch)
 	static const int64_t excluded[] = {1};
 
 	begin(1);
-	fake_fetch(core,
-	    fetch,
-	    (struct fetch_request){.incarnation = 1, .fetch_id = 1, .exclude_count = 1, .exclude = excluded});
+	fake_fetch(
+	    core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .exclude_count = 1, .exclude = excluded});
 	while (fake_count(FAKE_PAGE))
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
 	dispatch_run(core->dispatch);
@@ -199,12 +198,8 @@ Test(dispatch, tasks_that_all_of_many_profiles_exclude_are_compared_with_each_fe
 
 	/* A Fetch that takes one of them gets it. */
 	fake_fetch(core, &last,
-	    (struct fetch_request){.incarnation = 1,
-	        .fetch_id = 1,
-	        .type_count = 1,
-	        .types = t,
-	        .exclude_count = 1,
-	        .exclude = excluded});
+	    (struct fetch_request){
+	        .incarnation = 1, .fetch_id = 1, .type_count = 1, .types = t, .exclude_count = 1, .exclude = excluded});
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(last.count, 1);
 	cr_expect_eq(last.ids[0], 2);
@@ -299,7 +294,8 @@ Test(dispatch, many_workers_of_many_profiles_wait_before_their_first_task)
 		while (fake_count(FAKE_CLAIM))
 			fake_claim(fake_claim_taken(), 0);
 		for (int i = 0; i < FETCHES; i++)
-			cr_assert(place[i] <= at ? fetches[i].count == 1 && fetches[i].ids[0] == place[i] + 1 : !fetches[i].answered,
+			cr_assert(
+			    place[i] <= at ? fetches[i].count == 1 && fetches[i].ids[0] == place[i] + 1 : !fetches[i].answered,
 			    "%d at %d", place[i], at);
 	}
 	fake_end(core);

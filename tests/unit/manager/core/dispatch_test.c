@@ -191,8 +191,7 @@ Test(dispatch, queues_types_and_ids_are_chosen)
 	cr_expect_neq(fake_tries(claim, 4), 0);
 	fake_claim(claim, 0);
 
-	fake_fetch(core, &fetch,
-	    (struct fetch_request){.incarnation = 1, .fetch_id = 2, .type_count = 1, .types = u});
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .type_count = 1, .types = u});
 	fake_page(fake_page_taken(other_type, 0), 1, &(struct store_candidate){2, fake_db_us(), fake_db_us() - 1, 10}, 0);
 	claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);

@@ -49,8 +49,8 @@ void fake_redeliver(int count, const int64_t *ids)
 	ask->won = calloc((size_t)count + 1, sizeof *ask->won);
 	ask->won_count = count;
 	for (int i = 0; i < count; i++)
-		ask->won[i] = (struct store_claimed){
-		    .id = ids[i], .token = 1, .details = "", .key = "", .queue = "q", .type = "t"};
+		ask->won[i] =
+		    (struct store_claimed){.id = ids[i], .token = 1, .details = "", .key = "", .queue = "q", .type = "t"};
 	struct store_claimed *won = ask->won;
 	fake_ok(ask);
 	free(won);

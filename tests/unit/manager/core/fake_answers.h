@@ -9,12 +9,12 @@ enum { FAKE_WON_MAX = 400 };
 
 /* A Fetch and its answer. */
 struct fake_fetch {
-	int answered;              /* how often: never more than once */
+	int answered; /* how often: never more than once */
 	int count;
 	int64_t ids[FAKE_WON_MAX];
 	int commands;
 	int64_t parked_ms, retry_after_ms;
-	reeve_status code;         /* OK, or why it was not answered */
+	reeve_status code; /* OK, or why it was not answered */
 };
 
 /* Sends a Fetch. The request's defaults are 10 slots and a wait of 10 s (wait_ms −1: it does not park). If its

@@ -30,10 +30,10 @@ static void give(enum fake_kind kind, struct store_op *op)
 }
 
 #define GIVEN(name, kind, type)                                                                                        \
-	void store_##name(struct store *store, struct type *op)                                                        \
-	{                                                                                                              \
-		(void)store;                                                                                           \
-		give(kind, &op->op);                                                                                   \
+	void store_##name(struct store *store, struct type *op)                                                            \
+	{                                                                                                                  \
+		(void)store;                                                                                                   \
+		give(kind, &op->op);                                                                                           \
 	}
 
 GIVEN(submit, FAKE_SUBMIT, store_submit)
@@ -348,9 +348,9 @@ static void answer_fold(struct store_fold *op)
 
 static void answer_recurring(void)
 {
-	static const enum fake_kind recurring[] = {
-	    FAKE_MANAGER_HEARTBEAT, FAKE_QUEUES, FAKE_ROUTES, FAKE_NOTIFY, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_MAINTENANCE,
-	    FAKE_BATCHES, FAKE_SCHEDULES, FAKE_INGEST, FAKE_ROLL, FAKE_FOLD};
+	static const enum fake_kind recurring[] = {FAKE_MANAGER_HEARTBEAT, FAKE_QUEUES, FAKE_ROUTES, FAKE_NOTIFY,
+	    FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_MAINTENANCE, FAKE_BATCHES, FAKE_SCHEDULES, FAKE_INGEST, FAKE_ROLL,
+	    FAKE_FOLD};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; !(fake.admitting && recurring[i] == FAKE_INGEST) && (op = fake_take(recurring[i]));) {
@@ -417,7 +417,9 @@ struct core *fake_core_with(const struct core_options *options)
 	o.window_limit = o.window_limit ? o.window_limit : 20000;
 	o.priorities_limit = o.priorities_limit ? o.priorities_limit : 1024;
 	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;
-	fake = (struct fake){.now_ms = 1000000, .alarm_ms = INT64_MAX, .clock_us = INT64_C(1700000000000000),
+	fake = (struct fake){.now_ms = 1000000,
+	    .alarm_ms = INT64_MAX,
+	    .clock_us = INT64_C(1700000000000000),
 	    .schedule_next_us = STORE_TIME_NEVER};
 	struct core *core = core_create(NULL, jobs_create(manager_jobs, JOBS, &jobs_host), &o, &host);
 

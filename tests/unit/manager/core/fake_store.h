@@ -62,36 +62,36 @@ enum {
 
 /* The data of the fake database, for the test to change. */
 struct fake {
-	int64_t now_ms;         /* the monotonic clock */
-	int64_t alarm_ms;       /* when the core's jobs must run next */
-	bool dispatch_later;    /* the test calls core_dispatch itself */
-	int64_t clock_us;       /* the database's clock minus the monotonic one */
-	int64_t shown_us;       /* the latest time that the clock has shown in a heartbeat */
-	int64_t estimate_us;    /* the highest estimate in a heartbeat while the clock was behind shown_us */
-	int64_t set_back_us;    /* the time that the clock showed when it was set back */
-	int other_managers;     /* number of other live managers; their numbers are next to that of the one under test, */
-	int own_place;          /* … which this many of them precede */
-	int64_t others_seq;     /* sequence number of their heartbeats, if these have stopped; 0: it increases */
-	int64_t own_seq;        /* the same for the manager under test */
-	int workers;            /* number of live incarnations: */
+	int64_t now_ms;      /* the monotonic clock */
+	int64_t alarm_ms;    /* when the core's jobs must run next */
+	bool dispatch_later; /* the test calls core_dispatch itself */
+	int64_t clock_us;    /* the database's clock minus the monotonic one */
+	int64_t shown_us;    /* the latest time that the clock has shown in a heartbeat */
+	int64_t estimate_us; /* the highest estimate in a heartbeat while the clock was behind shown_us */
+	int64_t set_back_us; /* the time that the clock showed when it was set back */
+	int other_managers;  /* number of other live managers; their numbers are next to that of the one under test, */
+	int own_place;       /* … which this many of them precede */
+	int64_t others_seq;  /* sequence number of their heartbeats, if these have stopped; 0: it increases */
+	int64_t own_seq;     /* the same for the manager under test */
+	int workers;         /* number of live incarnations: */
 	struct store_beat beats[FAKE_WORKERS_MAX];
 	int watch_polls, sweeps;
-	int64_t assignments;    /* the newest journal row */
+	int64_t assignments;                        /* the newest journal row */
 	struct store_queue queues[FAKE_QUEUES_MAX]; /* those with settings */
-	int queue_count, queue_changes;              /* raise the second with each change */
-	bool down;              /* recurring operations fail */
-	int notifier;              /* number of notifications sent */
-	char woken[7900];       /* the last notification */
+	int queue_count, queue_changes;             /* raise the second with each change */
+	bool down;                                  /* recurring operations fail */
+	int notifier;                               /* number of notifications sent */
+	char woken[7900];                           /* the last notification */
 	int expired_polls;
 	int64_t schedule_next_us; /* time until the next schedule is due */
 	int schedule_polls;
 	struct store_batch_due batches[FAKE_BATCHES_MAX]; /* these batches have something to do */
 	int batch_count, batch_polls;
 	struct store_batches_due batches_due; /* the last query for batches */
-	bool inbox;          /* the counts job finds tasks in the inbox */
-	bool admitting;         /* the test answers the operations that ingest tasks */
+	bool inbox;                           /* the counts job finds tasks in the inbox */
+	bool admitting;                       /* the test answers the operations that ingest tasks */
 	int ingest_polls;
-	int folds, folds_more;  /* number of folds; this many more find a full page */
+	int folds, folds_more; /* number of folds; this many more find a full page */
 };
 extern struct fake fake;
 

@@ -303,7 +303,8 @@ Test(leases, a_look_begins_where_the_last_one_found_something_open)
 {
 	struct store_heartbeat op;
 	int64_t waiting[] = {3}, from[8];
-	const struct store_holding holding = {.incarnation = 5, .highest_fetch = 90, .waiting_count = 1, .waiting = waiting};
+	const struct store_holding holding = {
+	    .incarnation = 5, .highest_fetch = 90, .waiting_count = 1, .waiting = waiting};
 
 	begin();
 	for (int i = 0; i < 8; i++) {

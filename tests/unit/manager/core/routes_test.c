@@ -41,7 +41,8 @@ static struct told ensure(int count, const char *const *types)
 
 Test(routes, new_ones_are_refused_over_the_limit)
 {
-	static const char *const three[] = {"a", "b", "c"}, *const same[] = {"d", "d", "a", "d"}, *const more[] = {"e", "f"};
+	static const char *const three[] = {"a", "b", "c"}, *const same[] = {"d", "d", "a", "d"},
+	                         *const more[] = {"e", "f"};
 
 	core = fake_core_with(&(struct core_options){.max_routes = 5});
 	cr_expect_eq(ensure(3, three).code, STATUS(OK));

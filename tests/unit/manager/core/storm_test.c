@@ -23,7 +23,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 4000, OPS = 64, WAKES = 64, WORKERS = 4, STORMS = 150, STEPS = 1500, QUIET_MS = 6000, LONG_QUIET_MS = 20000 };
+enum {
+	ROWS = 4000,
+	OPS = 64,
+	WAKES = 64,
+	WORKERS = 4,
+	STORMS = 150,
+	STEPS = 1500,
+	QUIET_MS = 6000,
+	LONG_QUIET_MS = 20000
+};
 
 enum row_state { ROW_UNSEEN, ROW_WAITS, ROW_RUNS, ROW_OVER };
 
@@ -32,9 +41,9 @@ struct row {
 	int route;
 	int32_t priority;
 	int64_t version, run_at;
-	int worker;           /* our worker that has it, from 1; 0: the other manager's */
+	int worker; /* our worker that has it, from 1; 0: the other manager's */
 	int64_t fetch_id;
-	bool locked;          /* by a statement that has not committed */
+	bool locked; /* by a statement that has not committed */
 };
 
 /* An operation of the core that has not been answered. */
@@ -81,7 +90,7 @@ static int wake_count;
 static struct hand hands[WORKERS + 1];
 static int routes[3];
 static uint64_t seed;
-static bool quiet; /* no new work is created */
+static bool quiet;          /* no new work is created */
 static uint32_t priorities; /* number of them; if there are many, the ready cache keeps only two of a route */
 
 static uint32_t chance(uint32_t below)
@@ -104,7 +113,8 @@ static void wake(int route, int32_t priority, int64_t run_at)
 	earliest = wake_count && earliest < run_at ? earliest : run_at;
 	if (wake_count == WAKES) /* too many: replaced by one about any stream */
 		wake_count = 0, route = 0, run_at = earliest;
-	snprintf(notifier[wake_count++], sizeof *notifier, "%d %d %d %lld", FAKE_MANAGER + 1, route, priority, (long long)run_at);
+	snprintf(notifier[wake_count++], sizeof *notifier, "%d %d %d %lld", FAKE_MANAGER + 1, route, priority,
+	    (long long)run_at);
 }
 
 /* --- The database ------------------------------------------------------------------------------------------------- */
@@ -486,8 +496,14 @@ static void edit_some(void)
 		free(e);
 		return;
 	}
-	e->op = (struct store_edit){.op.done = on_edited, .kind = STORE_UPDATE, .count = 1, .ids = &e->id, .actor = "",
-	    .reason = "", .set_priority = true, .priority = (int32_t)chance(priorities)};
+	e->op = (struct store_edit){.op.done = on_edited,
+	    .kind = STORE_UPDATE,
+	    .count = 1,
+	    .ids = &e->id,
+	    .actor = "",
+	    .reason = "",
+	    .set_priority = true,
+	    .priority = (int32_t)chance(priorities)};
 	edit_tasks(core->edits, &e->op);
 }
 
@@ -501,8 +517,10 @@ static void other_begins(void)
 	if (foreign_count == sizeof foreign / sizeof *foreign || row_count >= ROWS - 10)
 		return;
 	if (!quiet && chance(4) == 0) {
-		rows[++row_count] = (struct row){.route = routes[chance(3)], .priority = (int32_t)chance(priorities), .locked = true};
-		*f = (struct foreign){row_count, ROW_WAITS, rows[row_count].priority, now, now + (chance(4) ? 0 : chance(2000000))};
+		rows[++row_count] =
+		    (struct row){.route = routes[chance(3)], .priority = (int32_t)chance(priorities), .locked = true};
+		*f = (struct foreign){
+		    row_count, ROW_WAITS, rows[row_count].priority, now, now + (chance(4) ? 0 : chance(2000000))};
 		foreign_count++;
 		return;
 	}
@@ -587,7 +605,9 @@ static void work(int w)
 		for (int i = 0; i < hand->count; i++)
 			report->results[i] = (struct store_result){.id = hand->held[i],
 			    .token = rows[hand->held[i]].version,
-			    .outcome = quiet || chance(3) ? STORE_COMPLETED : chance(2) ? STORE_FAILED : STORE_RETURNED};
+			    .outcome = quiet || chance(3) ? STORE_COMPLETED
+			        : chance(2)               ? STORE_FAILED
+			                                  : STORE_RETURNED};
 		hand->count = 0;
 		report_results(core->reports, &report->op);
 	}
@@ -627,7 +647,8 @@ static void step(void)
 	case 2: other_begins(); break;
 	case 3: other_commits(); break;
 	case 4: hear_wake(); break;
-	case 5: case 6: work(1 + (int)chance(WORKERS)); break;
+	case 5:
+	case 6: work(1 + (int)chance(WORKERS)); break;
 	case 7:
 		fake.now_ms += chance(20);
 		if (!quiet && chance(40) == 0)
@@ -675,15 +696,18 @@ static void storm(uint64_t number)
 	/* An old backlog. */
 	for (int i = 0; i < 400; i++) {
 		int64_t at = fake_db_us() - 600000000 + i / 3;
-		rows[++row_count] = (struct row){
-		    .state = ROW_WAITS, .route = routes[i % 3], .priority = (int32_t)chance(priorities), .version = at, .run_at = at};
+		rows[++row_count] = (struct row){.state = ROW_WAITS,
+		    .route = routes[i % 3],
+		    .priority = (int32_t)chance(priorities),
+		    .version = at,
+		    .run_at = at};
 	}
 	for (int i = 0; i < STEPS; i++)
 		step();
 	int left = calm(many ? LONG_QUIET_MS : QUIET_MS, &first);
-	cr_assert_eq(left, 0, "storm %d: %d due tasks were not seen, the first is %d of route %d, priority %d, due %lld ms ago",
-	    (int)number, left, first, rows[first].route, rows[first].priority,
-	    (long long)(fake_db_us() - rows[first].run_at) / 1000);
+	cr_assert_eq(left, 0,
+	    "storm %d: %d due tasks were not seen, the first is %d of route %d, priority %d, due %lld ms ago", (int)number,
+	    left, first, rows[first].route, rows[first].priority, (long long)(fake_db_us() - rows[first].run_at) / 1000);
 	while (op_count) /* what is left of queries and the like */
 		ops[op_count - 1].begun ? ops[op_count - 1].committed ? answer_op(op_count - 1) : commit_op(&ops[op_count - 1])
 		                        : begin_op(&ops[op_count - 1]);

@@ -67,7 +67,8 @@ Test(submit, what_was_made_is_claimed_without_looking_for_it)
 	struct told told;
 
 	begin();
-	submit(&told, &task, &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	submit(&told, &task,
+	    &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
 	cr_expect_eq(told.code, STATUS(OK));
 	cr_expect_eq(told.id, 5);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
@@ -80,7 +81,8 @@ Test(submit, what_was_made_is_claimed_without_looking_for_it)
  * it. */
 Test(submit, the_answer_comes_before_the_claim_and_one_claim_is_for_all)
 {
-	struct store_task tasks[] = {{.queue = "q", .type = "t", .details = "d"}, {.queue = "q", .type = "t", .details = "d"}};
+	struct store_task tasks[] = {
+	    {.queue = "q", .type = "t", .details = "d"}, {.queue = "q", .type = "t", .details = "d"}};
 	struct told told;
 
 	begin();
@@ -101,7 +103,8 @@ Test(submit, routes_are_made_first)
 	struct told told;
 
 	begin();
-	submit(&told, &task, &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	submit(&told, &task,
+	    &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
 	cr_expect_eq(told.code, STATUS(OK));
 	cr_expect_neq(task.route, route);
 	cr_expect_neq(task.route, 0);
@@ -369,8 +372,13 @@ Test(edit, the_routes_are_read_if_the_task_has_one_that_is_not_known_here)
 	begin();
 	fake_pass(core, 100); /* the pause after the first load */
 	int64_t now = fake_db_us();
-	struct store_edited task = {.id = 7, .status = "queued", .changed = true, .waits = true, .route = fake_route("new", "t"),
-	    .version = now, .due_us = now};
+	struct store_edited task = {.id = 7,
+	    .status = "queued",
+	    .changed = true,
+	    .waits = true,
+	    .route = fake_route("new", "t"),
+	    .version = now,
+	    .due_us = now};
 
 	edit(STORE_RETRY, &task, 1);
 	core_turn(core);
@@ -385,13 +393,10 @@ Test(edit, the_routes_are_read_if_the_task_has_one_that_is_not_known_here)
 
 Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 {
-	struct store_task task = {.queue = "q", .type = "", .details = "d", .pipeline = "p", .priority = 3, .timeout_ms = 1};
-	struct store_pipeline_start start = {.pipeline_id = 9,
-	    .stage = "one",
-	    .type = "t",
-	    .max_attempts = 7,
-	    .timeout_ms = 50,
-	    .retry_max_ms = 20};
+	struct store_task task = {
+	    .queue = "q", .type = "", .details = "d", .pipeline = "p", .priority = 3, .timeout_ms = 1};
+	struct store_pipeline_start start = {
+	    .pipeline_id = 9, .stage = "one", .type = "t", .max_attempts = 7, .timeout_ms = 50, .retry_max_ms = 20};
 	struct told told = {0};
 
 	begin();

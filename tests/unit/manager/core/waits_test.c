@@ -44,7 +44,8 @@ static void poll_answered(int count, const int64_t *ended)
 	struct store_ended *look = fake_take(FAKE_ENDED);
 
 	cr_assert_not_null(look, "nothing is looked for");
-	int64_t *live = calloc((size_t)look->count + 1, sizeof *live), *over = calloc((size_t)look->count + 1, sizeof *over);
+	int64_t *live = calloc((size_t)look->count + 1, sizeof *live),
+	        *over = calloc((size_t)look->count + 1, sizeof *over);
 	look->ended_count = look->live_count = 0;
 	for (int i = 0; i < look->count; i++) {
 		bool is_over = false;
@@ -62,7 +63,11 @@ static void poll_answered(int count, const int64_t *ended)
 	free(over);
 }
 
-#define IDS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define IDS(...)                                                                                                       \
+	(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])                                             \
+	{                                                                                                                  \
+		__VA_ARGS__                                                                                                    \
+	}
 
 Test(waits, what_has_ended_already_is_told_after_one_look)
 {

@@ -9,11 +9,11 @@ enum { PRIORITIES = 10000, LIMIT = 1024 };
 
 static struct core *core;
 static int route, other;
-static int64_t due_us;              /* of the tasks of `route`, … */
-static int64_t later_us;            /* … but of priorities from `later_from` up */
+static int64_t due_us;   /* of the tasks of `route`, … */
+static int64_t later_us; /* … but of priorities from `later_from` up */
 static int later_from = PRIORITIES;
-static bool waits[PRIORITIES];      /* by priority: its task, whose id is greater by one */
-static int queries;                 /* of discovery */
+static bool waits[PRIORITIES]; /* by priority: its task, whose id is greater by one */
+static int queries;            /* of discovery */
 static struct fake_fetch fetch;
 
 static int64_t due_of(int priority)
@@ -54,7 +54,9 @@ static void answer_page(struct store_page *page)
 	else if (is && at_us > page->due_us)
 		fake_page(page, 0, NULL, at_us);
 	else
-		fake_page(page, is && (at_us > page->after_run_at_us || (at_us == page->after_run_at_us && task.id > page->after_id)), &task, 0);
+		fake_page(page,
+		    is && (at_us > page->after_run_at_us || (at_us == page->after_run_at_us && task.id > page->after_id)),
+		    &task, 0);
 }
 
 /* Answers all reads. */
@@ -83,8 +85,7 @@ static void fetch_again(int slots, int exclude_count, const int64_t *exclude)
 	static int64_t id;
 	const char *const types[] = {"t"};
 
-	fake_fetch(core,
-	    &fetch,
+	fake_fetch(core, &fetch,
 	    (struct fetch_request){.incarnation = 1,
 	        .fetch_id = ++id,
 	        .slots = slots,
@@ -215,7 +216,8 @@ Test(window, one_route_of_many_priorities_delays_no_other_after_a_restart)
 		waits[p] = true;
 	fake.dispatch_later = true;
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
-	fake_fetch(core, &another, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = types});
+	fake_fetch(
+	    core, &another, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = types});
 	dispatch_run(core->dispatch);
 	answer_streams(fake_take(FAKE_STREAMS));
 	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
@@ -296,7 +298,8 @@ Test(window, a_failed_search_is_repeated_if_another_route_is_wanted_meanwhile)
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .type_count = 1, .types = types});
 	fake_fail(fake_take(FAKE_STREAMS), STATUS(UNAVAILABLE));
 	fake_pass(core, 100);
-	fake_fetch(core, &another, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = others});
+	fake_fetch(
+	    core, &another, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = others});
 	fake_pass(core, 150);
 	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
 	fake_end(core);
@@ -314,8 +317,8 @@ Test(window, a_long_search_in_one_route_delays_no_empty_answer_of_another)
 	for (int p = 0; p < PRIORITIES; p++)
 		waits[p] = true;
 	fetch_again(1, 0, NULL);
-	struct fetch_request request = {.incarnation = 2, .fetch_id = 1, .type_count = 1, .types = types, .exclude_count = 1,
-	    .exclude = exclude};
+	struct fetch_request request = {
+	    .incarnation = 2, .fetch_id = 1, .type_count = 1, .types = types, .exclude_count = 1, .exclude = exclude};
 	fake_fetch(core, &parked, request);
 	fake_pass(core, 1);
 	serve();

@@ -301,7 +301,6 @@ Test(window, its_size_is_bounded)
 	fake_end(core);
 }
 
-
 Test(window, one_that_was_cancelled_is_dropped)
 {
 	begin();

@@ -316,7 +316,8 @@ Test(embedded, says_that_its_disk_is_full)
 		;
 	close(file);
 	cr_assert(embedded_start(folder, -1, &error) == NULL);
-	cr_assert(strstr(error.message, "; its disk is full, with 0 KiB left; its messages are in ") != NULL, "%s", error.message);
+	cr_assert(strstr(error.message, "; its disk is full, with 0 KiB left; its messages are in ") != NULL, "%s",
+	    error.message);
 	umount2(folder, MNT_DETACH);
 }
 

@@ -299,8 +299,8 @@ Test(jobs, a_failure_is_logged_once_until_it_is_another_and_so_is_its_end, .init
 	pass(1000);
 	fflush(stderr);
 	expect_log("retried: the first problem; tried again when it is asked for, here or by another manager\n"
-		   "retried: the second problem; tried again when it is asked for, here or by another manager\n"
-		   "retried: works again, after 102 failures\n");
+	           "retried: the second problem; tried again when it is asked for, here or by another manager\n"
+	           "retried: works again, after 102 failures\n");
 	jobs_destroy(jobs);
 }
 

@@ -244,8 +244,8 @@ static int take_operations(const char *name)
 
 	for (enum fake_kind kind = 0; kind < FAKE_KINDS; kind++)
 		while (!own[kind] && (op = fake_take(kind))) {
-			cr_expect_eq(op->origin, ORIGIN, "%s starts an operation (%d) of the origin %d", name,
-			    (int)kind, (int)op->origin);
+			cr_expect_eq(
+			    op->origin, ORIGIN, "%s starts an operation (%d) of the origin %d", name, (int)kind, (int)op->origin);
 			count++;
 			fake_fail(op, STATUS(UNAVAILABLE));
 		}
@@ -254,8 +254,7 @@ static int take_operations(const char *name)
 
 static void call_method(const ProtobufCServiceDescriptor *service, const struct rpc_entry *entry)
 {
-	const ProtobufCMethodDescriptor *method =
-	    protobuf_c_service_descriptor_get_method_by_name(service, entry->name);
+	const ProtobufCMethodDescriptor *method = protobuf_c_service_descriptor_get_method_by_name(service, entry->name);
 	struct rpc_call call = {.entry = entry};
 	ProtobufCMessage *request = filled(method->input);
 	char name[80];

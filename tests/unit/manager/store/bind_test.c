@@ -306,7 +306,8 @@ Test(bind, no_rows_leave_the_response_as_it_is)
 
 Test(bind, arrays_of_text_are_lists)
 {
-	static const char two[] = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 'a', 0, 0, 0, 2, 'b', 'c'};
+	static const char two[] = {
+	    0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 'a', 0, 0, 0, 2, 'b', 'c'};
 	Reeve__V1__ListWorkersResponse *response = calloc(1, sizeof *response);
 	reeve__v1__list_workers_response__init(response);
 	result_of(SQL_WORKER_LIST);
@@ -336,7 +337,8 @@ Test(bind, a_message_is_a_column_of_jsonb_that_later_columns_add_to)
 	result_of(id);
 	add_row();
 	set_text(id, "schedule.name", "nightly");
-	set_jsonb(id, "schedule.task", "{\"type\": \"mail\", \"priority\": 3, \"retry\": {\"kind\": \"list\", \"delays_ms\": [5, 6]}}");
+	set_jsonb(id, "schedule.task",
+	    "{\"type\": \"mail\", \"priority\": 3, \"retry\": {\"kind\": \"list\", \"delays_ms\": [5, 6]}}");
 	set_text(id, "schedule.task.details", "dear all");
 	bind_rows(id, rows, &response->base);
 	const Reeve__V1__TaskSpec *task = response->schedule->task;

@@ -15,7 +15,8 @@ static conn_done *next; /* of the statement in flight; NULL: there is none */
 static void *next_arg;
 static enum sql_id running;
 
-struct conn *conn_create(struct event_base *base, const struct conn_settings *settings, const struct conn_listener *listener)
+struct conn *conn_create(
+    struct event_base *base, const struct conn_settings *settings, const struct conn_listener *listener)
 {
 	(void)base, (void)settings;
 	owner = *listener;
@@ -110,8 +111,7 @@ static void end(void)
 
 static void give(int count)
 {
-	static const struct op_kind kind = {
-	    .name = "test", .start = start, .gather_ms = GATHER_MS, .gather_weight = LIMIT};
+	static const struct op_kind kind = {.name = "test", .start = start, .gather_ms = GATHER_MS, .gather_weight = LIMIT};
 	for (; count > 0; count--) {
 		struct store_op *op = &ops[given++];
 		*op = (struct store_op){.done = done, .kind = &kind, .weight = weight, .can_wait = can_wait};
@@ -205,7 +205,8 @@ Test(role, only_who_called_is_asked_to_try_again)
 	ops[2].deadline_ms = clock_monotonic_ms() + 60000;
 	answer(CONN_REFUSED, "55P03");
 	answer(CONN_REFUSED, "55P03");
-	cr_expect(eq(str, last_error.message, "another transaction holds a lock that this needs (test); try again"), "a call's");
+	cr_expect(
+	    eq(str, last_error.message, "another transaction holds a lock that this needs (test); try again"), "a call's");
 	end();
 }
 
@@ -318,7 +319,8 @@ static void start_nothing(struct role *r)
 
 Test(role, a_batch_may_end_without_operations)
 {
-	static const struct op_kind kinds[] = {{.name = "freed", .start = start}, {.name = "none left", .start = start_nothing}};
+	static const struct op_kind kinds[] = {
+	    {.name = "freed", .start = start}, {.name = "none left", .start = start_nothing}};
 	begin();
 	for (int i = 0; i < 2; i++) {
 		struct store_op *op = mem_calloc(1, sizeof *op);
@@ -394,7 +396,7 @@ Test(role, many_greedy_origins_leave_room_for_others)
 		before = refused;
 		store_give(&store, ROLE_REQUEUE, &kind, &some[i], 1, 1 << 20);
 	}
-	cr_expect(gt(int, refused, GREEDY * EACH - 64));
+	cr_expect(gt(int, refused, GREEDY *EACH - 64));
 	cr_expect(eq(int, refused, before), "there was no room for %d", (int)last->origin);
 	role_expire(&store.roles[ROLE_REQUEUE], INT64_MAX);
 	end();

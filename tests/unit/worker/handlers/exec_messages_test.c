@@ -7,9 +7,10 @@ Test(exec_messages, it_may_ask_for_more_time)
 {
 	const struct script_task *task;
 
-	exec_open((struct reeve_worker_options){0}, "[handler t]\ntimeout = 500ms\nexec = sh -c 'for i in 1 2 3 4; do "
-	                                            "echo \"{\\\"extend\\\": \\\"600ms\\\"}\" >&3; "
-	                                            "sleep 0.3; done; echo done'\n");
+	exec_open((struct reeve_worker_options){0},
+	    "[handler t]\ntimeout = 500ms\nexec = sh -c 'for i in 1 2 3 4; do "
+	    "echo \"{\\\"extend\\\": \\\"600ms\\\"}\" >&3; "
+	    "sleep 0.3; done; echo done'\n");
 	fixture.script.extend_max_ms = 60 * 1000;
 	task = run_one("");
 	expect(task, OUTCOME(COMPLETED), "", "done\n");
@@ -47,8 +48,9 @@ Test(exec_messages, while_it_asks_for_more_its_time_is_not_over)
 
 Test(exec_messages, when_more_time_is_refused_its_own_is_left)
 {
-	exec_open((struct reeve_worker_options){0}, "[handler t]\ntimeout = 400ms\nexec = sh -c 'echo "
-	                                            "\"{\\\"extend\\\": \\\"1h\\\"}\" >&3; exec sleep 1000'\n");
+	exec_open((struct reeve_worker_options){0},
+	    "[handler t]\ntimeout = 400ms\nexec = sh -c 'echo "
+	    "\"{\\\"extend\\\": \\\"1h\\\"}\" >&3; exec sleep 1000'\n");
 	fixture.script.extend_max_ms = 0;
 	expect(run_one(""), OUTCOME(FAILED), "timeout", "not done after 400 ms");
 	cr_expect_eq(fixture.script.extends, 1);
@@ -126,8 +128,8 @@ Test(exec_messages, it_says_more_of_a_failure)
 	expect(task, OUTCOME(FATAL), "exit:65", "exit status 65");
 	expect_beside(task, "", "", 0);
 	/* A task that completes keeps only its remark. */
-	task = run_script(
-	    "echo noise >&2; say \"{'remark': 'well', 'error': 'x', 'stack': 'y', 'retry_in': 5}\"; echo done");
+	task =
+	    run_script("echo noise >&2; say \"{'remark': 'well', 'error': 'x', 'stack': 'y', 'retry_in': 5}\"; echo done");
 	expect(task, OUTCOME(COMPLETED), "", "done\n");
 	expect_beside(task, "well", "", 0);
 	cr_expect_eq(exec_close(), 0);
@@ -173,8 +175,7 @@ Test(exec_messages, what_is_wrong_on_descriptor_3_is_no_success)
 	        "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"RETRI\"}"},
 	    {"{'directive': 1}", "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": 1}"},
 	    {"{'remark': 1}", "descriptor 3: remark must be a string: {\"remark\": 1}"},
-	    {"{'error_code': 'a\\tb'}",
-	        "descriptor 3: error_code holds a control character: {\"error_code\": \"a\\tb\"}"},
+	    {"{'error_code': 'a\\tb'}", "descriptor 3: error_code holds a control character: {\"error_code\": \"a\\tb\"}"},
 	    {"{'retry_in': 'soon'}",
 	        "descriptor 3: retry_in must be a duration (\"90s\", \"10m\", or a number of seconds) of up to "
 	        "365 days: {\"retry_in\": \"soon\"}"},

@@ -50,10 +50,11 @@ Test(exec, runs_in_a_directory_in_a_session_of_its_own_with_nothing_else_open)
 	const struct script_task *task;
 	int session = 0, group = 0, pid = 0;
 
-	exec_open((struct reeve_worker_options){0}, "[handler t]\ndirectory = /usr\n"
-	                                            "exec = sh -c 'pwd; ls /proc/self/fd | tr \"\\n\" \" \"; grep "
-	                                            "Sig[BI] /proc/self/status | cut -f2 | tr \"\\n\" \" \"; "
-	                                            "exec cut -d\" \" -f1,5,6 /proc/self/stat'\n");
+	exec_open((struct reeve_worker_options){0},
+	    "[handler t]\ndirectory = /usr\n"
+	    "exec = sh -c 'pwd; ls /proc/self/fd | tr \"\\n\" \" \"; grep "
+	    "Sig[BI] /proc/self/status | cut -f2 | tr \"\\n\" \" \"; "
+	    "exec cut -d\" \" -f1,5,6 /proc/self/stat'\n");
 	task = run_one("");
 	cr_expect_eq(task->outcome, OUTCOME(COMPLETED), "%s", task->error);
 	/* ls itself has the directory open, as 4. No signal is blocked or ignored. */
@@ -111,9 +112,10 @@ Test(exec, the_end_of_standard_error_is_the_error)
 {
 	const struct script_task *task;
 
-	exec_open((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'i=0; while [ $i -lt 20000 ]; do echo "
-	                                            "\"ä line $i\"; i=$((i+1)); done >&2; printf "
-	                                            "\"last \\\\377\" >&2; exit 1'\n");
+	exec_open((struct reeve_worker_options){0},
+	    "[handler t]\nexec = sh -c 'i=0; while [ $i -lt 20000 ]; do echo "
+	    "\"ä line $i\"; i=$((i+1)); done >&2; printf "
+	    "\"last \\\\377\" >&2; exit 1'\n");
 	task = run_one("");
 	cr_expect_eq(task->outcome, OUTCOME(FAILED));
 	cr_expect_leq(strlen(task->error), 4096 + 2);

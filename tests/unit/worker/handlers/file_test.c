@@ -27,11 +27,10 @@ static bool read_text(struct handler **handlers, const char *text, size_t length
 
 Test(handlers_file, is_read)
 {
-	static const char text[] =
-	    "\xEF\xBB\xBF# comment\n; comment\n\n[worker]\nconcurrency = 7\n"
-	    "[ handler  a type ; with [odd] things ]\r\nexec=/bin/echo \"a ; b\" # no comment\r\n"
-	    "timeout = 1m30s\nmax-output = 64KiB\n"
-	    "[handler second]\n  directory = /tmp\n  exec = true";
+	static const char text[] = "\xEF\xBB\xBF# comment\n; comment\n\n[worker]\nconcurrency = 7\n"
+	                           "[ handler  a type ; with [odd] things ]\r\nexec=/bin/echo \"a ; b\" # no comment\r\n"
+	                           "timeout = 1m30s\nmax-output = 64KiB\n"
+	                           "[handler second]\n  directory = /tmp\n  exec = true";
 	struct handler *handlers = NULL, *handler;
 	struct reeve_error error = {0};
 
@@ -90,15 +89,14 @@ Test(handlers_file, what_is_wrong_is_named_with_its_line)
 	    ":1: [handler a]: exec: there is no program /no/such/program that can be run");
 	refuse("[handler a]\nexec = no-such-program-in-path\n",
 	    ":1: [handler a]: exec: there is no program no-such-program-in-path that can be run");
-	refuse("[handler a]\nexec = /etc/passwd\n",
-	    ":1: [handler a]: exec: there is no program /etc/passwd that can be run");
+	refuse(
+	    "[handler a]\nexec = /etc/passwd\n", ":1: [handler a]: exec: there is no program /etc/passwd that can be run");
 	refuse("[handler a]\nexec = /tmp\n", ":1: [handler a]: exec: there is no program /tmp that can be run");
 	refuse("[handler a]\nexec = 'x\n", ":1: [handler a]: exec: the command has a quote without its end");
 	refuse("[handler a]\nexec =\n", ":1: [handler a]: exec: the command is empty");
 	refuse("[handler a]\nexec = true\ntimeout = soon\n",
 	    ":3: [handler a]: timeout: soon is not a duration (30s, 5m, 1h30m)");
-	refuse(
-	    "[handler a]\nexec = true\ntimeout = 0\n", ":3: [handler a]: timeout: 0 is not a duration (30s, 5m, 1h30m)");
+	refuse("[handler a]\nexec = true\ntimeout = 0\n", ":3: [handler a]: timeout: 0 is not a duration (30s, 5m, 1h30m)");
 	refuse("[handler a]\nexec = true\nmax-output = 0\n",
 	    ":3: [handler a]: max-output: 0 is not a size from 1 byte to 256MiB (64KiB, 4MiB)");
 	refuse("[handler a]\nexec = true\ndirectory = /no/such\n",
