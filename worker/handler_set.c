@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-/* The managers' limits. A list that a manager refused would leave the worker without tasks. */
 void handler_set_clear(struct handler_set *set)
 {
 	handlers_free(&set->table);
@@ -52,6 +51,7 @@ static bool clashes(struct handler *functions, const struct handler *fresh, stru
 	return false;
 }
 
+/* Checks the managers' limits: a list that a manager refused would leave the worker without tasks. */
 static bool small_enough(const struct accepts *accepts, struct reeve_error *error)
 {
 	size_t bytes = 0;

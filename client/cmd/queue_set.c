@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define NOT_GIVEN INT64_MIN
+
 struct set_options {
 	struct option_message message; /* the settings */
 	int64_t jitter;

@@ -27,9 +27,9 @@ struct method {
 
 /* What the limits count. */
 enum measure { CALLS, BYTES, MEASURES };
-enum { LIMITS_MAX = 3 }; /* for all, for one connection, for one address */
+enum { LIMITS_MAX = 3 }; /* for all calls, for one connection, for one address */
 
-/* What open calls use: of what is for all, and of the reserve of each class. */
+/* What open calls use of each pool: of the general one, which is for all calls, and of the reserve of each class. */
 enum { GENERAL = RPC_CLASSES, POOLS };
 struct usage {
 	int64_t of[POOLS][MEASURES];

@@ -17,7 +17,7 @@
 
 enum {
 	HELD_MESSAGES = 64,   /* maximum memory of open calls, in longest messages */
-	SHARE_MIN = 64,       /* open calls of a connection or an address, even if its share is smaller */
+	SHARE_MIN = 64,       /* open calls that a connection or an address may have while others have none, at least */
 	RESERVE_PERCENT = 50, /* share of a connection in a reserve */
 	/* Small calls of a connection, of each class. For their memory the connections share an OWN_PART-th of the limit:
 	 * each gets between OWN_MIN and OWN_MAX bytes. */
@@ -37,8 +37,8 @@ struct limit {
 	const char *whose, *option;
 };
 
-/* Returns the number of limits that apply to a call: for all, for its connection, and for its address if that has a share.
- */
+/* Sets the limits that apply to a call: that of all calls, that of its connection, and that of its address if that has a
+ * share. Returns their number. */
 static int limits_of(const struct rpc_call *call, struct limit limits[LIMITS_MAX])
 {
 	struct rpc_server *server = call->server;
@@ -90,7 +90,7 @@ static int64_t part_of(const struct limit *limit, int pool, enum measure measure
 	return left > 0 ? (share * left + whole - 1) / whole : 0;
 }
 
-/* True if no other call uses what one of the limits restricts. */
+/* Returns whether the connection, and the address if it has a share, have no other call in the general pool. */
 static bool is_alone(const struct rpc_call *call, const struct limit limits[], int n, enum measure measure)
 {
 	for (int i = 1; i < n; i++)
@@ -99,7 +99,7 @@ static bool is_alone(const struct rpc_call *call, const struct limit limits[], i
 	return true;
 }
 
-/* Sets *error to which limit an amount exceeds. Always returns false. */
+/* Sets *error to the limit that an amount exceeds. Returns false. */
 static bool refuse(
     const struct limit *limit, enum measure measure, int64_t amount, int64_t left, struct reeve_error *error)
 {
@@ -122,8 +122,8 @@ static bool refuse(
 	    limit->whose, own, (long long)amount, (long long)left, limit->option, HELD_MESSAGES);
 }
 
-/* Returns whether an amount fits into a pool. A caller's only call may have any length while half of the memory is free:
- * a long message passes however small a share is. */
+/* Returns whether an amount fits into a pool; if not, *error names the limit. A caller's only call may have any length
+ * while half of the memory is free: a long message passes however small a share is. */
 static bool fits(const struct rpc_call *call, int pool, enum measure measure, int64_t amount, struct reeve_error *error)
 {
 	int64_t size = size_of(call->server, pool, measure), used = call->server->usage.of[pool][measure];
@@ -141,8 +141,8 @@ static bool fits(const struct rpc_call *call, int pool, enum measure measure, in
 	return true;
 }
 
-/* Returns true if a connection, and its address if that has a share, use so little of a class's reserve that they may
- * have more even if it is used up. */
+/* Returns whether a connection, and its address if that has a share, have so few small calls of the class beyond the
+ * limits that this one passes whatever others have. */
 static bool has_little(const struct rpc_call *call, enum measure measure, int64_t amount)
 {
 	const struct rpc_server *server = call->server;
@@ -161,7 +161,7 @@ static bool has_little(const struct rpc_call *call, enum measure measure, int64_
 	return true;
 }
 
-/* Counts an amount where it fits: in what is for all, or in the reserve of its class. */
+/* Counts an amount in the general pool if it fits there, else in the reserve of its class. */
 static bool take(struct rpc_call *call, enum measure measure, int64_t amount, struct reeve_error *error)
 {
 	enum rpc_class class = class_of(call);

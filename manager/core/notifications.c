@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last second of the year 9999. */
-
 /* Notifications that request a job. */
 static const struct word {
 	const char *payload;

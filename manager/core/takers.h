@@ -11,7 +11,7 @@
 struct takers {
 	struct fetch **heap, **line;
 	int heap_count, line_count, line_capacity;
-	int walked, kept; /* of the line, in this walk: the second count is without those removed */
+	int walked, kept; /* in this walk of the line: Fetches met, and those of them that were not removed */
 	bool begun;
 	bool removed;   /* a Fetch that accepts the stream is not here, or not any more */
 	int64_t *steps; /* counts comparisons of Fetches */

@@ -110,8 +110,8 @@ void window_read_ahead(struct window *window, struct stream *stream, int wanted)
  * and runs the dispatcher when it has results. Drops streams over the limit. */
 bool window_ready(struct window *window);
 
-/* Returns whether streams that existed a moment ago may be unknown of a route for which `accepts` returns true, up to the
- * limit. The dispatcher runs when they are known. */
+/* Returns whether discovery still searches, or may search, for streams of a route for which `accepts` returns true. Then
+ * the dispatcher runs when discovery has an answer. */
 bool window_seeks(const struct window *window, bool (*accepts)(const void *arg, int route), const void *arg);
 
 /* Return the stream's candidates in order: the first, and the one after another. NULL: none. */

@@ -102,7 +102,7 @@ struct route_streams {
 	int32_t cut_below;
 	struct stream *streams; /* list */
 	int count, active;      /* all; those in the list of their priority */
-	int trim_at;            /* above this number of streams some are dropped; 0: above twice the limit */
+	int trim_at;            /* with more streams than this it is trimmed again; those in use could not be dropped */
 	int64_t look_us;        /* when a dropped stream may have a due task; 0: at no known time */
 };
 
@@ -149,7 +149,7 @@ struct stream *stream_find(struct window *window, int route, int32_t priority);
 /* Adds a stream, unread from its beginning. */
 struct stream *stream_add(struct window *window, int route, int32_t priority);
 
-/* Frees a stream of which no task is in a claim, and no page is being read. */
+/* Frees a stream. None of its tasks may be in a claim, and no page of it in flight. */
 void stream_free(struct stream *stream);
 
 /* Returns the streams of a route. The pointer is valid until a new route is passed. */

@@ -1,8 +1,8 @@
 /*
- * The limit of streams. Each route has a list of those that have or may have candidates: they are active. A route keeps
- * as many as the limit says, the active ones of the highest priorities first. When a route has twice as many, the others
- * are dropped. Discovery goes on below those that are kept as soon as fewer than the limit are active. When it begins at
- * the top again, and finds enough, the active ones below are dropped.
+ * The limit of the streams of a route. A stream is active if it has or may have candidates. When a route has more than
+ * twice the limit, it keeps as many as the limit says, first the active ones, of these the highest priorities; the others
+ * are dropped. Discovery goes on below those that are kept as soon as fewer than the limit are active. When a search from
+ * the top finds enough of them, the active ones below are dropped.
  *
  * The limit is above the number of tasks that a Fetch may exclude, so that excluded tasks do not hide others.
  */
@@ -73,7 +73,8 @@ static int by_use(const void *a, const void *b)
 	return (x->key.priority < y->key.priority) - (x->key.priority > y->key.priority);
 }
 
-/* Drops a stream. If it is not active, the search below the kept streams does not find it: notes when to look again. */
+/* Drops a stream. One that is not active may be above those kept, where discovery does not go on: notes when to search
+ * for it again. */
 static void drop(struct stream *s, bool active)
 {
 	struct window *w = s->window;

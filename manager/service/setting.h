@@ -25,9 +25,10 @@ struct setting {
 	enum setting_kind kind;
 	const char *column; /* NULL: it has the field's name */
 	int64_t min, max;
-	const char *otherwise;
-	/* Checks a name that is not empty instead; or NULL. */
+	const char *otherwise; /* the text for an empty name or the enum's 0; NULL: null */
+	/* Checks a text that is not empty in place of the rule for names, such as a URL; or NULL. */
 	bool (*check)(const char *field, const char *text, struct reeve_error *error);
+	/* Of SETTING_OWN. */
 	bool (*put)(json_t *change, const ProtobufCMessage *message, struct reeve_error *error);
 };
 
@@ -39,7 +40,7 @@ bool settings_count_check(size_t count, struct reeve_error *error);
 bool setting_put(json_t *change, const struct setting *settings, const char *field, const char *path,
     const ProtobufCMessage *message, struct reeve_error *error);
 
-/* Puts all fields that do not have their defaults. */
+/* Puts all fields that are set. The others keep the defaults of the statement. */
 bool settings_put_all(json_t *change, const struct setting *settings, const char *path, const ProtobufCMessage *message,
     struct reeve_error *error);
 

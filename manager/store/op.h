@@ -24,8 +24,8 @@
 #define STORE_TIME_BEGIN INT64_MIN
 #define STORE_TIME_NEVER INT64_MAX
 
-/* The memory of operations in a batch, unless it is one alone. A small operation waits for at most the batch in flight and
- * its own, so long ones do not share a batch with others. */
+/* Maximum memory of the operations in a batch, unless it is one alone. A small operation waits for the batch in flight and
+ * for its own, so long operations do not share a batch with others. */
 enum { STORE_BATCH_BYTES = 2 << 20 };
 
 struct store;

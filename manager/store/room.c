@@ -1,4 +1,4 @@
-/* Closes all connections if there are too few. See room.h. */
+/* Closes all connections if PostgreSQL has room for too few. See room.h. */
 #include "manager/store/room.h"
 
 #include "common/log.h"
@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-/* How long a manager keeps its connections while others are refused, at least and at most. One that has worked with
- * them keeps them longer than one that gathers them, so that it gets those that the other gives back. */
+/* How long a manager keeps its connections after one is refused, at least and at most. One that has worked keeps them
+ * longer than one that gathers, so that it gets those that the other gives back. */
 enum { GATHER_MIN_MS = 300, GATHER_MAX_MS = 1000, KEEP_MIN_MS = 2500, KEEP_MAX_MS = 6000 };
 
-/* A pause takes at least half of its limit, which begins and ends with these. */
+/* The longest time of the first pause, and of any. A pause takes at least half of its longest time. */
 enum { PAUSE_FIRST_MS = 2000, PAUSE_LAST_MS = 16000 };
 
 static int64_t between(int64_t least, int64_t most)

@@ -1,11 +1,12 @@
 /*
- * Room for a manager's connections. PostgreSQL may refuse some because it has too many (max_connections, or the limit of
- * the role or the database). Managers that each keep a part would stop each other for ever. So one that has been refused
- * connections for a while closes all, and tries again after a pause, in which others get theirs. The times are random,
- * and the pauses grow.
+ * Room at PostgreSQL for a manager's connections. PostgreSQL may refuse some because it has too many (max_connections, or
+ * the limit of the role or the database). Managers that each keep a part would stop each other for ever. So one that has
+ * been refused connections for a while closes all, and tries again after a pause, in which others get theirs. The times
+ * are random, and the pauses grow.
  *
- * A manager that has no connections uses new ones only when it has all. Else it would count among the live managers, with
- * a share of the tasks, before it can work. One that has worked and lacks some keeps the rest if no other is alive.
+ * A manager without connections gathers them: it uses none before it has all. Otherwise it would count among the live
+ * managers, with a share of the tasks, before it can work. One that has worked and lacks some keeps the rest if no other
+ * is alive.
  */
 #ifndef REEVE_MANAGER_STORE_ROOM_H
 #define REEVE_MANAGER_STORE_ROOM_H
@@ -19,10 +20,10 @@ struct room {
 	int count;
 	bool gathers;        /* no operation begins until all connections are ready */
 	bool others;         /* other managers are alive */
-	bool told;           /* the lack has been logged */
-	struct event *limit; /* pending: PostgreSQL refuses connections, which ends by then, or all are closed */
+	bool told;           /* the lack has been logged as an error */
+	struct event *limit; /* pending since a refusal: when it fires, on_limit decides whether to close all */
 	int64_t pause_ms;    /* the longest next pause */
-	char refusal[300];   /* PostgreSQL's latest */
+	char refusal[300];   /* PostgreSQL's words at the last refusal */
 };
 
 void room_open(struct room *room, struct event_base *base);
@@ -31,13 +32,13 @@ void room_close(struct room *room);
 /* Adds a connection that has just been created. */
 void room_add(struct room *room, struct conn *conn);
 
-/* A connection is ready. Returns true if operations may begin now. */
+/* Handles that a connection is ready. Returns true if that was the last one to gather: operations may begin now. */
 bool room_ready(struct room *room);
 
-/* A connection is lost. */
+/* Handles that a connection is lost. */
 void room_lost(struct room *room);
 
-/* PostgreSQL has refused a connection because it has too many, with these words. */
+/* Handles that PostgreSQL has refused a connection, with these words, because it has too many. */
 void room_refused(struct room *room, const char *words);
 
 #endif
