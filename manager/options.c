@@ -79,11 +79,11 @@ static const struct option_spec specs[] = {
         "that is idle longest, or one of an address that has more than half of all, or is refused",
         0, true},
     {"connection-share", OPTION_INTEGER, AT(connection_share), "12", 1, 100, NULL, "PERCENT",
-        "maximum share of one connection in what others leave of --max-calls (at least the share of 64 calls), of the memory for "
+        "maximum share of one connection in what others leave of --max-calls (at least 64 calls if others have none), of the memory for "
         "calls (64 times --max-message) and of --max-pending",
         0, true},
     {"address-share", OPTION_INTEGER, AT(address_share), "100", 1, 100, NULL, "PERCENT",
-        "maximum share of one address in what others leave of --max-calls (at least the share of 64 calls) and of the memory for "
+        "maximum share of one address in what others leave of --max-calls (at least 64 calls if others have none) and of the memory for "
         "calls, and in --max-connections",
         0, true},
     {"max-pending", OPTION_SIZE, AT(pending_bytes), "256MiB", 1 << 20, INT64_C(1) << 40, NULL, "SIZE",
