@@ -9,7 +9,6 @@
 #include <reeve/v1/admin.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static bool reaches_database(const struct services *s)
 {

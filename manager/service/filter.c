@@ -2,7 +2,6 @@
 #include "manager/service/filter.h"
 
 #include "common/limits.h"
-#include "common/text.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
 

@@ -9,9 +9,6 @@
 #include <jansson.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/queue.pb-c.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define UNKNOWN_QUEUE "there is no queue \"{queue}\": it has no settings and never had a task"
 

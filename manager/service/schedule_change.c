@@ -12,8 +12,6 @@
 #include "manager/service/setting.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define EVERY_MIN_MS 100

@@ -1,6 +1,5 @@
 /* TaskService: submits, shows and awaits tasks. */
 #include "common/limits.h"
-#include "manager/core/routes.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
