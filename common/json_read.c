@@ -249,8 +249,7 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 	}
 	message = mem_calloc(1, descriptor->sizeof_message);
 	protobuf_c_message_init(descriptor, message);
-	json_object_foreach((json_t *)object, key, value)
-	{
+	json_object_foreach ((json_t *)object, key, value) {
 		const ProtobufCFieldDescriptor *field = json_field_by_name(descriptor, key);
 		struct path here = {.parent = path, .name = key};
 		bool read = field && json_is_null(value) ? true

@@ -40,6 +40,7 @@
 #define LIMIT_CONCURRENCY 10000
 #define LIMIT_ACCEPTED 1000               /* queues, and types */
 #define LIMIT_ACCEPTED_BYTES (128 * 1024) /* of the names of both */
+#define LIMIT_EXCLUDED 1000               /* tasks that a Fetch excludes */
 #define LIMIT_RUN_DAYS 365                /* of an attempt, extended */
 
 /* A limit's number as text: "at most " LIMIT_TEXT(LIMIT_STAGES). */
@@ -47,5 +48,6 @@
 #define LIMIT_TEXT_OF(number) #number
 
 #define DAY_MS INT64_C(86400000)
+#define DAYS_MS(days) ((days)*DAY_MS)
 
 #endif

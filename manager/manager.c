@@ -2,10 +2,12 @@
 #include "manager/manager.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "manager/memory.h"
 
+#include <assert.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <sql/sql.h>
@@ -15,6 +17,9 @@
 #include <unistd.h>
 
 enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, SHUTDOWN_NOTICE_MS = 300, PRIORITIES_LIMIT = 1024 };
+
+/* Tasks that a Fetch excludes must not hide others. */
+static_assert(PRIORITIES_LIMIT > LIMIT_EXCLUDED, "of each priority kept, a Fetch may exclude a task");
 
 enum {
 	FROZEN_MS = 1000, /* a timer that expires this late shows that the process was frozen */

@@ -198,7 +198,7 @@ void reeve_outcome_stage(struct reeve_outcome *outcome, const char *stage)
 
 void reeve_outcome_retry_in(struct reeve_outcome *outcome, int64_t ms)
 {
-	outcome->retry_in_ms = ms <= 0 ? 1 : ms < LIMIT_RETRY_DAYS * DAY_MS ? ms : LIMIT_RETRY_DAYS * DAY_MS;
+	outcome->retry_in_ms = ms <= 0 ? 1 : ms < DAYS_MS(LIMIT_RETRY_DAYS) ? ms : DAYS_MS(LIMIT_RETRY_DAYS);
 }
 
 void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *code, const char *format, ...)

@@ -282,7 +282,7 @@ static bool must_end(const struct slot *slot)
 static void wait_resting_period(struct slot *slot)
 {
 	struct slots *slots = slot->slots;
-	int64_t resting_ms = slot->resting_ms < LIMIT_PERIOD_DAYS * DAY_MS ? slot->resting_ms : LIMIT_PERIOD_DAYS * DAY_MS;
+	int64_t resting_ms = slot->resting_ms < DAYS_MS(LIMIT_PERIOD_DAYS) ? slot->resting_ms : DAYS_MS(LIMIT_PERIOD_DAYS);
 	int64_t until_ms = clock_monotonic_ms() + resting_ms;
 	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
 

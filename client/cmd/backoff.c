@@ -38,7 +38,7 @@ static bool read_delay(const char *text, size_t length, int64_t *ms, struct reev
 		memcpy(copy, text, length);
 		copy[length] = '\0';
 		if (duration_parse(copy, ms)) {
-			if (*ms <= LIMIT_RETRY_DAYS * DAY_MS)
+			if (*ms <= DAYS_MS(LIMIT_RETRY_DAYS))
 				return true;
 			return error_set(error, STATUS(INVALID_ARGUMENT), "%s is longer than %d days", copy, LIMIT_RETRY_DAYS);
 		}

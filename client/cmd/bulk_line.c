@@ -45,8 +45,7 @@ static void overlay(void *to, const ProtobufCMessage *own, const json_t *object)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach((json_t *)object, name, value)
-	{
+	json_object_foreach ((json_t *)object, name, value) {
 		const ProtobufCFieldDescriptor *field = json_field_by_name(own->descriptor, name);
 		bool list = field->label == PROTOBUF_C_LABEL_REPEATED;
 
@@ -92,7 +91,8 @@ static bool settle_retry(struct bulk_task *task, const json_t *retry, bool own, 
 	const char *name;
 	json_t *value;
 
-	json_object_foreach((json_t *)retry, name, value) any = any || !json_is_null(value);
+	json_object_foreach ((json_t *)retry, name, value)
+		any = any || !json_is_null(value);
 	if (!any)
 		return true;
 	if (own && own_base)

@@ -151,7 +151,7 @@ static const struct option_spec report_specs[] = {
     OPT_TEXT(0, "stack", OPTION_FIELD("stack_trace"), "TEXT", "with --failed or --fatal: a stack trace"),
     OPT_TEXT(0, "stage", OPTION_FIELD("stage"), "NAME",
         "with --completed: the next stage of its pipeline; \"end\": none; if not set, the pipeline's"),
-    OPT_SPAN(0, "retry-in", OPTION_FIELD("retry_in_ms"), 1, LIMIT_RETRY_DAYS *DAY_MS,
+    OPT_SPAN(0, "retry-in", OPTION_FIELD("retry_in_ms"), 1, DAYS_MS(LIMIT_RETRY_DAYS),
         "with --failed: retry delay, instead of the task's policy"),
     {0},
 };
@@ -305,7 +305,7 @@ int command_extend(int argc, char **argv)
 	if (operands != 3)
 		return command_usage(
 		    &extend_table, "%s", operands < 3 ? "the duration is missing" : "it takes three arguments");
-	if (!duration_parse(argv[3], &request.run_ms) || request.run_ms < 1 || request.run_ms > LIMIT_RUN_DAYS * DAY_MS)
+	if (!duration_parse(argv[3], &request.run_ms) || request.run_ms < 1 || request.run_ms > DAYS_MS(LIMIT_RUN_DAYS))
 		return command_usage(&extend_table,
 		    "\"%s\" is not a time to run; it must be a duration like 30s, 5m or 2h, from 1ms to 365d", argv[3]);
 	client = command_connect_to_change(&shared, &code);

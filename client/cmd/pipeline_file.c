@@ -69,8 +69,7 @@ static bool take_stages(json_t *stages, struct reeve_error *error)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "stages must be a list of stages, one at least");
 	if (json_array_size(stages) > LIMIT_STAGES)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has more than %d elements", LIMIT_STAGES);
-	json_array_foreach(stages, i, stage)
-	{
+	json_array_foreach (stages, i, stage) {
 		snprintf(prefix, sizeof prefix, "stages[%zu].", i);
 		if (json_is_object(stage) && !take_stage(stage, prefix, error))
 			return false;

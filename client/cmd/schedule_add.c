@@ -24,7 +24,7 @@ static const struct option_spec specs[] = {
         "cron expression: minute, hour, day of month, month, day of week, such as \"1 0 * * 1-5\""),
     OPT_NAME(
         0, "zone", OPTION_FIELD("zone"), "TZ", "time zone of the expression, such as Europe/Berlin; if not set, UTC"),
-    OPT_SPAN(0, "every", OPTION_FIELD("every_ms"), 100, LIMIT_EVERY_DAYS *DAY_MS, "interval between runs"),
+    OPT_SPAN(0, "every", OPTION_FIELD("every_ms"), 100, DAYS_MS(LIMIT_EVERY_DAYS), "interval between runs"),
     OPT_TIME(0, "start", OPTION_FIELD("start_us"),
         "time from which the interval counts, and the first run if it is in the future; if not set, now"),
     OPT_FLAG(0, "manual", OPTION_FIELD("manual"), "run only by `reeve schedule run`"),

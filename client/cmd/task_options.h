@@ -47,7 +47,7 @@ struct task_options {
 	        "maximum number of attempts; if not set, the queue's, or 5"),                                              \
 	    OPT_INTEGER(0, "retry-limit", OPTION_AT(target, task.retry_limit), 0, LIMIT_ATTEMPTS - 1, "N",                 \
 	        "attempts after the first: same as --max-attempts N + 1"),                                                 \
-	    OPT_SPAN(0, "timeout", OPTION_FIELD(prefix "timeout_ms"), 1, LIMIT_TIMEOUT_DAYS *DAY_MS,                       \
+	    OPT_SPAN(0, "timeout", OPTION_FIELD(prefix "timeout_ms"), 1, DAYS_MS(LIMIT_TIMEOUT_DAYS),                      \
 	        "how long an attempt may run; if not set, 1m"),                                                            \
 	    OPT_SPAN(0, "retry-base", OPTION_FIELD(prefix "retry.base_ms"), 0, 0,                                          \
 	        "delay after the first failed attempt, doubled after each; if not set, 1s"),                               \

@@ -55,8 +55,7 @@ bool written_check(const json_t *object, const char *prefix, struct reeve_error 
 	const char *name;
 	json_t *value;
 
-	json_object_foreach((json_t *)object, name, value)
-	{
+	json_object_foreach ((json_t *)object, name, value) {
 		if (json_is_string(value) && !json_string_length(value) && strcmp(name, "details") != 0)
 			return refuse(error, prefix, name, "is empty");
 		if (json_is_integer(value) && json_integer_value(value) < 0 && strcmp(name, "priority") != 0)

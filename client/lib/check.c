@@ -83,7 +83,7 @@ static const char *span_problem(const Reeve__V1__TaskSpec *spec, char *out, size
 			return out;
 		}
 	}
-	if (spec->timeout_ms > LIMIT_TIMEOUT_DAYS * DAY_MS) {
+	if (spec->timeout_ms > DAYS_MS(LIMIT_TIMEOUT_DAYS)) {
 		snprintf(out, size, "timeout is longer than 30 days");
 		return out;
 	}
@@ -94,7 +94,7 @@ static const char *retry_delay_problem(const char *field, int64_t ms, char *out,
 {
 	char text[64];
 
-	if (ms >= 0 && ms <= LIMIT_RETRY_DAYS * DAY_MS)
+	if (ms >= 0 && ms <= DAYS_MS(LIMIT_RETRY_DAYS))
 		return NULL;
 	duration_format(ms, text, sizeof text);
 	snprintf(out, size, ms < 0 ? "%s is negative (%s)" : "%s is longer than " LIMIT_TEXT(LIMIT_RETRY_DAYS) " days (%s)",

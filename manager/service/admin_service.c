@@ -69,7 +69,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	struct reeve_error unknown;
 	if (!scale && json_enum_word(&reeve__v1__worker_action__descriptor, (int)request->action, word))
 		snprintf(command.kind, sizeof command.kind, "%.11s", word);
-	for (size_t i = 0; i < told->n_workers; i++) {
+	for (size_t i = 0; !error && i < told->n_workers; i++) {
 		dispatch_commands(r->services->core->dispatch, told->workers[i]->incarnation, &command, 1);
 		if (i < NAMED_MAX)
 			names[answer.n_names++] = told->workers[i]->name;

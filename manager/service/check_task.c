@@ -67,11 +67,11 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 	if (t->key_ttl_ms && !*t->key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms needs a key", field);
 	return part_range(field, "priority", t->priority, -LIMIT_PRIORITY, LIMIT_PRIORITY, error) &&
-	    part_range(field, "delay_ms", t->delay_ms, 0, LIMIT_DELAY_DAYS * DAY_MS, error) &&
+	    part_range(field, "delay_ms", t->delay_ms, 0, DAYS_MS(LIMIT_DELAY_DAYS), error) &&
 	    part_range(field, "run_at_us", t->run_at_us, 0, LIMIT_TIME_US, error) &&
-	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, LIMIT_DELAY_DAYS * DAY_MS, error) &&
+	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, DAYS_MS(LIMIT_DELAY_DAYS), error) &&
 	    part_range(field, "max_attempts", t->max_attempts, 0, LIMIT_ATTEMPTS, error) &&
-	    part_range(field, "timeout_ms", t->timeout_ms, 0, LIMIT_TIMEOUT_DAYS * DAY_MS, error) &&
+	    part_range(field, "timeout_ms", t->timeout_ms, 0, DAYS_MS(LIMIT_TIMEOUT_DAYS), error) &&
 	    part_range(field, "version", t->version, 0, INT64_MAX, error) &&
 	    part_range(field, "batch_id", t->batch_id, 0, INT64_MAX, error) &&
 	    (!t->retry || part_retry(field, t->retry, error));

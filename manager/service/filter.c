@@ -107,7 +107,7 @@ static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *e
 
 bool filter_check(const struct services *s, const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
-	const int64_t longest = LIMIT_DELAY_DAYS * DAY_MS;
+	const int64_t longest = DAYS_MS(LIMIT_DELAY_DAYS);
 	if (!check_statuses(f, error) || !check_known_names(s, "filter.", f->queue, f->type, error) ||
 	    !check_error_text("filter.error", f->error, error) ||
 	    !check_error_text("filter.error_contains", f->error_contains, error) ||

@@ -46,7 +46,7 @@ static bool check_stage(const pipeline_t *p, int i, struct reeve_error *error)
 	    !check_name(part(path, i, "type"), s->type, false, error) ||
 	    !check_name(part(path, i, "next"), s->next, true, error) ||
 	    !check_range(part(path, i, "max_attempts"), s->max_attempts, 0, LIMIT_ATTEMPTS, error) ||
-	    !check_range(part(path, i, "timeout_ms"), s->timeout_ms, 0, LIMIT_TIMEOUT_DAYS * DAY_MS, error) ||
+	    !check_range(part(path, i, "timeout_ms"), s->timeout_ms, 0, DAYS_MS(LIMIT_TIMEOUT_DAYS), error) ||
 	    (s->priority &&
 	        !check_range(part(path, i, "priority"), s->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, error)) ||
 	    (s->retry && !retry_check(part(path, i, "retry"), s->retry, error)))

@@ -40,8 +40,8 @@ static bool put_retry(json_t *change, const ProtobufCMessage *message, struct re
 static const struct setting queue_settings[] = {
     {"retry_limit", SETTING_OWN, .put = put_retry_limit},
     {"retry", SETTING_OWN, .put = put_retry},
-    {"resting_ms", SETTING_NUMBER, .max = LIMIT_PERIOD_DAYS * DAY_MS},
-    {"waiting_ms", SETTING_NUMBER, .max = LIMIT_PERIOD_DAYS * DAY_MS},
+    {"resting_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_PERIOD_DAYS)},
+    {"waiting_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_PERIOD_DAYS)},
     {"autostart", .kind = SETTING_FLAG},
     {"verbose", SETTING_FLAG, .column = "is_verbose"},
     {"batches", .kind = SETTING_FLAG},
@@ -51,9 +51,9 @@ static const struct setting queue_settings[] = {
     {"callback_type", .kind = SETTING_NAME_OR_NONE},
     {"entry_type", .kind = SETTING_NAME_OR_NONE},
     {"exit_type", .kind = SETTING_NAME_OR_NONE},
-    {"keep_completed_ms", SETTING_DAYS, .column = "keep_completed_days", .max = LIMIT_DELAY_DAYS * DAY_MS},
-    {"keep_dead_ms", SETTING_DAYS, .column = "keep_dead_days", .max = LIMIT_DELAY_DAYS * DAY_MS},
-    {"keep_cancelled_ms", SETTING_DAYS, .column = "keep_cancelled_days", .max = LIMIT_DELAY_DAYS * DAY_MS},
+    {"keep_completed_ms", SETTING_DAYS, .column = "keep_completed_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
+    {"keep_dead_ms", SETTING_DAYS, .column = "keep_dead_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
+    {"keep_cancelled_ms", SETTING_DAYS, .column = "keep_cancelled_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {0},
 };
 

@@ -49,9 +49,9 @@ bool retry_check(const char *field, const Reeve__V1__RetryPolicy *p, struct reev
 	if (!in_range(field, "kind", p->kind, 0, LIST, error))
 		return false;
 	enum kind kind = kind_of(p);
-	if (!in_range(field, "base_ms", p->base_ms, 0, LIMIT_RETRY_DAYS * DAY_MS, error) ||
-	    !in_range(field, "max_ms", p->max_ms, 0, LIMIT_RETRY_DAYS * DAY_MS, error) ||
-	    !in_range(field, "step_ms", p->step_ms, 0, LIMIT_RETRY_DAYS * DAY_MS, error) ||
+	if (!in_range(field, "base_ms", p->base_ms, 0, DAYS_MS(LIMIT_RETRY_DAYS), error) ||
+	    !in_range(field, "max_ms", p->max_ms, 0, DAYS_MS(LIMIT_RETRY_DAYS), error) ||
+	    !in_range(field, "step_ms", p->step_ms, 0, DAYS_MS(LIMIT_RETRY_DAYS), error) ||
 	    !in_range(field, "jitter_percent", p->jitter_percent, -1, 100, error) ||
 	    !in_range(field, "delays_ms", (int64_t)p->n_delays_ms, kind == LIST ? 1 : 0, LIMIT_RETRY_DELAYS, error) ||
 	    !belongs(field, "step_ms", p->step_ms != 0, kind, LINEAR, error) ||
@@ -64,7 +64,7 @@ bool retry_check(const char *field, const Reeve__V1__RetryPolicy *p, struct reev
 	for (size_t i = 0; i < p->n_delays_ms; i++) {
 		char part[32];
 		snprintf(part, sizeof part, "delays_ms[%zu]", i);
-		if (!in_range(field, part, p->delays_ms[i], 0, LIMIT_RETRY_DAYS * DAY_MS, error))
+		if (!in_range(field, part, p->delays_ms[i], 0, DAYS_MS(LIMIT_RETRY_DAYS), error))
 			return false;
 	}
 	return true;
@@ -103,7 +103,7 @@ int64_t retry_max_ms(const Reeve__V1__RetryPolicy *p)
 {
 	if (p->max_ms)
 		return p->max_ms;
-	return kind_of(p) == LIST || kind_of(p) == FIXED ? LIMIT_RETRY_DAYS * DAY_MS : DEFAULT_RETRY_MAX_MS;
+	return kind_of(p) == LIST || kind_of(p) == FIXED ? DAYS_MS(LIMIT_RETRY_DAYS) : DEFAULT_RETRY_MAX_MS;
 }
 
 void retry_put(json_t *columns, const Reeve__V1__RetryPolicy *p)

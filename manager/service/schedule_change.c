@@ -56,7 +56,7 @@ static bool put_catch_up(json_t *change, const ProtobufCMessage *message, struct
 
 static const struct setting schedule_settings[] = {
     {"cron", SETTING_NAME, .check = check_cron},
-    {"every_ms", SETTING_NUMBER, .min = EVERY_MIN_MS, .max = LIMIT_EVERY_DAYS * DAY_MS},
+    {"every_ms", SETTING_NUMBER, .min = EVERY_MIN_MS, .max = DAYS_MS(LIMIT_EVERY_DAYS)},
     {"manual", SETTING_OWN, .put = put_manual},
     {"zone", SETTING_NAME_OR_NONE, .otherwise = "UTC"},
     {"start_us", SETTING_NUMBER, .min = 1, .max = LIMIT_TIME_US},

@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { EXCLUDE_MAX = 1000 };
-
 bool worker_fetch_check(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
 {
 	return check_range("incarnation", r->incarnation, 1, INT64_MAX, error) &&
@@ -17,7 +15,7 @@ bool worker_fetch_check(const Reeve__V1__FetchRequest *r, struct reeve_error *er
 	    check_range("slots", r->slots, 1, LIMIT_CALL_TASKS, error) &&
 	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
 	    check_range("idle_since_start_ms", r->idle_since_start_ms, 0, INT64_MAX / 4, error) &&
-	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, EXCLUDE_MAX, error);
+	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, LIMIT_EXCLUDED, error);
 }
 
 struct fetch_request worker_fetch_request(const struct rpc_call *call, const Reeve__V1__FetchRequest *r)

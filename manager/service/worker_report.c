@@ -173,8 +173,8 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 			r->error_code = given->error_code;
 			r->stack = worker_text_cut(given->stack_trace, LIMIT_STACK_BYTES);
 			r->retry_in_ms = given->retry_in_ms < 0 ? 0 : given->retry_in_ms;
-			if (r->retry_in_ms > LIMIT_RETRY_DAYS * DAY_MS)
-				r->retry_in_ms = LIMIT_RETRY_DAYS * DAY_MS;
+			if (r->retry_in_ms > DAYS_MS(LIMIT_RETRY_DAYS))
+				r->retry_in_ms = DAYS_MS(LIMIT_RETRY_DAYS);
 		}
 		r->remark = worker_text_cut(given->remark, LIMIT_REMARK_BYTES);
 	}

@@ -177,7 +177,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	if (!check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
 	    !check_range("task_id", request->task_id, 1, INT64_MAX, &error) ||
 	    !check_range("token", request->token, 1, INT64_MAX, &error) ||
-	    !check_range("run_ms", request->run_ms, 1, LIMIT_RUN_DAYS * DAY_MS, &error)) {
+	    !check_range("run_ms", request->run_ms, 1, DAYS_MS(LIMIT_RUN_DAYS), &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -327,7 +327,9 @@ static void set_messages(
 	json_t *list = json_of(rows, row, column), *json;
 	size_t i, n = 0;
 	ProtobufCMessage **messages = mem_malloc(sizeof *messages * (json_array_size(list) + 1));
-	json_array_foreach(list, i, json) if ((messages[n] = message_of(json, field->descriptor))) n++;
+	json_array_foreach (list, i, json)
+		if ((messages[n] = message_of(json, field->descriptor)))
+			n++;
 	*(ProtobufCMessage ***)((char *)message + field->offset) = messages;
 	*(size_t *)((char *)message + field->quantifier_offset) = n;
 	json_decref(list);

@@ -77,7 +77,7 @@ static const char *take_retry_in(struct answer *answer, const json_t *value)
 {
 	int64_t ms;
 
-	if (!answer_duration(value, &ms) || ms > LIMIT_RETRY_DAYS * DAY_MS)
+	if (!answer_duration(value, &ms) || ms > DAYS_MS(LIMIT_RETRY_DAYS))
 		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of up to " LIMIT_TEXT(
 		    LIMIT_RETRY_DAYS) " days";
 	answer->retry_in_ms = ms ? ms : 1; /* 0 would mean that it is not set */
