@@ -31,6 +31,18 @@ void *mem_realloc(void *memory, size_t size)
 	return checked(realloc(memory, size), size);
 }
 
+void *mem_extend(void *array, size_t size, int *count, int index)
+{
+	int old = *count;
+
+	if (index < old)
+		return array;
+	*count = index < 2 * old ? 2 * old : index + 1;
+	array = mem_realloc(array, size * (size_t)*count);
+	memset((char *)array + size * (size_t)old, 0, size * (size_t)(*count - old));
+	return array;
+}
+
 char *mem_strdup(const char *text)
 {
 	return checked(strdup(text), strlen(text) + 1);

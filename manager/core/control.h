@@ -20,7 +20,7 @@ void control_destroy(struct control *control);
 void control_standing(
     struct control *control, int64_t incarnation, const struct store_worker_command *commands, int count);
 
-/* Handles another manager's notification of a worker command: "MANAGER INCARNATION KIND VALUE". Any role of the
+/* Handles another manager's notification of a worker command: "MANAGER INCARNATION". Any role of the
  * database can send one, so this does not trust its content: if the incarnation has a Fetch parked here, this reads its
  * commands from the database and answers the Fetch with those. */
 void control_on_notification(struct control *control, const char *text);

@@ -178,12 +178,7 @@ void demand_route(struct demand *d, int route)
 {
 	const struct route *r = routes_get(d->known, route);
 	struct demand_walk walk;
-	if (route >= d->route_count) {
-		int count = route + 1 > 2 * d->route_count ? route + 1 : 2 * d->route_count;
-		d->routes = mem_realloc(d->routes, sizeof *d->routes * (size_t)count);
-		memset(d->routes + d->route_count, 0, sizeof *d->routes * (size_t)(count - d->route_count));
-		d->route_count = count;
-	}
+	d->routes = mem_extend(d->routes, sizeof *d->routes, &d->route_count, route);
 	struct route_names *names = &d->routes[route];
 	names->queue = name_take(&d->queues, r->queue);
 	names->type = name_take(&d->types, r->type);

@@ -57,11 +57,8 @@ void discovery_destroy(struct discovery *s)
 static struct scope *scope_of(struct discovery *s, int route)
 {
 	if (route >= s->count) {
-		int count = route + 1 > 2 * s->count ? route + 1 : 2 * s->count;
-		s->all = mem_realloc(s->all, sizeof *s->all * (size_t)count);
-		s->listed = mem_realloc(s->listed, sizeof *s->listed * (size_t)count);
-		memset(s->all + s->count, 0, sizeof *s->all * (size_t)(count - s->count));
-		s->count = count;
+		s->all = mem_extend(s->all, sizeof *s->all, &s->count, route);
+		s->listed = mem_realloc(s->listed, sizeof *s->listed * (size_t)s->count);
 	}
 	return &s->all[route];
 }
@@ -146,12 +143,12 @@ static void read_answer(struct discovery *s)
 		scope->asked = false;
 		s->missing -= scope->first;
 		scope->first = false;
-		if (!scope->stale && scope->found >= STREAMS_FOUND_AT_ONCE)
-			scope->below = scope->lowest;
-		else if (!scope->stale)
-			scope->complete = true;
 		if (scope->stale)
 			list(s, s->find_routes[i]);
+		else if (scope->found >= STREAMS_FOUND_AT_ONCE)
+			scope->below = scope->lowest;
+		else
+			scope->complete = true;
 		scope->stale = false;
 	}
 }

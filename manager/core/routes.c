@@ -190,14 +190,7 @@ static struct entry *entry_create(struct routes *routes, const struct store_rout
 	e->route = (struct route){from->id, mem_strdup(from->queue), mem_strdup(from->type)};
 	e->name = mem_malloc(strlen(from->queue) + strlen(from->type) + 2);
 	name_join(e->name, from->queue, from->type);
-	if (from->id >= routes->capacity) {
-		int capacity = routes->capacity ? routes->capacity : 64;
-		while (capacity <= from->id)
-			capacity *= 2;
-		routes->by_id = mem_realloc(routes->by_id, sizeof *routes->by_id * (size_t)capacity);
-		memset(routes->by_id + routes->capacity, 0, sizeof *routes->by_id * (size_t)(capacity - routes->capacity));
-		routes->capacity = capacity;
-	}
+	routes->by_id = mem_extend(routes->by_id, sizeof *routes->by_id, &routes->capacity, from->id);
 	routes->by_id[from->id] = e;
 	if (from->id > routes->last)
 		routes->last = from->id;

@@ -75,13 +75,12 @@ static int by_use(const void *a, const void *b)
 
 /* Drops a stream. One that is not active may be above those kept, where discovery does not go on: notes when to search
  * for it again. */
-static void drop(struct stream *s, bool active)
+static void drop(struct stream *s)
 {
 	struct window *w = s->window;
-	if (!active && (s->count || s->unread || s->passed.id))
-		window_look_at(w, s->key.route, db_clock_shown_us(w->clock) + AGAIN_US);
-	else if (!active)
-		window_look_at(w, s->key.route, s->next_due_us);
+	bool soon = s->count || s->unread || s->passed.id;
+	if (!s->place.level)
+		window_look_at(w, s->key.route, soon ? db_clock_shown_us(w->clock) + AGAIN_US : s->next_due_us);
 	stream_let_go(s);
 	stream_free(s);
 }
@@ -95,7 +94,7 @@ static void route_cut(struct window *w, int route, int32_t below)
 	discovery_forget(w->discovery, route, below);
 	DL_FOREACH_SAFE2 (r->streams, s, tmp, route_next)
 		if (s->place.level && s->key.priority < below && !s->taken && !s->reading)
-			drop(s, true);
+			drop(s);
 }
 
 static void route_trim(struct window *w, int route)
@@ -117,7 +116,7 @@ static void route_trim(struct window *w, int route)
 	if (dropped && all[limit]->place.level) /* the first one is the highest */
 		discovery_forget(w->discovery, route, all[limit]->key.priority + 1);
 	for (int i = limit; i < limit + dropped; i++)
-		drop(all[i], all[i]->place.level);
+		drop(all[i]);
 	r->trim_at = r->count + limit;
 	free(all);
 }

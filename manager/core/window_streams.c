@@ -18,11 +18,8 @@ struct stream *stream_find(struct window *w, int route, int32_t priority)
 struct route_streams *window_route(struct window *w, int route)
 {
 	if (route >= w->route_count) {
-		int count = route + 1 > 2 * w->route_count ? route + 1 : 2 * w->route_count;
-		w->routes = mem_realloc(w->routes, sizeof *w->routes * (size_t)count);
-		w->over = mem_realloc(w->over, sizeof *w->over * (size_t)count);
-		memset(w->routes + w->route_count, 0, sizeof *w->routes * (size_t)(count - w->route_count));
-		w->route_count = count;
+		w->routes = mem_extend(w->routes, sizeof *w->routes, &w->route_count, route);
+		w->over = mem_realloc(w->over, sizeof *w->over * (size_t)w->route_count);
 	}
 	return &w->routes[route];
 }

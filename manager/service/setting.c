@@ -2,6 +2,7 @@
 
 #include "common/json_names.h"
 #include "common/limits.h"
+#include "common/text.h"
 #include "manager/service/check.h"
 #include "manager/service/field.h"
 
@@ -18,7 +19,7 @@ bool settings_count_check(size_t count, struct reeve_error *error)
 
 static json_t *text_or_null(const char *text)
 {
-	return text && *text ? json_string(text) : json_null();
+	return text_given(text) ? json_string(text) : json_null();
 }
 
 static json_t *days_of(const char *path, int64_t ms, struct reeve_error *error)

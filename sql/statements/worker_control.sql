@@ -22,4 +22,4 @@ with chosen as materialized (
   select worker_id, case $2 when 'drain' then 'drain_requested' when 'pause' then 'paused' when 'resume' then 'resumed'
     when 'stop' then 'stop_requested' else 'scaled' end, $4::text, case when $3 is null then '' else 'concurrency ' || $3 end
   from (select worker_id from withdrawn union all select worker_id from given) changed order by worker_id)
-select id, name, pg_notify('reeve_notify', format('command %s %s %s %s', $5::bigint, id, $2, coalesce($3, 0))) from chosen
+select id, name, pg_notify('reeve_notify', format('command %s %s', $5::bigint, id)) from chosen

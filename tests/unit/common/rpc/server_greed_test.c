@@ -59,12 +59,7 @@ Test(rpc_server, a_small_call_of_leases_passes_whatever_others_hold, .timeout = 
 
 	wait.n_ids = IDS;
 	wait.ids = ids;
-	for (int i = 0; i < WAITS; i++) {
-		fake_result_init(&results[i]);
-		rpc_client_start(
-		    client, &reeve__v1__task_service__descriptor, "Wait", &wait.base, NULL, fake_done, &results[i]);
-	}
-	all_arrived(manager, results, WAITS);
+	open_waits(manager, client, &wait, results, WAITS);
 	cr_assert_lt(fake_manager_read(manager, &manager->n_parked), WAITS);
 	fake_manager_do(manager, check_memory, &before);
 	for (int i = 0; i < REPORTS; i++) {

@@ -57,12 +57,7 @@ Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
 
 	request.n_ids = IDS;
 	request.ids = ids;
-	for (int i = 0; i < CALLS; i++) {
-		fake_result_init(&results[i]);
-		rpc_client_start(
-		    client, &reeve__v1__task_service__descriptor, "Wait", &request.base, NULL, fake_done, &results[i]);
-	}
-	all_arrived(manager, results, CALLS);
+	open_waits(manager, client, &request, results, CALLS);
 	cr_assert_lt(manager->n_parked, CALLS);
 	for (int i = 0; i < CALLS; i++) {
 		cr_assert(!results[i].done || results[i].code == STATUS(RESOURCE_EXHAUSTED));
@@ -97,12 +92,7 @@ Test(rpc_server, operators_calls_hold_a_part_of_the_memory_that_is_kept_for_them
 
 	wait.n_ids = IDS;
 	wait.ids = ids;
-	for (int i = 0; i < WAITS; i++) {
-		fake_result_init(&results[i]);
-		rpc_client_start(
-		    client, &reeve__v1__task_service__descriptor, "Wait", &wait.base, NULL, fake_done, &results[i]);
-	}
-	all_arrived(manager, results, WAITS);
+	open_waits(manager, client, &wait, results, WAITS);
 	waits = fake_manager_read(manager, &manager->n_parked);
 	cr_assert_lt(waits, WAITS);
 	for (int i = WAITS; i < WAITS + CALLS; i++) {

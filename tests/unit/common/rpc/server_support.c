@@ -202,7 +202,9 @@ void check_memory(struct fake_manager *manager, void *arg)
 	*(struct rpc_server_memory *)arg = rpc_server_memory(manager->server);
 }
 
-void all_arrived(struct fake_manager *manager, struct fake_result *results, int calls)
+/* Waits until each of the calls is parked at the manager or has been answered. Calls that were started before the
+ * connection was open can arrive after later ones, so no single call tells that all have arrived. */
+static void all_arrived(struct fake_manager *manager, struct fake_result *results, int calls)
 {
 	int64_t until_ms = clock_monotonic_ms() + 10000;
 	int arrived = 0;
@@ -214,4 +216,15 @@ void all_arrived(struct fake_manager *manager, struct fake_result *results, int 
 			arrived += fake_result_done(&results[i]);
 	}
 	cr_assert_eq(arrived, calls);
+}
+
+void open_waits(struct fake_manager *manager, struct rpc_client *client, Reeve__V1__WaitRequest *request,
+    struct fake_result *results, int calls)
+{
+	for (int i = 0; i < calls; i++) {
+		fake_result_init(&results[i]);
+		rpc_client_start(
+		    client, &reeve__v1__task_service__descriptor, "Wait", &request->base, NULL, fake_done, &results[i]);
+	}
+	all_arrived(manager, results, calls);
 }

@@ -75,8 +75,8 @@ void await_connections(struct fake_manager *manager, int number);
 
 void check_memory(struct fake_manager *manager, void *arg);
 
-/* Waits until each of the calls is parked at the manager or has been answered. Calls that were started before the
- * connection was open can arrive after later ones, so no single call tells that all have arrived. */
-void all_arrived(struct fake_manager *manager, struct fake_result *results, int calls);
+/* Starts so many such Waits, and waits until each is parked at the manager or has been answered. */
+void open_waits(struct fake_manager *manager, struct rpc_client *client, Reeve__V1__WaitRequest *request,
+    struct fake_result *results, int calls);
 
 #endif
