@@ -5,7 +5,7 @@
 -- newest begin.
 -- takes AuditRequest: task_id, since_us?, until_us?, limit, page?, newest
 -- gives AuditResponse.events: at_us, task_id, token, event, worker, worker_id, attempt, actor, note, .next_page
-with story as materialized (
+with events as materialized (
   select a.*, o.turn, row_number() over (partition by o.turn, place, at order by event, actor, note) as tie
   from audit_log a
   cross join lateral (select case when event = 'late_result' then greatest(at, version) else version end as turn) o
@@ -13,19 +13,19 @@ with story as materialized (
     and at < coalesce($3::timestamptz, 'infinity')),
 behind as (select string_to_array($5::text, ':')::bigint[] as key),
 page as materialized (
-  select s.* from story s, behind
+  select s.* from events s, behind
   where not $6::boolean and ($5 is null or (turn, place, at, tie) > (us_time(key[1]), key[2], us_time(key[3]), key[4]))
   order by turn, place, at, tie limit $4),
 next as (
   (select turn, place, at, tie from page order by turn, place, at, tie offset $4 - 1)
   union all
-  (select turn, place, at, tie from story where $6 order by turn desc, place desc, at desc, tie desc offset $4 limit 1))
+  (select turn, place, at, tie from events where $6 order by turn desc, place desc, at desc, tie desc offset $4 limit 1))
 select e.at, e.task_id, e.version, e.event, w.name, e.worker_id, e.attempt, e.actor, left(e.note, 1000), e.next_page
 from (
   select *, null::text as next_page from page
   union all
   select null, null, null, null, null, null, null, null, null, null, null, null,
     coalesce((select concat_ws(':', time_us(turn), place, time_us(at), tie) from next), '0:0:0:0')
-  where exists (select from next) or $6 and exists (select from story)) e
+  where exists (select from next) or $6 and exists (select from events)) e
 left join workers w on w.id = e.worker_id
 order by e.turn, e.place, e.at, e.tie

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-story_workers_and_submitters_may_come_first() {
+test_workers_and_submitters_may_come_first() {
 	start_postgres
 	PORT[manager]=$(free_port)
 	export REEVE_MANAGER=tcp://127.0.0.1:${PORT[manager]}
@@ -20,7 +20,7 @@ story_workers_and_submitters_may_come_first() {
 }
 
 # A caller that waits for a task does not notice that the manager is killed and restarted, and the task is not affected.
-story_waiting_goes_on_through_a_restart() {
+test_waiting_goes_on_through_a_restart() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 3
@@ -45,7 +45,7 @@ story_waiting_goes_on_through_a_restart() {
 
 # The manager is frozen for longer than leases and expiries. When it resumes, a live worker reports before the manager
 # reclaims anything from it.
-story_a_manager_that_stood_still_takes_nothing_from_living_workers() {
+test_a_manager_that_stood_still_takes_nothing_from_living_workers() {
 	start_postgres
 	start_manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms --fetch-wait 300ms
 	start_worker worker --concurrency 2
@@ -65,7 +65,7 @@ story_a_manager_that_stood_still_takes_nothing_from_living_workers() {
 
 # One of two managers freezes with a worker's Fetch open. The worker moves to the other one, and when the first resumes
 # nothing runs twice.
-story_one_of_two_managers_stands_still() {
+test_one_of_two_managers_stands_still() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -87,4 +87,4 @@ story_one_of_two_managers_stands_still() {
 	stop worker
 }
 
-run_stories
+run_tests

@@ -18,14 +18,14 @@ figures_that_meet_all() { # each aim's own bound
 
 PARTS=(drain latency streams cold idle slots pair listed growth)
 
-story_figures_that_meet_all_aims_are_good() {
+test_figures_that_meet_all_aims_are_good() {
 	figures_that_meet_all >"$DIR/figures"
 	[ "$(wc -l <"$DIR/figures")" -gt 30 ] || fail "few aims: $(cat "$DIR/figures")"
 	judge 0 "${PARTS[@]}"
 	expect_match "^0 aims missed of $(wc -l <"$DIR/figures") figures$" "$OUTPUT"
 }
 
-story_each_aim_that_is_missed_is_named() {
+test_each_aim_that_is_missed_is_named() {
 	figures_that_meet_all | sed 's/^idle_cpu_many 15/idle_cpu_many 15.1/; s/^drain_ratio 0.6/drain_ratio 0.59/;
 		s/^listed_x_many 100/listed_list_many 100.2/' >"$DIR/figures"
 	judge 1 "${PARTS[@]}"
@@ -34,7 +34,7 @@ story_each_aim_that_is_missed_is_named() {
 	judge 0 streams cold # the others were not measured
 }
 
-story_an_aim_without_its_figure_is_missed() {
+test_an_aim_without_its_figure_is_missed() {
 	figures_that_meet_all | grep -v '^idle_lost_many ' >"$DIR/figures"
 	judge 1 idle
 	expect_match 'MISSED: idle_lost_many was not measured' "$OUTPUT"
@@ -42,14 +42,14 @@ story_an_aim_without_its_figure_is_missed() {
 }
 
 # A median hides the round in which a worker was lost.
-story_an_aim_of_none_holds_in_each_round() {
+test_an_aim_of_none_holds_in_each_round() {
 	figures_that_meet_all >"$DIR/figures"
 	{ cat "$DIR/figures" && echo 'idle_lost_many 3 workers'; } >"$DIR/rounds"
 	judge 1 idle
 	expect_match 'MISSED: idle_lost_many is 3' "$OUTPUT"
 }
 
-story_a_ratio_is_missed_by_more_than_its_error() {
+test_a_ratio_is_missed_by_more_than_its_error() {
 	figures_that_meet_all | sed 's/^streams_2_vs_1_1ms_p99 1 .*/streams_2_vs_1_1ms_p99 1.3 ratio/' >"$DIR/figures"
 	judge 1 streams
 	expect_match 'MISSED: streams_2_vs_1_1ms_p99' "$OUTPUT"
@@ -60,4 +60,4 @@ story_a_ratio_is_missed_by_more_than_its_error() {
 	expect_match 'undecided: streams_2_vs_1_1ms_p99 is 1.3 ratio ± 0.2' "$OUTPUT"
 }
 
-run_stories
+run_tests

@@ -25,7 +25,7 @@ start_hand() {
 	HAND=$(sql "insert into workers (name, manual) values ('hand', true) returning id")
 }
 
-story_a_task_is_queued_then_executing_then_completed() {
+test_a_task_is_queued_then_executing_then_completed() {
 	id=$(reeve submit sh "$HOLD" --queue states)
 	expect_eq queued "$(field "$id" status)"
 	start_worker states --queue states
@@ -39,7 +39,7 @@ story_a_task_is_queued_then_executing_then_completed() {
 	stop states
 }
 
-story_candidates_are_those_queued_or_executing_and_expired() {
+test_candidates_are_those_queued_or_executing_and_expired() {
 	start_hand
 	queued=$(reeve submit nothing --queue candidates)
 	later=$(reeve submit nothing --queue candidates --delay 1h)
@@ -59,7 +59,7 @@ story_candidates_are_those_queued_or_executing_and_expired() {
 	stop candidates_all
 }
 
-story_the_lock_is_an_update_whose_row_count_tells_who_won() {
+test_the_lock_is_an_update_whose_row_count_tells_who_won() {
 	start_hand
 	for round in $(seq 1 5); do
 		id=$(reeve submit nothing --queue lock --timeout 1h)
@@ -76,7 +76,7 @@ story_the_lock_is_an_update_whose_row_count_tells_who_won() {
 	done
 }
 
-story_completion_is_under_the_same_check() {
+test_completion_is_under_the_same_check() {
 	start_hand
 	id=$(reeve submit nothing --queue completion --timeout 1h)
 	seen=$(version "$id")
@@ -98,7 +98,7 @@ story_completion_is_under_the_same_check() {
 	expect_eq 1 "$(sql "select count(*) from task_history where task_id = $id")"
 }
 
-story_who_operates_a_task_is_seen_while_it_executes() {
+test_who_operates_a_task_is_seen_while_it_executes() {
 	start_worker operator --queue operated
 	id=$(reeve submit sh "$HOLD" --queue operated)
 	wait_began "$id"
@@ -113,7 +113,7 @@ story_who_operates_a_task_is_seen_while_it_executes() {
 	stop operator
 }
 
-story_the_tables_are_the_audit_trail() {
+test_the_tables_are_the_audit_trail() {
 	start_worker auditor --queue audited
 	id=$(reeve submit sh 'exit 1' --queue audited --max-attempts 3 --retry-base 1ms --source ann)
 	expect_fail 1 reeve wait "$id"
@@ -131,7 +131,7 @@ story_the_tables_are_the_audit_trail() {
 	stop auditor
 }
 
-story_what_fails_is_tried_again_until_its_attempts_are_used_up() {
+test_what_fails_is_tried_again_until_its_attempts_are_used_up() {
 	start_worker retrier --queue retried
 	good=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 3 ]' --queue retried --retry-base 1ms)
 	bad=$(reeve submit sh 'exit 1' --queue retried --retry-base 1ms --retry-limit 1)
@@ -141,24 +141,24 @@ story_what_fails_is_tried_again_until_its_attempts_are_used_up() {
 	stop retrier
 }
 
-worker_story() { # NAME: its events, in order
+worker_events() { # NAME: its events, in order
 	reeve audit --since '1h ago' --json | jq -sr "[.[] | select(.worker == \"$1\") | .event] | join(\" \")"
 }
 
-story_workers_coming_going_loss_and_scaling_are_in_the_audit() {
+test_workers_coming_going_loss_and_scaling_are_in_the_audit() {
 	start_worker comer --queue coming --concurrency 2
 	reeve worker scale comer 3 >/dev/null
 	wait_until 20 '[ "$(reeve worker list --json | jq -r "select(.name == \"comer\" and .state == \"alive\").concurrency")" = 3 ]'
 	stop comer
 	start_worker comer --queue coming
 	kill_worker comer
-	wait_until 30 '[ "$(worker_story comer)" = "registered scaled left registered lost" ]'
+	wait_until 30 '[ "$(worker_events comer)" = "registered scaled left registered lost" ]'
 	expect_eq 'gone left,gone lost' "$(reeve worker list --all --json | jq -rs 'map(select(.name == "comer") | "\(.state) \(.mode)") | join(",")')"
 	expect_match 'concurrency 3' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").note')"
 	expect_match '@' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").actor')"
 }
 
-story_a_callers_own_id_that_exists_does_nothing() {
+test_a_callers_own_id_that_exists_does_nothing() {
 	id=$(reeve submit echo one --queue own --key my-own-id-17)
 	before=$(sql "select t::text from tasks t where id = $id")
 	expect_eq "{\"id\":$id,\"existing\":true,\"restarted\":false}" "$(reeve submit sh two --queue own --key my-own-id-17 --priority 9 --json)"
@@ -168,7 +168,7 @@ story_a_callers_own_id_that_exists_does_nothing() {
 	expect_eq my-own-id-17 "$(field "$id" key)"
 }
 
-story_created_updated_begin_and_end_are_told() {
+test_created_updated_begin_and_end_are_told() {
 	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 2 ]' --queue times --retry-base 1ms --delay 100ms)
 	start_worker timer --queue times
 	reeve wait "$id" >/dev/null
@@ -186,7 +186,7 @@ story_created_updated_begin_and_end_are_told() {
 	stop timer
 }
 
-story_fatal_errors_are_not_tried_again() {
+test_fatal_errors_are_not_tried_again() {
 	start_worker fatal --queue fatal
 	id=$(reeve submit sh 'echo no way >&2; exit 65' --queue fatal --max-attempts 9 --retry-base 1ms)
 	expect_fail 1 reeve wait "$id"
@@ -196,4 +196,4 @@ story_fatal_errors_are_not_tried_again() {
 	stop fatal
 }
 
-run_stories
+run_tests

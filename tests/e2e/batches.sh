@@ -45,7 +45,7 @@ expect_consistent() { # [ID]
 			and b.id = coalesce(nullif('${1:-}', '')::bigint, b.id)")"
 }
 
-story_a_batch_is_opened_filled_closed_and_reported() {
+test_a_batch_is_opened_filled_closed_and_reported() {
 	start_postgres
 	start_manager
 	start_worker
@@ -92,7 +92,7 @@ story_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match "$id +nightly +q +ended +ended +3 +0 +2 +1" "$(reeve batch list)"
 }
 
-story_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
+test_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	handlers <<-'END'
 		[handler sh]
 		exec = /bin/bash
@@ -129,7 +129,7 @@ story_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 }
 
 
-story_an_entry_task_that_fails_ends_the_batch() {
+test_an_entry_task_that_fails_ends_the_batch() {
 	handlers <<-'END'
 		[handler sh]
 		exec = /bin/bash
@@ -170,7 +170,7 @@ story_an_entry_task_that_fails_ends_the_batch() {
 	expect_eq 'dead entry_failed cancelled' "$(field "$task" status) $(field "$task" error_code) $(batch "$id" entry_status)"
 }
 
-story_the_example_in_c_as_it_is_documented() {
+test_the_example_in_c_as_it_is_documented() {
 	start_postgres
 	start_manager
 	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
@@ -185,7 +185,7 @@ story_the_example_in_c_as_it_is_documented() {
 	stop remarks
 }
 
-story_implicit_batches_open_with_the_first_task_and_close_when_all_have_ended() {
+test_implicit_batches_open_with_the_first_task_and_close_when_all_have_ended() {
 	start_postgres
 	start_manager
 	set_queue q "batches = true, callback_type = 'told', exit_type = 'nothing'"
@@ -214,7 +214,7 @@ story_implicit_batches_open_with_the_first_task_and_close_when_all_have_ended() 
 }
 
 # A submit of known keys opens a batch that gets no task; the batch ends.
-story_an_implicit_batch_without_tasks_does_not_stay() {
+test_an_implicit_batch_without_tasks_does_not_stay() {
 	start_postgres
 	start_manager
 	set_queue q 'batches = true'
@@ -233,7 +233,7 @@ story_an_implicit_batch_without_tasks_does_not_stay() {
 	expect_eq "ended 1 0 1 0" "$(totals 1)"
 }
 
-story_tasks_tell_of_begin_of_each_task_and_of_the_end() {
+test_tasks_tell_of_begin_of_each_task_and_of_the_end() {
 	start_postgres
 	start_manager
 	start_worker
@@ -259,7 +259,7 @@ story_tasks_tell_of_begin_of_each_task_and_of_the_end() {
 	expect_eq "$(told task_end | sort)" "$(sql "select payload from callbacks where event = 'task_end'" | jq -c . | sort)"
 }
 
-story_a_batch_closed_with_nothing_in_it_ends_without_a_word() {
+test_a_batch_closed_with_nothing_in_it_ends_without_a_word() {
 	start_postgres
 	start_manager
 	id=$(reeve batch open empty --queue q --callback-type told --entry nothing --exit nothing --callback http://127.0.0.1:1/)
@@ -271,7 +271,7 @@ story_a_batch_closed_with_nothing_in_it_ends_without_a_word() {
 	expect_eq null "$(reeve batch report "$id" --json | jq -c .batch.started)"
 }
 
-story_what_is_wrong_is_said() {
+test_what_is_wrong_is_said() {
 	start_postgres
 	start_manager
 	id=$(reeve batch open x --queue q)
@@ -318,7 +318,7 @@ story_what_is_wrong_is_said() {
 	for word in open close list report wait; do expect_match "reeve batch $word" "$(reeve batch $word --help)"; done
 }
 
-story_a_close_that_is_sent_again_is_answered_as_the_first() {
+test_a_close_that_is_sent_again_is_answered_as_the_first() {
 	start_postgres
 	start_manager
 	id=$(reeve batch open x)
@@ -332,7 +332,7 @@ story_a_close_that_is_sent_again_is_answered_as_the_first() {
 	expect_eq 2 "$(sql 'select count(*) from batches')"
 }
 
-story_tasks_retried_by_hand_count_again_while_the_batch_is_not_over() {
+test_tasks_retried_by_hand_count_again_while_the_batch_is_not_over() {
 	start_postgres
 	start_manager
 	start_worker
@@ -368,7 +368,7 @@ story_tasks_retried_by_hand_count_again_while_the_batch_is_not_over() {
 	expect_eq dead "$(reeve batch report "$id" --json | jq -r ".tasks[] | select(.id == $a).status")"
 }
 
-story_cancelled_tasks_have_failed_also_while_they_are_held() {
+test_cancelled_tasks_have_failed_also_while_they_are_held() {
 	handlers <<-'END'
 		[handler sh]
 		exec = /bin/bash
@@ -402,7 +402,7 @@ story_cancelled_tasks_have_failed_also_while_they_are_held() {
 }
 
 # The types of entry, exit and callback tasks may be new to every manager. The tasks still start at once.
-story_submitted_by_the_manager_itself_they_do_not_wait() {
+test_submitted_by_the_manager_itself_they_do_not_wait() {
 	for i in sh entry{1..5} exit{1..5}; do printf '[handler %s]\nexec = /bin/true\n' "$i"; done | handlers
 	start_postgres
 	start_manager one
@@ -423,7 +423,7 @@ story_submitted_by_the_manager_itself_they_do_not_wait() {
 	expect [ "$(sort -n "$DIR/waited" | sed -n 8p)" -lt 400 ]
 }
 
-story_ten_thousand_tasks_in_bulk_with_two_managers() {
+test_ten_thousand_tasks_in_bulk_with_two_managers() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -447,7 +447,7 @@ story_ten_thousand_tasks_in_bulk_with_two_managers() {
 
 # Everything that locks the batch's row, concurrently: submits, ends of attempts, cancels, manual retries, newer
 # versions, steps of the batch.
-story_many_hands_on_one_batch() {
+test_many_hands_on_one_batch() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -486,7 +486,7 @@ shape() {
 }
 
 # The example of docs/batches.md, command by command.
-story_the_worked_example() {
+test_the_worked_example() {
 	local line want id
 	handlers <<-END
 		[handler report]
@@ -518,7 +518,7 @@ story_the_worked_example() {
 }
 
 # Managers are killed again and again while batches of all kinds begin and end: everything happens once.
-story_managers_are_killed_again_and_again() {
+test_managers_are_killed_again_and_again() {
 	local name i pids=() ids=() seed=${REEVE_TEST_SEED:-$RANDOM}
 	note "REEVE_TEST_SEED=$seed"
 	handlers <<-'END'
@@ -587,4 +587,4 @@ story_managers_are_killed_again_and_again() {
 		where t.id <> e.id and t.finished > e.started")"
 }
 
-run_stories
+run_tests

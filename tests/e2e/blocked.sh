@@ -117,7 +117,7 @@ freeze() { # NAME [ROLE]
 # The frozen manager locks batches of one queue, which concerns submits into them. It does not affect tasks of another
 # queue, in a batch or not.
 # alone
-story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
+test_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round batch name slower least
 	local -A before during pace
 	start_postgres
@@ -179,7 +179,7 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 # A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other manager meet
 # the locks. Tasks of another queue take as long as before, and each task of this queue runs once in the end.
 # alone
-story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
+test_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	local good=0 round before during ended
 	start_postgres
 	start_manager two "${SHORT[@]}"
@@ -221,7 +221,7 @@ story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 
 # A quarter of this lease, 3 s, lies between the minimum (1 s) and the maximum (5 s) of the limit for idle transactions.
 # measures time
-story_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
+test_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
 	local name
 	start_postgres
 	start_manager manager --lease 12s --heartbeat 3s --expiry-grace 15s
@@ -247,7 +247,7 @@ expect_few_lock_waits() {
 }
 
 # alone
-story_a_locked_task_holds_up_no_other_result() {
+test_a_locked_task_holds_up_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	start_worker other --queue plain
@@ -285,7 +285,7 @@ story_a_locked_task_holds_up_no_other_result() {
 # A task of the first manager is locked, so that its reports are careful. Both managers end tasks of another batch all
 # the time, whose row each finds locked by the other.
 # alone
-story_a_locked_task_holds_up_no_batch_that_two_managers_share() {
+test_a_locked_task_holds_up_no_batch_that_two_managers_share() {
 	local b before from until
 	start_postgres
 	start_manager two "${SHORT[@]}"
@@ -320,7 +320,7 @@ story_a_locked_task_holds_up_no_batch_that_two_managers_share() {
 
 # The row of a task's batch is locked. Tasks of another queue, and of another batch of the queue, are not delayed.
 # alone
-story_a_locked_batch_holds_up_no_other_result() {
+test_a_locked_batch_holds_up_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	a=$(reeve batch open a --queue batched)
@@ -358,7 +358,7 @@ story_a_locked_batch_holds_up_no_other_result() {
 
 # Simulates a manager that froze while it submitted into a batch: a submit into another batch of the queue does not
 # wait.
-story_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
+test_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
 	local a b begin
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -380,7 +380,7 @@ story_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
 }
 
 # If the queue is stopped while a submit waits for its batch, the submit is refused.
-story_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
+test_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
 	local a
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -400,7 +400,7 @@ story_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
 
 # The statement that adds a route waits until the other session has committed the same route. It cannot see that row
 # yet, but the manager then finds it.
-story_a_type_that_somebody_else_is_making_is_found() {
+test_a_type_that_somebody_else_is_making_is_found() {
 	local ms add=$TOP/sql/statements/routes_add.sql
 	start_postgres
 	local psql=("$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c 'set search_path = reeve')
@@ -423,7 +423,7 @@ story_a_type_that_somebody_else_is_making_is_found() {
 
 # There are more locked batches than one poll reads. Stopping their queue gives each of them a step.
 # measures time
-story_locked_batches_hide_no_others() {
+test_locked_batches_hide_no_others() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	start_worker worker
@@ -445,7 +445,7 @@ story_locked_batches_hide_no_others() {
 }
 
 # alone
-story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
+test_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	start_worker worker --concurrency 4
@@ -478,7 +478,7 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 }
 
 # measures time
-story_what_a_dead_worker_held_is_requeued_though_its_batch_is_locked() {
+test_what_a_dead_worker_held_is_requeued_though_its_batch_is_locked() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	a=$(reeve batch open a --queue batched)
@@ -505,7 +505,7 @@ all_but_five="select t.id from tasks t join assignments a on a.id = t.assignment
 
 # There are more locked tasks than one poll reads, each in a journal row of its own.
 # measures time
-story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
+test_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	start_worker worker --concurrency 70
@@ -524,7 +524,7 @@ story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 }
 
 # measures time
-story_locked_attempts_past_their_expiry_hide_no_others() {
+test_locked_attempts_past_their_expiry_hide_no_others() {
 	start_postgres
 	start_manager manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms
 	for n in $(seq 230); do echo '{}'; done >"$DIR/tasks"
@@ -548,7 +548,7 @@ story_locked_attempts_past_their_expiry_hide_no_others() {
 }
 
 # measures time
-story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
+test_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	start_worker locked --queue none
@@ -566,7 +566,7 @@ story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 
 # One manager counts the other as gone, since it sees no heartbeats of it, and does not notify it.
 # measures time
-story_a_manager_whose_row_is_locked_finds_the_others_tasks_by_itself() {
+test_a_manager_whose_row_is_locked_finds_the_others_tasks_by_itself() {
 	local id
 	start_postgres
 	start_manager two
@@ -586,7 +586,7 @@ story_a_manager_whose_row_is_locked_finds_the_others_tasks_by_itself() {
 }
 
 # measures time
-story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
+test_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	id=$(reeve submit sh 'exit 0' --queue later --delay 1h)
@@ -609,7 +609,7 @@ story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	expect_eq cancelled "$(field "$id" status)"
 }
 
-story_an_edit_that_waits_for_its_lock_until_the_end_changes_nothing_and_says_why() {
+test_an_edit_that_waits_for_its_lock_until_the_end_changes_nothing_and_says_why() {
 	local ids=() listed
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -642,7 +642,7 @@ interrupt() { # COMMAND…
 }
 
 # The manager has received the changes, and carries them out when the lock is released.
-story_an_interrupted_change_says_that_it_may_still_be_made() {
+test_an_interrupted_change_says_that_it_may_still_be_made() {
 	local said='reeve: interrupted; the change may still be made'
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -682,7 +682,7 @@ dry_run() { # COMMAND CONDITIONS
 	timeout 10 "$REEVE_BIN/reeve" $1 --where "$2" --dry-run --json | jq -r '"\(.id) \(.status)"' | xargs
 }
 
-story_a_dry_run_locks_nothing_and_waits_for_no_row() {
+test_a_dry_run_locks_nothing_and_waits_for_no_row() {
 	local waiting ended round
 	start_postgres
 	start_manager
@@ -706,7 +706,7 @@ story_a_dry_run_locks_nothing_and_waits_for_no_row() {
 }
 
 # measures time
-story_a_dry_run_ends_with_its_caller() {
+test_a_dry_run_ends_with_its_caller() {
 	local i
 	start_postgres
 	start_manager
@@ -729,7 +729,7 @@ story_a_dry_run_ends_with_its_caller() {
 
 # To create the partition, the starting manager must lock a table; statements that need the table queue up after it.
 # measures time
-story_a_dump_while_a_partition_is_missing() {
+test_a_dump_while_a_partition_is_missing() {
 	start_postgres
 	start_manager one
 	start_worker worker
@@ -751,7 +751,7 @@ story_a_dump_while_a_partition_is_missing() {
 # A manager's heartbeat, on which leases depend, runs each second. It must not read these tables, in which a forgotten
 # transaction keeps dead rows.
 # measures time
-story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
+test_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 	start_postgres
 	start_manager
 	hold table 'lock table inbox, callbacks in access exclusive mode'
@@ -761,7 +761,7 @@ story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 }
 
 # measures time
-story_advisory_locks_stop_nothing() {
+test_advisory_locks_stop_nothing() {
 	start_postgres
 	start_manager one
 	stop one
@@ -784,7 +784,7 @@ story_advisory_locks_stop_nothing() {
 	let_go stranger
 }
 
-story_a_late_result_is_noted_once() {
+test_a_late_result_is_noted_once() {
 	start_postgres
 	start_manager manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms
 	id=$(reeve submit sh x --timeout 1s --max-attempts 2 --retry-base 1h)
@@ -798,4 +798,4 @@ story_a_late_result_is_noted_once() {
 	expect_eq 1 "$(sql "select count(*) from task_events where event = 'late_result'")"
 }
 
-run_stories
+run_tests

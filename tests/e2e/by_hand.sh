@@ -14,7 +14,7 @@ take() { # [OPTION…]: takes one; its $id and $token
 	id=$(jq .task_id <<<"$task") token=$(jq .token <<<"$task")
 }
 
-story_a_task_is_taken_and_reported() {
+test_a_task_is_taken_and_reported() {
 	submitted=$(reeve submit letter 'to ann' --queue letters --key k1)
 	task=$(reeve fetch --queue letters --json)
 	expect_eq "$submitted letters letter to ann k1 1" \
@@ -30,7 +30,7 @@ story_a_task_is_taken_and_reported() {
 	expect_eq "$(reeve worker list --all --json | jq -r 'select(.incarnation == 1).name')" "$(event_field "$submitted" claimed worker)"
 }
 
-story_a_table_for_people() {
+test_a_table_for_people() {
 	submitted=$(reeve submit letter 'to bob' --queue table --timeout 2m)
 	OUTPUT=$(reeve fetch --queue table)
 	expect_match '^ *ID +TOKEN  QUEUE  TYPE    ATTEMPT   EXPIRES  DETAILS' "$OUTPUT"
@@ -44,7 +44,7 @@ story_a_table_for_people() {
 	expect_eq $'from\nstandard input' "$(field "$id" result)"
 }
 
-story_every_outcome() {
+test_every_outcome() {
 	submitted=$(reeve submit letter x --queue outcomes --retry-base 100ms --max-attempts 3)
 	take --queue outcomes
 	reeve report "$id" "$token" --returned
@@ -66,7 +66,7 @@ $(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack_trace) $
 	expect_eq 'submitted claimed returned claimed failed claimed failed retried claimed dead' "$(events "$id")"
 }
 
-story_what_is_taken_is_chosen() {
+test_what_is_taken_is_chosen() {
 	a=$(reeve submit red 1 --queue chosen-a) b=$(reeve submit blue 2 --queue chosen-b --priority 3)
 	c=$(reeve submit red 3 --queue chosen-b)
 	expect_fail 1 reeve fetch --queue chosen-a --type blue
@@ -78,7 +78,7 @@ story_what_is_taken_is_chosen() {
 	expect_eq 0 "$(reeve worker list --json | jq -s 'map(select(.manual and .holding == 0 and .state == "alive" and .registered > "'"$(date -u +%FT%T)"'")) | length')"
 }
 
-story_waiting_for_a_task() {
+test_waiting_for_a_task() {
 	reeve fetch --queue waits --timeout 30s --name waiter --json >"$DIR/taken" 2>"$DIR/said" &
 	pid=$!
 	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"waiter\" and .manual and .state == \"alive\")"'
@@ -92,7 +92,7 @@ story_waiting_for_a_task() {
 	expect [ $(($(ms) - begin)) -ge 700 ]
 }
 
-story_who_stops_waiting_leaves() {
+test_who_stops_waiting_leaves() {
 	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --timeout 60s --name impatient
 	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"impatient\")"'
 	stop hand
@@ -101,7 +101,7 @@ story_who_stops_waiting_leaves() {
 }
 
 # Two pull clients never get one task, whichever managers they use.
-story_two_hands_never_get_one_task() {
+test_two_hands_never_get_one_task() {
 	first=$REEVE_MANAGER
 	start_manager second
 	for i in $(seq 40); do echo '{"type":"letter","queue":"hands","details":"'$i'"}'; done >"$DIR/tasks"
@@ -128,7 +128,7 @@ story_two_hands_never_get_one_task() {
 }
 
 # Pull clients send no heartbeats: an attempt runs until its expiry, whatever the lease is.
-story_an_attempt_ends_with_its_time_alone() {
+test_an_attempt_ends_with_its_time_alone() {
 	start_manager short --lease 1s --heartbeat 400ms --expiry-grace 2500ms
 	submitted=$(reeve submit letter x --queue short --timeout 3s --retry-base 10ms)
 	begin=$(ms)
@@ -154,7 +154,7 @@ story_an_attempt_ends_with_its_time_alone() {
 	reeve report "$id" "$token" --completed 'in time'
 }
 
-story_an_attempt_is_extended() {
+test_an_attempt_is_extended() {
 	submitted=$(reeve submit letter x --queue long --timeout 2s)
 	take --queue long
 	expect_eq "$submitted" "$id"
@@ -169,7 +169,7 @@ story_an_attempt_is_extended() {
 }
 
 # Registrations of pull clients end at once if the fetch got no task, and after a day if they hold none.
-story_registrations_by_hand_go() {
+test_registrations_by_hand_go() {
 	expect_fail 1 reeve fetch --queue nothing-there --name empty-handed
 	expect_eq 'gone' "$(reeve worker list --all --json | jq -r 'select(.name == "empty-handed").state')"
 	expect_eq 'registered left' "$(sql "select string_agg(event, ' ' order by e.id) from worker_events e join workers w on w.id = e.worker_id where w.name = 'empty-handed'")"
@@ -186,7 +186,7 @@ story_registrations_by_hand_go() {
 	expect_eq 0 "$(reeve stats --json | jq .workers_alive)" # hands are no workers
 }
 
-story_what_does_not_go_together_is_refused() {
+test_what_does_not_go_together_is_refused() {
 	id=$(reeve submit letter x --queue refused)
 	while IFS='|' read -r code regex words; do
 		eval "expect_fail $code reeve $words"
@@ -219,4 +219,4 @@ story_what_does_not_go_together_is_refused() {
 	expect_eq 0 "$(sql "select count(*) from tasks where queue = 'refused' and status <> 'queued'")"
 }
 
-run_stories
+run_tests

@@ -41,7 +41,7 @@ calls() { # NAME ID [FILTER]: of the calls of this callback
 	jq -r "select(.id == \"cb_$2\") | ${3:-.path}" "$DIR/$1.calls"
 }
 
-story_a_callback_is_delivered_and_its_signature_is_good() {
+test_a_callback_is_delivered_and_its_signature_is_good() {
 	start_postgres
 	start_manager
 	receiver
@@ -61,7 +61,7 @@ story_a_callback_is_delivered_and_its_signature_is_good() {
 	expect_eq 3 "$(counter callbacks_delivered)"
 }
 
-story_failures_are_tried_again_under_the_same_id() {
+test_failures_are_tried_again_under_the_same_id() {
 	start_postgres
 	start_manager
 	receiver
@@ -76,7 +76,7 @@ story_failures_are_tried_again_under_the_same_id() {
 	expect_eq 2 "$(counter callbacks_failed)"
 }
 
-story_gone_gives_up_at_once_and_says_so_once() {
+test_gone_gives_up_at_once_and_says_so_once() {
 	start_postgres
 	start_manager
 	receiver
@@ -88,7 +88,7 @@ story_gone_gives_up_at_once_and_says_so_once() {
 	expect_eq 1 "$(counter callbacks_given_up)"
 }
 
-story_a_receiver_says_when_it_wants_to_be_called_again() {
+test_a_receiver_says_when_it_wants_to_be_called_again() {
 	start_postgres
 	start_manager
 	receiver
@@ -100,7 +100,7 @@ story_a_receiver_says_when_it_wants_to_be_called_again() {
 }
 
 # More callbacks of one site are locked than it may have in flight.
-story_locked_callbacks_hide_none_of_their_site() {
+test_locked_callbacks_hide_none_of_their_site() {
 	start_postgres
 	start_manager
 	receiver
@@ -120,7 +120,7 @@ story_locked_callbacks_hide_none_of_their_site() {
 
 # While the clock is hours ahead, a retry is scheduled in 3 s; then the clock is set right. Nothing waits for those
 # hours.
-story_the_databases_clock_is_set_back() {
+test_the_databases_clock_is_set_back() {
 	start_postgres_with_clock
 	jump 18000
 	start_manager
@@ -138,7 +138,7 @@ story_the_databases_clock_is_set_back() {
 }
 
 # Everything that a receiver may do wrong, at once. Other callbacks, and calls to the manager, are not delayed.
-story_bad_receivers_hold_up_nobody() {
+test_bad_receivers_hold_up_nobody() {
 	start_postgres
 	start_manager --callback-attempts 2 --callback-timeout 2s
 	receiver
@@ -177,7 +177,7 @@ story_bad_receivers_hold_up_nobody() {
 	expect [ "$slowest" -lt 1500 ]
 }
 
-story_a_name_server_that_is_silent_holds_up_nobody() {
+test_a_name_server_that_is_silent_holds_up_nobody() {
 	cat >"$DIR/slow.c" <<-END
 		#include <dlfcn.h>
 		#include <netdb.h>
@@ -216,7 +216,7 @@ story_a_name_server_that_is_silent_holds_up_nobody() {
 
 # One site gets up to four calls at a time: while it hangs the other sites get theirs, and none of its callbacks is
 # lost.
-story_a_site_that_hangs_leaves_the_others_their_turns() {
+test_a_site_that_hangs_leaves_the_others_their_turns() {
 	start_postgres
 	start_manager --callback-timeout 1s
 	receiver
@@ -232,7 +232,7 @@ story_a_site_that_hangs_leaves_the_others_their_turns() {
 }
 
 # Four sites that hang, each with a backlog, have all calls at once: the first to end makes room for another site.
-story_sites_that_hang_leave_the_next_call_to_another() {
+test_sites_that_hang_leave_the_next_call_to_another() {
 	local begin id
 	start_postgres
 	start_manager --callback-timeout 3s
@@ -253,7 +253,7 @@ story_sites_that_hang_leave_the_next_call_to_another() {
 }
 
 # Neither many callbacks for one site nor many sites delay another callback.
-story_a_backlog_makes_nobody_slow() {
+test_a_backlog_makes_nobody_slow() {
 	start_postgres -c autovacuum=off
 	start_manager --callback-timeout 1s
 	receiver
@@ -270,7 +270,7 @@ story_a_backlog_makes_nobody_slow() {
 	done
 }
 
-story_a_call_whose_end_the_manager_did_not_live_to_see_is_made_again() {
+test_a_call_whose_end_the_manager_did_not_live_to_see_is_made_again() {
 	start_postgres
 	start_manager --callback-timeout 1s
 	receiver
@@ -286,7 +286,7 @@ story_a_call_whose_end_the_manager_did_not_live_to_see_is_made_again() {
 }
 
 # The database fails during a call: the result is recorded when the database is back, and no call is made twice.
-story_an_outage_of_the_database_repeats_no_call() {
+test_an_outage_of_the_database_repeats_no_call() {
 	start_postgres
 	start_manager --callback-timeout 20s
 	receiver
@@ -300,7 +300,7 @@ story_an_outage_of_the_database_repeats_no_call() {
 	expect_eq 1 "$(calls receiver "$id" | wc -l)"
 }
 
-story_two_managers_share_the_work_and_call_once_each() {
+test_two_managers_share_the_work_and_call_once_each() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -326,7 +326,7 @@ certificate() { # NAME HOST: NAME.pem and NAME.key, signed by ca.pem
 		-extfile <(echo "subjectAltName = $2") 2>/dev/null
 }
 
-story_certificates_are_verified() {
+test_certificates_are_verified() {
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout "$DIR/ca.key" -out "$DIR/ca.pem" -subj /CN=ca -days 2 2>/dev/null
 	certificate good IP:127.0.0.1
 	certificate other DNS:other.example
@@ -350,7 +350,7 @@ story_certificates_are_verified() {
 	expect_eq 0 "$(wc -l <"$DIR/other.calls")"
 }
 
-story_calls_go_to_the_allowed_hosts_alone() {
+test_calls_go_to_the_allowed_hosts_alone() {
 	start_postgres
 	receiver
 	start_manager --callback-hosts '*.example.org,127.0.0.1'
@@ -372,7 +372,7 @@ story_calls_go_to_the_allowed_hosts_alone() {
 	expect_eq 1 "$(wc -l <"$DIR/receiver.calls")"
 }
 
-story_options_are_checked() {
+test_options_are_checked() {
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-attempts 0
 	expect_match 'callback-attempts' "$OUTPUT"
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-timeout 1ms
@@ -382,7 +382,7 @@ story_options_are_checked() {
 }
 
 # A manager that loses its connection, or dies, right after it has taken a callback makes no call.
-story_takes_of_which_nothing_came_are_no_tries() {
+test_takes_of_which_nothing_came_are_no_tries() {
 	start_postgres
 	start_manager
 	receiver
@@ -402,7 +402,7 @@ story_takes_of_which_nothing_came_are_no_tries() {
 }
 
 # A lower --callback-attempts also applies to callbacks that wait already.
-story_what_was_tried_as_often_as_is_allowed_now_is_given_up() {
+test_what_was_tried_as_often_as_is_allowed_now_is_given_up() {
 	start_postgres
 	start_manager --callback-attempts 3
 	receiver
@@ -413,7 +413,7 @@ story_what_was_tried_as_often_as_is_allowed_now_is_given_up() {
 	expect_eq 0 "$(wc -l <"$DIR/receiver.calls")"
 }
 
-story_what_is_over_goes_after_the_days_of_the_history() {
+test_what_is_over_goes_after_the_days_of_the_history() {
 	start_postgres
 	start_manager --history-days 3
 	sql "insert into callbacks (batch_id, event, url, payload, state, ended_at)
@@ -429,7 +429,7 @@ events_of() { # NAME BATCH: how often each event came, in the order of their nam
 	jq -r '.body | fromjson | select((.batch.id? // .batch_id) == '"$2"') | .event' "$DIR/$1.calls" | sort | uniq -c | xargs
 }
 
-story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
+test_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 	start_postgres
 	start_manager
 	start_worker
@@ -463,7 +463,7 @@ story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 
 # Managers are killed again and again. Each event of a batch has one callback, every callback arrives, and a repeated
 # call has the same id.
-story_nothing_is_lost_nor_doubled_while_managers_die() {
+test_nothing_is_lost_nor_doubled_while_managers_die() {
 	start_postgres
 	start_manager one --callback-timeout 1s
 	start_manager two --callback-timeout 1s
@@ -490,7 +490,7 @@ story_nothing_is_lost_nor_doubled_while_managers_die() {
 	expect_eq 60 "$(jq -r '.id as $id | .body | fromjson | "\($id) \(.event) \(.batch.id? // .batch_id) \(.task.id?)"' "$DIR/receiver.calls" | sort -u | wc -l)"
 }
 
-story_the_report_of_a_large_batch_is_cut() {
+test_the_report_of_a_large_batch_is_cut() {
 	start_postgres
 	start_manager
 	receiver
@@ -511,7 +511,7 @@ story_the_report_of_a_large_batch_is_cut() {
 	expect_eq 'given_up 1 the batch is not there any more' "$(state_of "$id")"
 }
 
-story_callbacks_are_listed() {
+test_callbacks_are_listed() {
 	start_postgres
 	start_manager --callback-attempts 2
 	receiver
@@ -539,7 +539,7 @@ story_callbacks_are_listed() {
 	expect_match 'list  ' "$(reeve callback --help)"
 }
 
-story_urls_and_secrets_are_checked_where_they_are_given() {
+test_urls_and_secrets_are_checked_where_they_are_given() {
 	start_postgres
 	start_manager
 	for url in ftp://example.org/ example.org http:// 'http://a b/' http://user:word@example.org/; do
@@ -553,7 +553,7 @@ story_urls_and_secrets_are_checked_where_they_are_given() {
 }
 
 # The example of docs/callbacks.md.
-story_the_receiver_of_the_documents_works() {
+test_the_receiver_of_the_documents_works() {
 	start_postgres
 	start_manager
 	start_worker
@@ -574,4 +574,4 @@ story_the_receiver_of_the_documents_works() {
 	expect_no_match forged "$(cat "$DIR/log/doc.log")"
 }
 
-run_stories
+run_tests

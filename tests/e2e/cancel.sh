@@ -18,7 +18,7 @@ expect_nothing_open() {
 	expect_eq 0 "$(sql 'select count(*) from (select task_id from task_history group by 1 having count(*) > 1) twice')"
 }
 
-story_what_waits_ends_at_once() {
+test_what_waits_ends_at_once() {
 	begin --queue none
 	queued=$(reeve submit sh 'exit 0')
 	delayed=$(reeve submit sh 'exit 0' --delay 1h --key k)
@@ -38,7 +38,7 @@ story_what_waits_ends_at_once() {
 	expect_nothing_open
 }
 
-story_a_failed_task_is_not_tried_again() {
+test_a_failed_task_is_not_tried_again() {
 	begin
 	id=$(reeve submit sh 'echo no >&2; exit 3' --retry-base 1h)
 	wait_status 20 "$id" failed
@@ -50,7 +50,7 @@ story_a_failed_task_is_not_tried_again() {
 }
 
 # A worker with a free slot gets the command as the answer to its open Fetch; one without gets it with its heartbeat.
-story_a_running_handler_is_stopped_with_all_its_children() {
+test_a_running_handler_is_stopped_with_all_its_children() {
 	begin --concurrency 2
 	for busy in no yes; do
 		[ $busy = no ] || other=$(reeve submit sh "$HOLD")
@@ -71,7 +71,7 @@ story_a_running_handler_is_stopped_with_all_its_children() {
 	expect_nothing_open
 }
 
-story_a_handler_that_will_not_end_is_killed() {
+test_a_handler_that_will_not_end_is_killed() {
 	begin --kill-grace 500ms
 	id=$(reeve submit sh "trap '' TERM; echo \$\$ >$DIR/handler; $HOLD")
 	wait_began "$id"
@@ -82,7 +82,7 @@ story_a_handler_that_will_not_end_is_killed() {
 }
 
 # The handler completed before the worker got the command: its result counts, and the audit shows the order of events.
-story_a_completion_wins_over_a_cancel() {
+test_a_completion_wins_over_a_cancel() {
 	begin --concurrency 1
 	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"
@@ -97,7 +97,7 @@ story_a_completion_wins_over_a_cancel() {
 	expect_nothing_open
 }
 
-story_failing_after_a_cancel_is_being_cancelled() {
+test_failing_after_a_cancel_is_being_cancelled() {
 	begin
 	for code in 3 65; do
 		id=$(reeve submit sh "trap 'exit $code' TERM; $HOLD" --retry-base 1ms)
@@ -109,7 +109,7 @@ story_failing_after_a_cancel_is_being_cancelled() {
 	expect_nothing_open
 }
 
-story_what_has_ended_stays_as_it_is() {
+test_what_has_ended_stays_as_it_is() {
 	begin
 	id=$(reeve submit echo hello)
 	reeve wait "$id" >/dev/null
@@ -129,7 +129,7 @@ story_what_has_ended_stays_as_it_is() {
 }
 
 # The worker that would get the command has died: reclaiming the attempt ends the task.
-story_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
+test_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 	start_postgres
 	start_manager --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
 	start_worker
@@ -147,7 +147,7 @@ story_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 
 # The command stays in the database until it is carried out. The worker's only slot is taken, so it has no open Fetch,
 # and while it is frozen it cannot get the command before the manager is gone.
-story_an_order_outlives_the_manager() {
+test_an_order_outlives_the_manager() {
 	begin --concurrency 1
 	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"
@@ -164,7 +164,7 @@ story_an_order_outlives_the_manager() {
 }
 
 # A drained worker returns its task. A task that was cancelled before that ends cancelled.
-story_a_drained_attempt_that_was_cancelled_ends_cancelled() {
+test_a_drained_attempt_that_was_cancelled_ends_cancelled() {
 	begin --drain-timeout 300ms
 	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"
@@ -178,7 +178,7 @@ story_a_drained_attempt_that_was_cancelled_ends_cancelled() {
 }
 
 # Hundreds of tasks are cancelled while they wait, start, run and end: each ends once, with one status.
-story_cancels_race_with_the_tasks() {
+test_cancels_race_with_the_tasks() {
 	begin --concurrency 4
 	for i in $(seq 1 400); do
 		echo '{"details":"sleep 0.0'$((i % 5))'; [ '$((i % 7))' != 3 ]","key":"'"$i"'"}'
@@ -198,4 +198,4 @@ story_cancels_race_with_the_tasks() {
 	note "$(sql 'select status, count(*) from task_history group by 1')"
 }
 
-run_stories
+run_tests

@@ -29,7 +29,7 @@ schedule() { # NAME 'COLUMN, …' 'VALUE, …': one that no manager looks at bef
 	sql "insert into schedules (name, $2) values ('$1', $3)"
 }
 
-story_without_conditions_it_says_whether_manager_and_database_answer() {
+test_without_conditions_it_says_whether_manager_and_database_answer() {
 	checked 0
 	expect_match '^REEVE OK - manager .* and its database answer, 2 conditions are kept\|unserved=0;0;;0 halted=0;;;0
 OK unserved: no waiting task lacks a worker that takes it
@@ -37,7 +37,7 @@ OK halted: no task waits in a queue that gives none$' "$OUTPUT"
 	expect_eq 'OK 0 unserved halted' "$(reeve check --json | jq -r '[.state, .code, .conditions[].name] | join(" ")')"
 }
 
-story_without_conditions_tasks_that_no_worker_takes_are_a_warning() {
+test_without_conditions_tasks_that_no_worker_takes_are_a_warning() {
 	local a b
 	a=$(reeve submit lonely --queue alone)
 	checked 1
@@ -80,7 +80,7 @@ OK halted: no task waits in a queue that gives none$' "$OUTPUT"
 	checked 0
 }
 
-story_what_ended_dead_within_the_hour_is_counted() {
+test_what_ended_dead_within_the_hour_is_counted() {
 	start_worker worker --concurrency 4
 	dead wrong 3
 	checked 0 --dead-per-hour 3 --queue wrong
@@ -102,7 +102,7 @@ story_what_ended_dead_within_the_hour_is_counted() {
 	checked 0 --dead-per-hour 0 --queue wrong
 }
 
-story_what_has_failed_and_waits_is_counted() {
+test_what_has_failed_and_waits_is_counted() {
 	local a b
 	start_worker worker --concurrency 4
 	a=$(reeve submit sh 'exit 4' --queue later --retry-base 1h)
@@ -122,7 +122,7 @@ story_what_has_failed_and_waits_is_counted() {
 	expect_eq 0 "$(value failed --failed-waiting 0 --queue later)"
 }
 
-story_the_longest_waiting_task_of_queues_that_give_tasks() {
+test_the_longest_waiting_task_of_queues_that_give_tasks() {
 	local a b
 	# No worker serves this queue's type.
 	a=$(reeve submit nobody --queue old --priority -5)
@@ -147,7 +147,7 @@ story_the_longest_waiting_task_of_queues_that_give_tasks() {
 	expect_eq 0 "$(value oldest_queued --oldest-queued 5m --queue old)"
 }
 
-story_a_failed_task_that_is_due_waits_like_any_other() {
+test_a_failed_task_that_is_due_waits_like_any_other() {
 	local a
 	start_worker worker --concurrency 4
 	a=$(reeve submit sh 'exit 4' --queue overdue --retry-base 1h)
@@ -160,7 +160,7 @@ story_a_failed_task_that_is_due_waits_like_any_other() {
 	reeve cancel "$a" >/dev/null
 }
 
-story_attempts_that_run_for_long() {
+test_attempts_that_run_for_long() {
 	local a b
 	start_worker worker --concurrency 4
 	a=$(reeve submit sh "$HOLD" --queue long --timeout 1h)
@@ -182,7 +182,7 @@ story_attempts_that_run_for_long() {
 	expect_match 'no attempt runs' "$OUTPUT"
 }
 
-story_schedules_that_are_late() {
+test_schedules_that_are_late() {
 	local id
 	start_worker worker --concurrency 4
 	id=$(reeve submit sh "$HOLD" --timeout 1h)
@@ -212,7 +212,7 @@ measure() { # DURATION
 		execute c(null, null, '{schedules}', array[1000 * extract(epoch from interval '$1')]::bigint[])"
 }
 
-story_a_schedule_that_waits_for_its_former_run_is_late_and_says_why() {
+test_a_schedule_that_waits_for_its_former_run_is_late_and_says_why() {
 	local id
 	start_worker worker --concurrency 4
 	id=$(reeve submit sh "$HOLD" --queue former --timeout 1h)
@@ -230,7 +230,7 @@ story_a_schedule_that_waits_for_its_former_run_is_late_and_says_why() {
 	reeve wait "$id" >/dev/null
 }
 
-story_callbacks_that_were_given_up() {
+test_callbacks_that_were_given_up() {
 	sql "insert into callbacks (batch_id, event, url, state, ended_at)
 		select 0, 'batch_end', 'http://hooks.example:81/x', case when n > 3 then 'delivered' else 'given_up' end,
 			now() - interval '40 minutes' * (n % 3) from generate_series(1, 6) n"
@@ -240,7 +240,7 @@ story_callbacks_that_were_given_up() {
 	checked 0 --callbacks-given-up 2
 }
 
-story_several_conditions_the_worst_counts_and_comes_first() {
+test_several_conditions_the_worst_counts_and_comes_first() {
 	start_worker worker --concurrency 4
 	dead several 2
 	checked 2 --dead-per-hour 0,1 --failed-waiting 5 --oldest-queued 1h,2h --longest-running 1h --queue several
@@ -251,7 +251,7 @@ story_several_conditions_the_worst_counts_and_comes_first() {
 		jq -r '[.conditions[] | [.name, .state, .value, .warning, .critical] | map(tostring) | join(" ")] | join("|")')"
 }
 
-story_what_cannot_be_known_is_unknown() {
+test_what_cannot_be_known_is_unknown() {
 	checked 3 --failed-waiting many
 	expect_match 'REEVE UNKNOWN - --failed-waiting takes CRIT, "WARN,CRIT" or "WARN,", whole numbers from 0, not "many"' "$OUTPUT"
 	checked 3 --oldest-queued 10m,5m
@@ -276,7 +276,7 @@ story_what_cannot_be_known_is_unknown() {
 	expect_eq 1 "$(reeve check --manager 'tcp://127.0.0.1:1|x=1' --connect-timeout 300ms 2>/dev/null | head -n 1 | grep -c '^[^|]*$')"
 }
 
-story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
+test_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 	sql "insert into routes (queue, type) select 'part' || n, 'none' from generate_series(0, 9) n;
 		insert into tasks (route_id, queue, type, status, error_code, started, attempt, run_at, created, last_updated)
 			select r.id, r.queue, r.type, 'failed', 'E1', now(), 1, now() + interval '40.5 minutes', now(), now()
@@ -298,7 +298,7 @@ story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 	sql "delete from tasks where queue like 'part%'; select counts_recount()" >/dev/null
 }
 
-story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
+test_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 	reeve cancel "$(reeve submit sh)" >/dev/null
 	sql "insert into tasks (route_id, priority, queue, type, details, run_at, created, last_updated)
 		select (select id from routes where queue = 'default' and type = 'sh'), n % 5, 'default', 'sh', repeat('x', 100),
@@ -322,7 +322,7 @@ story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 }
 
 # This is the last test because it stops the database.
-story_a_database_that_is_away_is_unknown() {
+test_a_database_that_is_away_is_unknown() {
 	stop_postgres immediate
 	checked 3 --timeout 3s
 	expect_match '^REEVE UNKNOWN - .*database' "$FIRST"
@@ -331,4 +331,4 @@ story_a_database_that_is_away_is_unknown() {
 	checked 0
 }
 
-run_stories
+run_tests

@@ -14,7 +14,7 @@ CHECK=$TOP/tests/faults/check
 # Copies the run: $COPY is the copy's database, $LEDGERS the folder of its ledgers.
 COPIES=0
 copy() {
-	COPY=copy$((++COPIES))_$STORY
+	COPY=copy$((++COPIES))_$TEST_NUMBER
 	sql_let_go
 	in_database postgres "create database $COPY template reeve"
 	rm -rf "$DIR/ledgers"

@@ -47,7 +47,7 @@ some_repeated() { # one with an attempt before that failed: `first` is its token
 		from task_history h where status = 'completed' and attempt = 3 and details like 's-%' order by task_id"
 }
 
-story_nothing_is_found_where_all_went_well() {
+test_nothing_is_found_where_all_went_well() {
 	expect_match ' 0 violations$' "$(cat "$SUITE_DIR/while")" 'while it ran'
 	copy
 	check --one-clock
@@ -59,7 +59,7 @@ story_nothing_is_found_where_all_went_well() {
 	expect_eq 'cancelled completed dead' "$(sql 'select distinct status from task_history order by 1' | xargs)"
 }
 
-story_what_cannot_be_decided() {
+test_what_cannot_be_decided() {
 	copy
 	COPY=nowhere check
 	expect_eq 2 "$CODE"
@@ -74,7 +74,7 @@ story_what_cannot_be_decided() {
 	expect_match 'no ledgers' "$OUTPUT"
 }
 
-story_a_torn_line_is_no_hindrance() {
+test_a_torn_line_is_no_hindrance() {
 	copy
 	some_completed
 	sed -i '1s/^/{"ev":"alive","task":'"$id"',"tok/' "$LEDGERS/programs.handler"
@@ -85,7 +85,7 @@ story_a_torn_line_is_no_hindrance() {
 
 # ---- I1 ----
 
-story_an_acknowledged_task_is_lost() {
+test_an_acknowledged_task_is_lost() {
 	copy
 	some_completed
 	change "delete from task_history where task_id = $id"
@@ -93,7 +93,7 @@ story_an_acknowledged_task_is_lost() {
 	expect_found 'I1 lost' "$name was acknowledged as task $id at .*no table has it" and others
 }
 
-story_an_acknowledged_task_is_not_found_by_a_look() {
+test_an_acknowledged_task_is_not_found_by_a_look() {
 	copy
 	some_completed
 	line submit "{\"ev\":\"seen\",\"id\":$id,\"status\":\"\",\"t\":1}"
@@ -101,7 +101,7 @@ story_an_acknowledged_task_is_not_found_by_a_look() {
 	expect_found 'I1 lost' "task $id was acknowledged, and not found"
 }
 
-story_a_task_is_made_twice() {
+test_a_task_is_made_twice() {
 	copy
 	some_completed
 	change "create temp table twin as select * from task_history where task_id = $id;
@@ -110,7 +110,7 @@ story_a_task_is_made_twice() {
 	expect_found 'I1 made-twice' "$name has become the tasks \[$id, 1000000\]" and others
 }
 
-story_a_task_is_acknowledged_twice() {
+test_a_task_is_acknowledged_twice() {
 	copy
 	some_completed
 	some 'other other_name' "select task_id, $NAME from task_history where task_id <> $id and details like 's-%'"
@@ -120,7 +120,7 @@ story_a_task_is_acknowledged_twice() {
 	expect_found 'I1 mixed-up' "task $other was acknowledged to .*$name" and others
 }
 
-story_a_key_makes_two_tasks() {
+test_a_key_makes_two_tasks() {
 	copy
 	some 'id key' "select task_id, key from task_history where key is not null"
 	some_completed
@@ -129,7 +129,7 @@ story_a_key_makes_two_tasks() {
 	expect_found 'I1 made-twice' "the key $key of queue default has made the tasks"
 }
 
-story_a_task_is_made_of_nothing() {
+test_a_task_is_made_of_nothing() {
 	copy
 	some_completed
 	edit "/\"ev\":\"submit\",\"name\":\"$name\"/d"
@@ -137,7 +137,7 @@ story_a_task_is_made_of_nothing() {
 	expect_found 'I1 made-of-nothing' "task $id \($name\) was submitted by nobody"
 }
 
-story_a_request_was_answered_a_task_that_is_not_there() {
+test_a_request_was_answered_a_task_that_is_not_there() {
 	copy
 	change "update requests set task_ids = task_ids || 999999 where id = (select id from requests where kind = 'submit' limit 1)"
 	check
@@ -146,7 +146,7 @@ story_a_request_was_answered_a_task_that_is_not_there() {
 
 # ---- I2 ----
 
-story_two_workers_hold_a_task_at_once() {
+test_two_workers_hold_a_task_at_once() {
 	copy
 	some_repeated
 	last=$(sql "select $TOKEN from task_history where task_id = $id")
@@ -161,7 +161,7 @@ story_two_workers_hold_a_task_at_once() {
 	expect_match ' 0 violations$' "$OUTPUT"
 }
 
-story_a_token_is_begun_twice() {
+test_a_token_is_begun_twice() {
 	copy
 	some_completed
 	line handler "$(sed -n "/\"ev\":\"start\",\"task\":$id,/s/\"pid\":[0-9]*/\"pid\":1/p" "$LEDGERS"/*.handler)"
@@ -169,7 +169,7 @@ story_a_token_is_begun_twice() {
 	expect_found 'I2 begun-twice' "task $id .*process 1\)"
 }
 
-story_an_attempt_is_begun_by_a_worker_that_it_was_not_given_to() {
+test_an_attempt_is_begun_by_a_worker_that_it_was_not_given_to() {
 	copy
 	some_completed
 	edit "/\"ev\":\"start\",\"task\":$id,/s/\"worker\":\"[a-z]*\"/\"worker\":\"heir\"/"
@@ -182,7 +182,7 @@ story_an_attempt_is_begun_by_a_worker_that_it_was_not_given_to() {
 	expect_found 'I2 wrong-worker' "is of incarnation $worker, its assignment of $((worker + 1000))" and others
 }
 
-story_a_handler_outlives_its_lock() {
+test_a_handler_outlives_its_lock() {
 	copy
 	some_completed
 	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$token,\"t\":$(($(time_of "$id" "$token" end) + 60000000))}"
@@ -198,7 +198,7 @@ story_a_handler_outlives_its_lock() {
 
 # ---- I3 ----
 
-story_a_task_is_said_completed_and_no_handler_did_it() {
+test_a_task_is_said_completed_and_no_handler_did_it() {
 	copy
 	some_completed
 	edit "/\"ev\":\"end\",\"task\":$id,/d"
@@ -215,7 +215,7 @@ story_a_task_is_said_completed_and_no_handler_did_it() {
 	expect_found 'I3 unearned' "task $id .* is said failed; its handler did not say so" and others
 }
 
-story_a_result_is_that_of_another_attempt() {
+test_a_result_is_that_of_another_attempt() {
 	copy
 	some_repeated
 	change "update task_history set result = '$name $first' where task_id = $id"
@@ -231,7 +231,7 @@ story_a_result_is_that_of_another_attempt() {
 	expect_found 'I3 stale-result' "task $id .* has the result 'something else'"
 }
 
-story_a_cancel_overrules_a_completion() {
+test_a_cancel_overrules_a_completion() {
 	copy
 	some_completed
 	change "update task_history set status = 'cancelled', result = null where task_id = $id;
@@ -242,7 +242,7 @@ story_a_cancel_overrules_a_completion() {
 	expect_found 'I3 overruled' "task $id .* had completed at" and others
 }
 
-story_a_late_result_counted() {
+test_a_late_result_counted() {
 	copy
 	some_completed
 	change "insert into task_events (task_id, version, event) select task_id, token, 'late_result' from task_history where task_id = $id"
@@ -250,7 +250,7 @@ story_a_late_result_counted() {
 	expect_found 'I3 late-counted' "task $id"
 }
 
-story_a_task_has_two_states() {
+test_a_task_has_two_states() {
 	copy
 	some_completed
 	change "insert into task_history select * from task_history where task_id = $id"
@@ -270,7 +270,7 @@ revive() { # ID STATUS [EXTRA-COLUMN VALUE]
 		from task_history where task_id = $1"
 }
 
-story_a_final_state_changes() {
+test_a_final_state_changes() {
 	copy
 	some_completed
 	line submit "{\"ev\":\"seen\",\"id\":$id,\"status\":\"dead\",\"t\":1}"
@@ -291,7 +291,7 @@ story_a_final_state_changes() {
 	expect_found 'I3 final-changed' "task $id .*completed at version .*attempt 2 .* is later" and others
 }
 
-story_a_cancelled_task_is_claimed() {
+test_a_cancelled_task_is_claimed() {
 	copy
 	some_repeated
 	change "insert into task_events (task_id, version, event) select task_id, last_updated, 'cancel_requested'
@@ -302,7 +302,7 @@ story_a_cancelled_task_is_claimed() {
 
 # ---- I4 ----
 
-story_a_task_is_stuck() {
+test_a_task_is_stuck() {
 	copy
 	some_completed
 	worker=$(sql "select id from workers where name = 'doomed'")
@@ -322,7 +322,7 @@ story_a_task_is_stuck() {
 	expect_found 'I4 stuck' 'incarnation 999, is unknown' and others
 }
 
-story_a_task_has_not_ended() {
+test_a_task_has_not_ended() {
 	copy
 	some_completed
 	revive "$id" queued
@@ -331,7 +331,7 @@ story_a_task_has_not_ended() {
 	expect_found 'I4 not-ended' "task $id .* is queued" and others
 }
 
-story_the_journal_says_that_more_is_open_than_runs() {
+test_the_journal_says_that_more_is_open_than_runs() {
 	copy
 	some assignment 'select id from assignments'
 	change "update assignments set open = 1, closed_at = null where id = $assignment"
@@ -344,7 +344,7 @@ story_the_journal_says_that_more_is_open_than_runs() {
 
 # ---- I5 ----
 
-story_a_task_is_tried_for_ever() {
+test_a_task_is_tried_for_ever() {
 	copy
 	some_repeated
 	change "update task_history set max_attempts = 2 where task_id = $id"
@@ -360,7 +360,7 @@ story_a_task_is_tried_for_ever() {
 	expect_found 'I5 endless' "task $id .* is the third in a row" and others
 }
 
-story_a_task_is_dead_too_early() {
+test_a_task_is_dead_too_early() {
 	copy
 	some 'id attempt' "select task_id, attempt from task_history where status = 'dead' and last_error like 'failed %'"
 	change "update task_history set max_attempts = attempt + 1 where task_id = $id"
@@ -375,7 +375,7 @@ story_a_task_is_dead_too_early() {
 
 # ---- I6 ----
 
-story_an_attempt_is_missing_from_the_audit() {
+test_an_attempt_is_missing_from_the_audit() {
 	copy
 	some_repeated
 	change "delete from task_attempts where task_id = $id and attempt = 1"
@@ -390,7 +390,7 @@ story_an_attempt_is_missing_from_the_audit() {
 	expect_found 'I6 attempt-missing' "task $id .*attempt 2 of worker .* is attempt 7" and others
 }
 
-story_the_journal_and_the_attempts_differ() {
+test_the_journal_and_the_attempts_differ() {
 	copy
 	some_completed
 	assignment=$(sql "select assignment_id from task_history where task_id = $id")
@@ -403,7 +403,7 @@ story_the_journal_and_the_attempts_differ() {
 	expect_found 'I6 attempt-missing' "task 999999 was given to incarnation"
 }
 
-story_an_event_is_missing() {
+test_an_event_is_missing() {
 	copy
 	some 'id' "select task_id from task_history where status = 'cancelled'"
 	change "delete from task_events where task_id = $id and event = 'cancel_requested'"
@@ -430,7 +430,7 @@ story_an_event_is_missing() {
 }
 
 # The checker reads the audit by its view, as operators do: what the view leaves out is missing.
-story_the_audits_view_leaves_something_out() {
+test_the_audits_view_leaves_something_out() {
 	copy
 	some_repeated
 	change "do \$\$ begin execute format('create or replace view audit_log as %s',
@@ -444,7 +444,7 @@ some_batch() { # one with all that there is: entry, exit, callbacks both ways
 		where entry_id is not null and callback_url is not null and succeeded > 0 order by id"
 }
 
-story_a_batch_is_lost() {
+test_a_batch_is_lost() {
 	copy
 	some_batch
 	change "delete from batches where id = $id"
@@ -452,7 +452,7 @@ story_a_batch_is_lost() {
 	expect_found 'I1 batch-lost' "the batch $name was acknowledged as $id" and others
 }
 
-story_a_batch_is_opened_twice() {
+test_a_batch_is_opened_twice() {
 	copy
 	some_batch
 	change "update batches set name = '$name' where id = (select min(id) from batches where id <> $id and name <> '$name')"
@@ -460,7 +460,7 @@ story_a_batch_is_opened_twice() {
 	expect_found 'I1 batch-made-twice' "the batch $name was opened as"
 }
 
-story_a_batch_counts_wrongly() {
+test_a_batch_counts_wrongly() {
 	copy
 	some_batch
 	change "update batches set succeeded = succeeded - 1, failed = failed + 1 where id = $id"
@@ -468,7 +468,7 @@ story_a_batch_counts_wrongly() {
 	expect_found 'I6 batch-counts' "batch $id "
 }
 
-story_a_batch_does_not_end() {
+test_a_batch_does_not_end() {
 	copy
 	some_batch
 	change "update batches set phase = 'exit', ended_at = null where id = $id"
@@ -478,7 +478,7 @@ story_a_batch_does_not_end() {
 	expect_no_match 'batch-not-ended' "$OUTPUT"
 }
 
-story_a_batch_ends_before_its_tasks() {
+test_a_batch_ends_before_its_tasks() {
 	copy
 	some_batch
 	change "update batches set ended_at = started_at where id = $id"
@@ -486,7 +486,7 @@ story_a_batch_ends_before_its_tasks() {
 	expect_found 'I3 batch-ended-early' "batch $id .*ended before its task" and others
 }
 
-story_a_batch_has_two_exit_tasks() {
+test_a_batch_has_two_exit_tasks() {
 	copy
 	some_batch
 	change "update task_history set batch_id = $id, type = 'fault-exit' where task_id = (
@@ -495,7 +495,7 @@ story_a_batch_has_two_exit_tasks() {
 	expect_found 'I1 batch-made-twice' "batch $id .*2 exit tasks" and others
 }
 
-story_a_batchs_exit_comes_too_early() {
+test_a_batchs_exit_comes_too_early() {
 	copy
 	some_batch
 	change "update task_history set created = (select started_at from batches where id = $id) where task_id = $exit"
@@ -503,7 +503,7 @@ story_a_batchs_exit_comes_too_early() {
 	expect_found 'I6 batch-order' "batch $id .*its exit task was made before" and others
 }
 
-story_a_batchs_entry_comes_too_late() {
+test_a_batchs_entry_comes_too_late() {
 	copy
 	some_batch
 	change "update task_history set last_updated = (select ended_at from batches where id = $id) where task_id = $entry"
@@ -511,7 +511,7 @@ story_a_batchs_entry_comes_too_late() {
 	expect_found 'I6 batch-order' "batch $id .*was claimed before the entry task had ended" and others
 }
 
-story_a_callback_is_made_twice() {
+test_a_callback_is_made_twice() {
 	copy
 	some_batch
 	change "insert into callbacks (batch_id, event, url, state, ended_at)
@@ -520,7 +520,7 @@ story_a_callback_is_made_twice() {
 	expect_found 'I1 batch-told-twice' "batch $id .*was called by HTTP of batch_end .*2 times" and others
 }
 
-story_a_callback_is_missing() {
+test_a_callback_is_missing() {
 	copy
 	some_batch
 	change "delete from callbacks where batch_id = $id and event = 'batch_begin'"
@@ -528,7 +528,7 @@ story_a_callback_is_missing() {
 	expect_found 'I6 batch-event-missing' "batch $id .*nobody was called by HTTP of batch_begin" and others
 }
 
-story_a_callback_was_never_delivered() {
+test_a_callback_was_never_delivered() {
 	copy
 	some 'id batch' "select id, batch_id from callbacks where state = 'delivered' order by id"
 	sed -i "/\"cb_$id\"/d" "$LEDGERS/http.received"
@@ -536,7 +536,7 @@ story_a_callback_was_never_delivered() {
 	expect_found 'I6 batch-told-wrongly' "callback $id is said delivered, and was received by nobody"
 }
 
-story_a_task_that_tells_is_missing() {
+test_a_task_that_tells_is_missing() {
 	copy
 	some_batch
 	change "update task_history set details = '{}' where task_id = (
@@ -545,7 +545,7 @@ story_a_task_that_tells_is_missing() {
 	expect_found 'I6 batch-event-missing' 'nobody was told by a task of batch_end'
 }
 
-story_the_events_are_out_of_order() {
+test_the_events_are_out_of_order() {
 	copy
 	some_repeated
 	change "update task_attempts set last_updated = token - interval '1 us' where task_id = $id and attempt = 2"
@@ -557,7 +557,7 @@ story_the_events_are_out_of_order() {
 	expect_found 'I6 order' "task $id .*attempt 1 .*has a token that is not later than" and others
 }
 
-story_miscounted() {
+test_miscounted() {
 	copy
 	change 'select 1'
 	in_database "$COPY" "update history_counts set count = count + 1
@@ -572,4 +572,4 @@ story_miscounted() {
 }
 
 the_run
-run_stories
+run_tests

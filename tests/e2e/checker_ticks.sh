@@ -35,7 +35,7 @@ the_run() {
 	done
 }
 
-story_nothing_is_found_where_all_went_well() {
+test_nothing_is_found_where_all_went_well() {
 	expect_match ' 0 violations$' "$(cat "$SUITE_DIR/while")" 'while it ran'
 	copy
 	check --one-clock
@@ -63,7 +63,7 @@ of() { # ID TOKEN: a condition
 	echo "task_id = $1 and $TOKEN = $2"
 }
 
-story_a_step_is_missing() {
+test_a_step_is_missing() {
 	copy
 	some_piped
 	change "update task_history set step = 4 where task_id = $id"
@@ -75,7 +75,7 @@ story_a_step_is_missing() {
 	expect_found 'I6 step-missing' "task $id .*is in step 3; its attempts tell of 2" and others
 }
 
-story_a_step_is_done_twice() {
+test_a_step_is_done_twice() {
 	copy
 	some_piped
 	change "update task_history set step = 2 where task_id = $id"
@@ -88,7 +88,7 @@ story_a_step_is_done_twice() {
 	expect_found 'I1 step-twice' "task $id .*is in step 3; its attempts have entered 4" and others
 }
 
-story_a_step_is_ignored() {
+test_a_step_is_ignored() {
 	copy
 	some_piped
 	change "update task_attempts set details = null where $(of $id $second)"
@@ -96,7 +96,7 @@ story_a_step_is_ignored() {
 	expect_found 'I3 step-ignored' "task $id .*token $second.* completed its stage, and no step followed" and others
 }
 
-story_a_task_goes_astray() {
+test_a_task_goes_astray() {
 	copy
 	some_piped
 	edit "/\"ev\":\"end\",\"task\":$id,\"token\":$first,/s/\"next\":null/\"next\":\"d\"/"
@@ -116,7 +116,7 @@ story_a_task_goes_astray() {
 	expect_found 'I3 step-astray' "task $id .*was submitted to pipeline line, and is of None" and others
 }
 
-story_an_input_is_not_the_result_before() {
+test_an_input_is_not_the_result_before() {
 	copy
 	some_piped
 	change "update task_history set details = details || ' ' where task_id = $id"
@@ -134,7 +134,7 @@ story_an_input_is_not_the_result_before() {
 	expect_found 'I3 step-input' "task $id .*step 1 has the input 'else' .*it was submitted with" and others
 }
 
-story_a_stage_is_said_completed_and_no_handler_did_it() {
+test_a_stage_is_said_completed_and_no_handler_did_it() {
 	copy
 	some_piped
 	edit "/\"ev\":\"end\",\"task\":$id,\"token\":$first,/d"
@@ -142,7 +142,7 @@ story_a_stage_is_said_completed_and_no_handler_did_it() {
 	expect_found 'I3 unearned' "task $id .*token $first.* is said completed; its handler ended it: not at all"
 }
 
-story_a_lost_attempt_goes_on() {
+test_a_lost_attempt_goes_on() {
 	copy
 	some_piped
 	change "insert into task_events (task_id, version, event) select task_id, token, 'late_result' from task_attempts where $(of $id $first)"
@@ -150,7 +150,7 @@ story_a_lost_attempt_goes_on() {
 	expect_found 'I3 late-counted' "task $id"
 }
 
-story_a_step_begins_before_the_one_before_has_ended() {
+test_a_step_begins_before_the_one_before_has_ended() {
 	copy
 	some_piped
 	edit "/\"ev\":\"start\",\"task\":$id,\"token\":$second,/s/\"t\":[0-9]*/\"t\":$(($(time_of $id $first end) - 1))/"
@@ -158,7 +158,7 @@ story_a_step_begins_before_the_one_before_has_ended() {
 	expect_found 'I2 step-early' "task $id .*of step 2 had begun before .* had ended step 1" and others
 }
 
-story_an_end_does_not_fit_the_last_step() {
+test_an_end_does_not_fit_the_last_step() {
 	copy
 	some_piped
 	change "update task_history set status = 'dead', last_error = 'x', error_code = 'unknown_stage' where task_id = $id"
@@ -176,7 +176,7 @@ story_an_end_does_not_fit_the_last_step() {
 	expect_found 'I3 step-end' "task $id .*is dead \(too_many_steps\)" and others
 }
 
-story_a_stage_has_more_attempts_than_it_may() {
+test_a_stage_has_more_attempts_than_it_may() {
 	copy
 	some 'id' "select task_id from task_attempts where stage is not null and outcome = 'failed' order by 1"
 	change "update pipelines set stages = (select jsonb_agg(s || '{\"max_attempts\": 1}') from jsonb_array_elements(stages) s)"
@@ -184,7 +184,7 @@ story_a_stage_has_more_attempts_than_it_may() {
 	expect_found 'I5 endless' "task $id .*whose stage has at most 1" and others
 }
 
-story_the_audit_does_not_tell_of_a_step() {
+test_the_audit_does_not_tell_of_a_step() {
 	copy
 	some_piped
 	change "delete from task_events where task_id = $id and event = 'stage' and note = 'a -> b'"
@@ -205,7 +205,7 @@ some_tick() { # SCHEDULE
 		where s.name = '$1' and outcome = 'submitted' and scheduled_at is not null order by r.id offset 3"
 }
 
-story_a_planned_time_comes_twice() {
+test_a_planned_time_comes_twice() {
 	copy
 	some_tick rapid
 	change "alter table schedule_runs drop constraint schedule_runs_schedule_id_scheduled_at_key;
@@ -220,7 +220,7 @@ story_a_planned_time_comes_twice() {
 	expect_found 'I1 tick-twice' "task $id is that of the runs \[$run, " and others
 }
 
-story_a_planned_time_does_not_come() {
+test_a_planned_time_does_not_come() {
 	copy
 	some_tick rapid
 	change "delete from schedule_runs where id = $run"
@@ -233,7 +233,7 @@ story_a_planned_time_does_not_come() {
 	expect_found 'I1 tick-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
 }
 
-story_a_schedule_goes_on_late_after_a_resume() {
+test_a_schedule_goes_on_late_after_a_resume() {
 	copy
 	some 'schedule name at' "select e.schedule_id, e.schedule, (extract(epoch from e.at) * 1000000)::bigint from schedule_events e
 		join schedules s on s.id = e.schedule_id
@@ -246,7 +246,7 @@ story_a_schedule_goes_on_late_after_a_resume() {
 }
 
 # Rescheduling after an edit takes some time; a scheduled time may lie within it.
-story_a_tick_in_the_moment_of_an_edit_is_no_violation() {
+test_a_tick_in_the_moment_of_an_edit_is_no_violation() {
 	copy
 	some 'event planned made' "select e.id, (extract(epoch from r.scheduled_at) * 1000000)::bigint, (extract(epoch from r.at) * 1000000)::bigint
 		from schedule_events e, lateral (select * from schedule_runs r where r.schedule_id = e.schedule_id and r.scheduled_at > e.at
@@ -257,7 +257,7 @@ story_a_tick_in_the_moment_of_an_edit_is_no_violation() {
 	expect_match ' 0 violations$' "$OUTPUT"
 }
 
-story_a_tick_is_not_at_its_time() {
+test_a_tick_is_not_at_its_time() {
 	copy
 	some_tick rapid
 	change "update schedule_runs set scheduled_at = scheduled_at + interval '1 ms' where id = $run"
@@ -274,7 +274,7 @@ story_a_tick_is_not_at_its_time() {
 	expect_found 'I(3 tick-off|6 tick-order)' 'schedule ' and others
 }
 
-story_a_task_has_not_the_key_of_its_tick() {
+test_a_task_has_not_the_key_of_its_tick() {
 	copy
 	some_tick rapid
 	change "update task_history set key = key || '0' where task_id = $id"
@@ -286,7 +286,7 @@ story_a_task_has_not_the_key_of_its_tick() {
 	expect_found 'I3 tick-key' "schedule rapid: the task of .*task $id .* is of somebody"
 }
 
-story_a_ticks_task_is_lost() {
+test_a_ticks_task_is_lost() {
 	copy
 	some_tick rapid
 	change "delete from task_history where task_id = $id"
@@ -294,7 +294,7 @@ story_a_ticks_task_is_lost() {
 	expect_found 'I1 tick-lost' "run $run of schedule $schedule made task $id; no table has it" and others
 }
 
-story_a_tick_says_what_did_not_come_of_it() {
+test_a_tick_says_what_did_not_come_of_it() {
 	copy
 	some_tick rapid
 	change "update schedule_runs set outcome = 'overlapped' where id = $run"
@@ -310,7 +310,7 @@ story_a_tick_says_what_did_not_come_of_it() {
 	expect_found 'I6 tick-outcome' "schedule rapid: run $run says that '2 were missed" and others
 }
 
-story_two_runs_overlap() {
+test_two_runs_overlap() {
 	copy
 	some_tick queued
 	change "update task_history set created = (select min(created) from task_history where source = 'schedule queued') where task_id = $id"
@@ -324,21 +324,21 @@ story_two_runs_overlap() {
 	expect_found 'I2 tick-overlap' "schedule skipped, whose runs do not overlap: task $id" and others
 }
 
-story_a_schedule_is_behind() {
+test_a_schedule_is_behind() {
 	copy
 	change "update schedules set updated = next_at + interval '10 s' where name = 'rapid'"
 	check
 	expect_found 'I4 tick-late' 'schedule rapid was paused at .*had not been made'
 }
 
-story_a_queue_is_acted_on_twice() {
+test_a_queue_is_acted_on_twice() {
 	copy
 	change "insert into queue_events (queue, event, actor) select 'gate', 'queue_paused', 'schedule gate-pause' from generate_series(1, 100)"
 	check
 	expect_found 'I1 tick-twice' 'schedule gate-pause acted [0-9]+ times by its runs, and 10[0-9] times by the events of gate'
 }
 
-story_a_schedule_is_lost() {
+test_a_schedule_is_lost() {
 	copy
 	change "delete from schedules where name = 'minutely'"
 	check
@@ -360,7 +360,7 @@ some_order() {
 	some 'name id' 'select name, task_id from public.fault_orders order by 1'
 }
 
-story_a_committed_submit_made_no_task() {
+test_a_committed_submit_made_no_task() {
 	copy
 	some_order
 	change "delete from task_history where task_id = $id"
@@ -372,7 +372,7 @@ story_a_committed_submit_made_no_task() {
 	expect_found 'I1 mixed-up' "$name was submitted by SQL as task 1, and is task $id"
 }
 
-story_a_task_is_there_and_its_transaction_is_not() {
+test_a_task_is_there_and_its_transaction_is_not() {
 	copy
 	some_order
 	change "delete from public.fault_orders where name = '$name'"
@@ -388,4 +388,4 @@ story_a_task_is_there_and_its_transaction_is_not() {
 }
 
 the_run
-run_stories
+run_tests

@@ -21,7 +21,7 @@ stats_as() { # VERSION
 	RAW_CALL_CONTRACT=$1 "$REEVE_BIN/raw-call" "${URL[manager]}" /reeve.v1.AdminService/Stats </dev/null
 }
 
-story_a_manager_refuses_calls_of_all_other_versions() {
+test_a_manager_refuses_calls_of_all_other_versions() {
 	start_manager
 	for version in 0 $((CURRENT + 1)) $((CURRENT + 2)) 2147483648 4294967295; do
 		expect_match "^12 this program has .*version.*the manager has version $CURRENT: upgrade" "$(stats_as "$version")"
@@ -47,25 +47,25 @@ begin() { # OPTION…
 	start_proxy wire manager
 }
 
-story_a_client_from_before_versions_is_refused() {
+test_a_client_from_before_versions_is_refused() {
 	begin
 	tell wire message contract /reeve.v1. 0 $ALL
 	refused "$OLDER"
 }
 
-story_a_client_newer_than_the_manager_is_refused() {
+test_a_client_newer_than_the_manager_is_refused() {
 	begin
 	tell wire message contract /reeve.v1. $((CURRENT + 1)) $ALL
 	refused "$NEWER"
 }
 
-story_a_client_does_not_use_a_manager_from_before_versions() {
+test_a_client_does_not_use_a_manager_from_before_versions() {
 	begin
 	tell wire answer contract Ping 0 $ALL
 	refused "this program has version $CURRENT of Reeve's contract, the manager has no version: upgrade the manager"
 }
 
-story_a_client_uses_the_manager_of_its_version() {
+test_a_client_uses_the_manager_of_its_version() {
 	begin
 	start_manager other
 	tell wire message contract /reeve.v1. $((CURRENT + 1)) $ALL
@@ -75,7 +75,7 @@ story_a_client_uses_the_manager_of_its_version() {
 	expect_eq 5 "$(sql 'select count(*) from tasks')"
 }
 
-story_a_worker_of_another_version_does_not_start() {
+test_a_worker_of_another_version_does_not_start() {
 	local before
 	begin
 	handlers <<<$'[handler sh]\nexec = /bin/sh'
@@ -87,7 +87,7 @@ story_a_worker_of_another_version_does_not_start() {
 }
 
 # Its tasks go to the workers of the new version.
-story_a_worker_stops_when_the_managers_were_upgraded() {
+test_a_worker_stops_when_the_managers_were_upgraded() {
 	begin "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[wire]} start_worker old
 	id=$(reeve submit sh "echo \$PPID >>$DIR/ran; [ -e $DIR/go ] && exit; touch $DIR/go; sleep 60")
@@ -102,4 +102,4 @@ story_a_worker_stops_when_the_managers_were_upgraded() {
 	expect_eq 2 "$(wc -l <"$DIR/ran")"
 }
 
-run_stories
+run_tests

@@ -26,7 +26,7 @@ hold() { # N: submits so many tasks that run until they are released
 	for _ in $(seq "$1"); do reeve submit sh "$HOLD"; done
 }
 
-story_one_worker_is_scaled_while_its_tasks_run() {
+test_one_worker_is_scaled_while_its_tasks_run() {
 	begin
 	start_worker one --concurrency 2 --prefetch 0
 	start_worker two --concurrency 1 --prefetch 0 --queue elsewhere
@@ -62,7 +62,7 @@ story_one_worker_is_scaled_while_its_tasks_run() {
 	expect_match "one +alive +running +[0-9]+s +1 +0 +8 +1 +[0-9]+s" "$(reeve worker list)"
 }
 
-story_all_workers_are_scaled() {
+test_all_workers_are_scaled() {
 	begin
 	for i in 1 2 3; do start_worker "w$i" --concurrency 1 --prefetch 0; done
 	mapfile -t ids < <(hold 8)
@@ -78,7 +78,7 @@ story_all_workers_are_scaled() {
 
 # The file descriptors of a worker limit how many programs it can run: it runs as many as it can, logs that once, and no
 # task fails because of it.
-story_a_worker_is_scaled_beyond_what_it_can_run() {
+test_a_worker_is_scaled_beyond_what_it_can_run() {
 	begin
 	ulimit -n 300
 	start_worker worker --concurrency 2 --prefetch 0
@@ -102,7 +102,7 @@ story_a_worker_is_scaled_beyond_what_it_can_run() {
 	expect_match 'error .*are enough for 28 programs at once' "$(tail -n 2 "$DIR/log/worker.log")"
 }
 
-story_what_a_worker_does_is_seen_before_its_next_heartbeat_is_due() {
+test_what_a_worker_does_is_seen_before_its_next_heartbeat_is_due() {
 	start_postgres
 	start_manager --lease 90s --heartbeat 30s --expiry-grace 100s
 	start_worker worker --concurrency 2
@@ -117,7 +117,7 @@ story_what_a_worker_does_is_seen_before_its_next_heartbeat_is_due() {
 	wait_until 10 '[ "$(worker worker succeeded) $(worker worker failed)" = "1 1" ]'
 }
 
-story_a_worker_is_paused_and_resumed() {
+test_a_worker_is_paused_and_resumed() {
 	begin
 	start_worker worker --concurrency 2
 	id=$(hold 1)
@@ -142,7 +142,7 @@ story_a_worker_is_paused_and_resumed() {
 	expect_eq 0 "$(sql 'select count(*) from worker_commands')"
 }
 
-story_a_worker_is_drained() {
+test_a_worker_is_drained() {
 	begin
 	start_worker leaver --concurrency 1 --prefetch 0
 	id=$(hold 1)
@@ -164,7 +164,7 @@ story_a_worker_is_drained() {
 	expect_eq running "$(worker leaver mode)"
 }
 
-story_a_stopped_worker_gives_back() {
+test_a_stopped_worker_gives_back() {
 	begin
 	start_worker first --concurrency 2
 	mapfile -t ids < <(hold 2)
@@ -185,7 +185,7 @@ story_a_stopped_worker_gives_back() {
 
 # Whichever manager is called, the worker gets the command at once, by its Fetch that is open at its own manager, long
 # before the next heartbeat.
-story_through_another_manager() {
+test_through_another_manager() {
 	start_postgres
 	start_manager first --lease 60s --heartbeat 15s --expiry-grace 70s
 	one=$REEVE_MANAGER
@@ -211,7 +211,7 @@ story_through_another_manager() {
 }
 
 # Commands are rows in the database: a manager that dies loses none.
-story_with_a_manager_restarted_in_between() {
+test_with_a_manager_restarted_in_between() {
 	begin
 	start_worker worker --concurrency 1 --prefetch 0
 	reeve worker pause worker >"$DIR/null"
@@ -242,7 +242,7 @@ story_with_a_manager_restarted_in_between() {
 }
 
 # Many commands at once, through two managers: each is stored, and the last one applies.
-story_many_orders_at_once() {
+test_many_orders_at_once() {
 	begin
 	one=$REEVE_MANAGER
 	start_manager second "${QUICK[@]}"
@@ -268,7 +268,7 @@ story_many_orders_at_once() {
 }
 
 # Commands to workers that do not exist, and invalid commands, are refused, and nothing is stored.
-story_orders_that_make_no_sense() {
+test_orders_that_make_no_sense() {
 	begin
 	start_worker worker --queue default
 	reeve submit nothing --queue hands >"$DIR/null"
@@ -309,4 +309,4 @@ story_orders_that_make_no_sense() {
 	expect_match 'no worker is alive' "$OUTPUT"
 }
 
-run_stories
+run_tests

@@ -7,7 +7,7 @@ start_postgres
 start_manager
 stop manager
 
-story_cron_agrees_with_a_walk_through_every_minute() {
+test_cron_agrees_with_a_walk_through_every_minute() {
 	python3 "$TOP/tests/tools/cron_oracle.py" >"$DIR/oracle"
 	expect [ "$(wc -l <"$DIR/oracle")" -gt 800 ]
 	PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve >"$DIR/differ" <<-END
@@ -35,7 +35,7 @@ next() { # EXPRESSION ZONE TIME…: what comes after each
 }
 
 # The rules of docs/schedules.md.
-story_the_rule_for_skipped_and_repeated_hours() {
+test_the_rule_for_skipped_and_repeated_hours() {
 	# Times of day: a skipped time fires when the gap ends, a repeated one fires the first time only.
 	expect_eq '2026-03-28T01:30:00Z 2026-03-29T01:00:00Z 2026-03-30T00:30:00Z' "$(next '30 2 * * *' Europe/Berlin \
 		2026-03-28T00:00Z 2026-03-28T01:30Z 2026-03-29T01:00Z)"
@@ -51,7 +51,7 @@ story_the_rule_for_skipped_and_repeated_hours() {
 	expect_eq '2011-12-30T10:00:00Z 2011-12-30T22:00:00Z' "$(next '0 12 * * *' Pacific/Apia 2011-12-29T22:00Z 2011-12-30T10:00Z)"
 }
 
-story_years_without_a_leap_day() {
+test_years_without_a_leap_day() {
 	expect_eq '2096-02-29T00:00:00Z 2104-02-29T00:00:00Z' "$(next '0 0 29 2 *' UTC 2092-03-01 2096-02-29)"
 	expect_eq '2032-02-29T00:00:00Z' "$(next '0 0 29 2 */7' UTC 2026-01-01)" # a Sunday, too
 	# Where both days are given, and neither is *, either of them matches.
@@ -60,7 +60,7 @@ story_years_without_a_leap_day() {
 
 # The last times that a schedule has missed are found without a walk through all of them, because the manager that fires
 # schedules has other work to do.
-story_the_last_of_many_are_found_by_looking_at_few() {
+test_the_last_of_many_are_found_by_looking_at_few() {
 	local calls
 	expect_eq '1000 2026-05-15T06:20:00Z 2026-05-15T22:59:00Z' "$(sql "
 		select cardinality(l) || ' ' || schedule_time_text(l[1]) || ' ' || schedule_time_text(l[1000])
@@ -75,7 +75,7 @@ story_the_last_of_many_are_found_by_looking_at_few() {
 }
 
 # The error message names the field, the problem, and the accepted values.
-story_expressions_that_make_no_sense() {
+test_expressions_that_make_no_sense() {
 	local expr want
 	while IFS='|' read -r expr want; do
 		expect_eq "$want" "$(sql "select cron_check('$expr')")" "$expr"
@@ -113,10 +113,10 @@ story_expressions_that_make_no_sense() {
 	expect_match 'cron expression "61 \* \* \* \*": minute: there is no 61' "$OUTPUT"
 }
 
-story_time_zones_that_are_none() {
+test_time_zones_that_are_none() {
 	expect_eq 'Europe/Berlin UTC' "$(sql "select string_agg(proper, ' ' order by proper) from unnest('{europe/berlin,utc}'::text[]) z, zone_find(z)")"
 	expect_eq '4' "$(sql "select count(zone_check(z)) from unnest('{Europe/Nowhere,CEST,EST5EDT4,+02:00}'::text[]) z")"
 	expect_eq 'there is no time zone "Mars"; it takes names like UTC, Europe/Berlin and America/New_York' "$(sql "select zone_check('Mars')")"
 }
 
-run_stories
+run_tests

@@ -38,7 +38,7 @@ finish() {
 	done
 }
 
-story_killed_and_started_again_under_load() {
+test_killed_and_started_again_under_load() {
 	begin
 	for round in 1 2 3; do
 		wait_until 60 "begun $((round * 3000))"
@@ -49,7 +49,7 @@ story_killed_and_started_again_under_load() {
 	expect_match 'the database is back' "$(cat "$DIR/log/one.log")"
 }
 
-story_every_connection_is_cut_again_and_again() {
+test_every_connection_is_cut_again_and_again() {
 	begin
 	for round in 1 2 3 4 5 6 7 8 9 10; do
 		wait_until 60 "begun $((round * 1000))"
@@ -59,7 +59,7 @@ story_every_connection_is_cut_again_and_again() {
 }
 
 # A manager that missed notifications while its listening connection was cut finds the tasks by polling.
-story_a_task_submitted_while_nobody_listens_is_found() {
+test_a_task_submitted_while_nobody_listens_is_found() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager one
@@ -79,7 +79,7 @@ manager_connections() {
 }
 
 # PostgreSQL has room for one manager's 19 connections, and for some of the other's.
-story_with_room_for_one_manager_one_works() {
+test_with_room_for_one_manager_one_works() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -111,7 +111,7 @@ story_with_room_for_one_manager_one_works() {
 }
 
 # A manager that starts while another has all connections does not take a share of the tasks.
-story_a_manager_that_finds_no_room_takes_no_tasks() {
+test_a_manager_that_finds_no_room_takes_no_tasks() {
 	start_postgres
 	start_manager one
 	start_worker
@@ -125,7 +125,7 @@ story_a_manager_that_finds_no_room_takes_no_tasks() {
 }
 
 # Without another manager it keeps the connections that it has, as long as it has some.
-story_a_lone_manager_does_what_it_can_with_too_few_connections() {
+test_a_lone_manager_does_what_it_can_with_too_few_connections() {
 	start_postgres
 	start_manager
 	start_worker
@@ -139,7 +139,7 @@ story_a_lone_manager_does_what_it_can_with_too_few_connections() {
 }
 
 # Calls wait for the database until their callers' timeout; then the error names the database.
-story_callers_are_told_that_it_is_down() {
+test_callers_are_told_that_it_is_down() {
 	start_postgres
 	start_manager
 	id=$(reeve submit nothing)
@@ -160,4 +160,4 @@ story_callers_are_told_that_it_is_down() {
 	reeve cancel "$id"
 }
 
-run_stories
+run_tests

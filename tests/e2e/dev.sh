@@ -25,7 +25,7 @@ result_of() { # ID
 	reeve show "$1" --json | jq -r .result
 }
 
-story_a_task_runs_and_ctrl_c_ends_it_all() {
+test_a_task_runs_and_ctrl_c_ends_it_all() {
 	start_dev --workers 2 --concurrency 2
 	id=$(reeve submit sha256 hello)
 	reeve wait "$id"
@@ -36,7 +36,7 @@ story_a_task_runs_and_ctrl_c_ends_it_all() {
 	expect_eq '' "$(descendants)" 'processes left behind'
 }
 
-story_what_was_submitted_is_there_again() {
+test_what_was_submitted_is_there_again() {
 	start_dev
 	done_before=$(reeve submit echo 'kept')
 	reeve wait "$done_before"
@@ -48,7 +48,7 @@ story_what_was_submitted_is_there_again() {
 }
 
 # On SIGHUP its workers reload their handlers, and nothing is restarted.
-story_its_workers_read_their_handlers_again() {
+test_its_workers_read_their_handlers_again() {
 	start_dev
 	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 1 ]'
 	before=$(reeve worker list --json | jq .pid)
@@ -66,7 +66,7 @@ story_its_workers_read_their_handlers_again() {
 }
 
 # When its terminal is closed it ends, as with Ctrl-C.
-story_it_ends_with_its_terminal() {
+test_it_ends_with_its_terminal() {
 	default_handlers
 	start terminal python3 -c '
 import os, pty, sys
@@ -84,7 +84,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' \
 	expect_eq '' "$(descendants)" 'processes left behind'
 }
 
-story_killed_it_leaves_nothing_and_starts_again() {
+test_killed_it_leaves_nothing_and_starts_again() {
 	start_dev --concurrency 1
 	running=$(reeve submit sh "echo \$\$ >$DIR/handler.pid; exec sleep 1000" --timeout 5s)
 	waiting=$(reeve submit echo 'still here')
@@ -103,7 +103,7 @@ story_killed_it_leaves_nothing_and_starts_again() {
 	reeve cancel "$running"
 }
 
-story_what_dies_is_started_again() {
+test_what_dies_is_started_again() {
 	start_dev --workers 2
 	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 2 ]'
 	before=$(reeve worker list --json | jq -r 'select(.name == "dev-1").pid')
@@ -120,7 +120,7 @@ story_what_dies_is_started_again() {
 	expect_eq 'by the new one' "$(result_of "$id")"
 }
 
-story_an_ordinary_user_runs_it_too() {
+test_an_ordinary_user_runs_it_too() {
 	mkdir "$DIR/data"
 	if [ "$(id -u)" = 0 ]; then
 		chown "$USER_NAME" "$DIR/data"
@@ -135,7 +135,7 @@ story_an_ordinary_user_runs_it_too() {
 	expect_eq 0 "$STATUS"
 }
 
-story_its_folder_and_its_port_are_its_own() {
+test_its_folder_and_its_port_are_its_own() {
 	start_dev
 	expect_fail 4 reeve dev --data "$DIR/data" --listen "tcp://127.0.0.1:$(free_port)"
 	expect_match "in use by process $(pid dev)" "$OUTPUT"
@@ -145,7 +145,7 @@ story_its_folder_and_its_port_are_its_own() {
 }
 
 # The umask does not matter.
-story_its_socket_is_its_users_alone() {
+test_its_socket_is_its_users_alone() {
 	url=ipc://$DIR/socket
 	umask 000
 	start_dev
@@ -154,7 +154,7 @@ story_its_socket_is_its_users_alone() {
 	expect_eq here "$(reeve submit echo here --wait)"
 }
 
-story_wrong_use_is_told() {
+test_wrong_use_is_told() {
 	expect_fail 2 reeve dev --workers many
 	expect_match workers "$OUTPUT"
 	expect_fail 2 reeve dev --handlers /nowhere/handlers.ini
@@ -183,7 +183,7 @@ with_disk() { # MIB COMMAND…
 		- "$1" "$DIR/disk" "$(id -u)" "$(id -g)" "${@:2}"
 }
 
-story_a_full_disk_is_named() {
+test_a_full_disk_is_named() {
 	local data=$DIR/disk/data listen full disk dev told up
 	default_handlers
 	listen=tcp://127.0.0.1:$(free_port)
@@ -228,7 +228,7 @@ story_a_full_disk_is_named() {
 }
 
 # A restart that would fail again is not announced.
-story_a_worker_that_cannot_come_back_ends_it() {
+test_a_worker_that_cannot_come_back_ends_it() {
 	start_dev
 	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 1 ]'
 	handlers <<<'[handler sh'
@@ -239,7 +239,7 @@ story_a_worker_that_cannot_come_back_ends_it() {
 	expect_eq 1 "$(grep -c 'starting it again in' "$DIR/log/dev.log")"
 }
 
-story_without_handlers_it_makes_examples() {
+test_without_handlers_it_makes_examples() {
 	port=$(free_port)
 	export REEVE_MANAGER=tcp://127.0.0.1:$port
 	start dev "$REEVE_BIN/reeve" dev --data "$DIR/data" --listen "$REEVE_MANAGER"
@@ -251,4 +251,4 @@ story_without_handlers_it_makes_examples() {
 	grep -q '^\[handler sha256\]' "$DIR/data/handlers.ini"
 }
 
-run_stories
+run_tests

@@ -21,7 +21,7 @@ end_of() { # ID: what became of it
 	reeve show "$1" --json | jq -r '[.status, .attempt, .error_code // "", .last_error // "", .remark // "", .stack_trace // ""] | join("|")'
 }
 
-story_success_and_a_remark() {
+test_success_and_a_remark() {
 	id=$(run 'echo "{\"directive\": \"SUCCESS\", \"remark\": \"two pages were empty\"}" >&3; printf done; exit 1')
 	expect_eq 'completed|1|||two pages were empty|' "$(end_of "$id")"
 	expect_eq 'done' "$(field "$id" result)"
@@ -30,7 +30,7 @@ story_success_and_a_remark() {
 }
 
 # Operators see the progress: remarks go out with the heartbeats while the handler runs.
-story_remarks_are_seen_while_it_runs() {
+test_remarks_are_seen_while_it_runs() {
 	id=$(reeve submit sh 'say() { printf "{\"remark\": \"%s\"}\n" "$1" >&3; }
 		until_is() { until [ -e "'"$DIR"'/$1" ]; do sleep 0.05; done; }
 		say "page 1 of 2"; until_is half; say "$(head -c 2001 /dev/zero | tr "\0" x)"; until_is rest; say both')
@@ -45,7 +45,7 @@ story_remarks_are_seen_while_it_runs() {
 	expect_eq 'submitted claimed completed' "$(events "$id")"
 }
 
-story_retry_though_it_exits_well() {
+test_retry_though_it_exits_well() {
 	id=$(run 'echo "{\"directive\": \"RETRY\", \"error\": \"busy\", \"error_code\": \"503\"}" >&3' --max-attempts 3)
 	expect_eq 'dead|3|503|busy||' "$(end_of "$id")"
 	id=$(run '[ "$REEVE_ATTEMPT" = 2 ] || echo "{\"directive\": \"RETRY\"}" >&3')
@@ -53,14 +53,14 @@ story_retry_though_it_exits_well() {
 	expect_eq 'directive:RETRY: the program reports RETRY' "$(event_field "$id" failed note)"
 }
 
-story_no_retry_though_it_has_attempts_left() {
+test_no_retry_though_it_has_attempts_left() {
 	id=$(run 'echo "{\"directive\": \"NO_RETRY\", \"remark\": \"no such page\"}" >&3; exit 3' --max-attempts 10)
 	expect_eq 'dead|1|exit:3|exit status 3|no such page|' "$(end_of "$id")"
 	id=$(run 'echo "{\"directive\": \"NO_RETRY\"}" >&3' --max-attempts 10)
 	expect_eq 'dead|1|directive:NO_RETRY|the program reports NO_RETRY||' "$(end_of "$id")"
 }
 
-story_the_error_and_the_end_of_standard_error_are_kept() {
+test_the_error_and_the_end_of_standard_error_are_kept() {
 	id=$(run 'seq 1 2000 >&2; echo "{\"error\": \"no page 7\", \"remark\": \"seen 6\"}" >&3; exit 3' --max-attempts 1)
 	expect_eq 'dead exit:3 no page 7 seen 6' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error) $(field "$id" remark)"
 	expect_eq "$(seq 1 2000)" "$(reeve show "$id" --json | jq -r .stack_trace)"
@@ -74,7 +74,7 @@ story_the_error_and_the_end_of_standard_error_are_kept() {
 }
 
 # The handler's delay overrides the backoff, and is counted by the database's clock.
-story_it_says_when_to_try_again() {
+test_it_says_when_to_try_again() {
 	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 2 ] || { echo "{\"retry_in\": \"2s\"}" >&3; exit 3; }' --retry-base 1h)
 	reeve wait "$id" >/dev/null
 	expect_eq 'completed 2' "$(field "$id" status) $(field "$id" attempt)"
@@ -83,14 +83,14 @@ story_it_says_when_to_try_again() {
 	expect_eq 'completed 3' "$(field "$id" status) $(field "$id" attempt)"
 }
 
-story_an_object_may_take_several_lines_and_the_last_counts() {
+test_an_object_may_take_several_lines_and_the_last_counts() {
 	id=$(run 'jq -n "{directive: \"NO_RETRY\", remark: \"first\", error: \"first\"}" >&3
 		jq -n "{remark: \"second\", error_code: \"E7\", news: [{a: 1}]}" >&3')
 	expect_eq 'dead|1|E7|first|second|' "$(end_of "$id")"
 }
 
 # The handler may have tried to report a failure, so an operator must decide. Its output is kept.
-story_what_is_no_json_is_no_success() {
+test_what_is_no_json_is_no_success() {
 	for said in 'all is well' '{"directive": "SUCCES"}' '{"directive": 1}' '{"remark": ["a"]}' '{"retry_in": "soon"}' \
 		'{"retry_in": 1e300}' '{"retry_in": -1}' '{"error_code": "a\nb"}' '["directive"]' '{"directive": "SUCCESS"' '{} {}'; do
 		id=$(run "cat >&3 <<<'$said'; echo on stderr >&2; echo the output")
@@ -111,7 +111,7 @@ story_what_is_no_json_is_no_success() {
 }
 
 # The worker has no manager when the handler ends, and reports later.
-story_what_was_said_survives_the_outbox() {
+test_what_was_said_survives_the_outbox() {
 	start_manager other
 	start_worker cut-off --queue cut-off
 	id=$(reeve submit sh "$HOLD"'; echo "{\"directive\": \"NO_RETRY\", \"remark\": \"kept\", \"stack\": \"at x\"}" >&3' \
@@ -125,7 +125,7 @@ story_what_was_said_survives_the_outbox() {
 	expect_eq 'dead|1|directive:NO_RETRY|the program reports NO_RETRY|kept|at x' "$(end_of "$id")"
 }
 
-story_c_functions_say_the_same_by_calls() {
+test_c_functions_say_the_same_by_calls() {
 	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
 	id=$(reeve submit book '{"room": 7}')
 	reeve wait "$id" >/dev/null
@@ -142,4 +142,4 @@ story_c_functions_say_the_same_by_calls() {
 	expect_eq 0 "$STATUS"
 }
 
-run_stories
+run_tests

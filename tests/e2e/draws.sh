@@ -8,7 +8,7 @@ driver() { # a Python program on standard input, with the driver's modules
 }
 
 # Twelve draws are about as many as a run of two minutes has time for.
-story_a_short_run_has_each_kind_of_what_others_do() {
+test_a_short_run_has_each_kind_of_what_others_do() {
 	driver <<-'END'
 		import random
 		from mishaps import KINDS, Deck
@@ -23,7 +23,7 @@ story_a_short_run_has_each_kind_of_what_others_do() {
 	END
 }
 
-story_a_kind_without_effect_comes_again_and_is_told_of() {
+test_a_kind_without_effect_comes_again_and_is_told_of() {
 	driver <<-'END'
 		import random
 		from mishaps import Deck, TRIES
@@ -39,7 +39,7 @@ story_a_kind_without_effect_comes_again_and_is_told_of() {
 	END
 }
 
-story_a_session_that_holds_nothing_says_so() {
+test_a_session_that_holds_nothing_says_so() {
 	start_postgres
 	mkdir "$DIR/stage"
 	PG=$PGDIR driver <<-'END' | tee "$DIR/held"
@@ -69,7 +69,7 @@ story_a_session_that_holds_nothing_says_so() {
 }
 
 # Two workers are lost: the manager of one is frozen, the other is frozen itself.
-story_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_short_to_leave_it() {
+test_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_short_to_leave_it() {
 	local lease=(--lease 1500ms --heartbeat 500ms --expiry-grace 3s)
 	start_postgres
 	start_manager one "${lease[@]}"
@@ -114,7 +114,7 @@ story_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_sh
 	END
 }
 
-story_a_flood_is_refused_at_a_limit_that_is_named_or_was_none() {
+test_a_flood_is_refused_at_a_limit_that_is_named_or_was_none() {
 	start_postgres
 	start_manager manager --max-calls 400
 	expect "$REEVE_BIN/fault-flood" --manager "$REEVE_MANAGER" --kind waits --count 600 --seconds 2
@@ -122,4 +122,4 @@ story_a_flood_is_refused_at_a_limit_that_is_named_or_was_none() {
 	expect_match 'no Wait was refused at a limit' "$OUTPUT"
 }
 
-run_stories
+run_tests

@@ -56,7 +56,7 @@ charges() { # ACCOUNT
 }
 
 begin() {
-	expect_eq 0 "$(sql 'select count(*) from tasks')" 'tasks that a story before has left'
+	expect_eq 0 "$(sql 'select count(*) from tasks')" 'tasks left by an earlier test'
 	export GATE=$DIR/gate REPORTS=$DIR/reports
 	mkdir "$GATE" "$REPORTS"
 	printf '%s\n' "$HELD" >"$DIR/held"
@@ -106,7 +106,7 @@ expect_outcomes() { # ID STATUS-OF-TASK OUTCOMES-OF-ATTEMPTS-BEFORE
 	expect_eq "$3" "$(sql "select string_agg(outcome, ' ' order by token) from task_attempts where task_id = $1")"
 }
 
-story_without_a_recipe_the_effect_happens_twice() {
+test_without_a_recipe_the_effect_happens_twice() {
 	begin
 	app "insert into accounts values ('twice', 0)"
 	id=$(reeve submit careless 'twice 5')
@@ -117,7 +117,7 @@ story_without_a_recipe_the_effect_happens_twice() {
 	expect_eq 2 "$(charges twice)"
 }
 
-story_a_unique_row_beside_the_effect() {
+test_a_unique_row_beside_the_effect() {
 	begin
 	app "insert into accounts values ('row', 0)"
 	id=$(reeve submit unique-row 'row 5')
@@ -130,7 +130,7 @@ story_a_unique_row_beside_the_effect() {
 
 # The handler alone is killed after its effect. Later another task asks for the same effect, after the key of the first
 # has been forgotten.
-story_a_unique_row_named_after_the_callers_key() {
+test_a_unique_row_named_after_the_callers_key() {
 	begin
 	app "insert into accounts values ('key', 0)"
 	id=$(reeve submit unique-row 'key 5' --key invoice-17 --retry-base 10ms)
@@ -148,7 +148,7 @@ story_a_unique_row_named_after_the_callers_key() {
 }
 
 # A row that cannot be inserted leaves no effect, and an effect that fails leaves no row.
-story_a_unique_row_whose_effect_fails_is_not_there() {
+test_a_unique_row_whose_effect_fails_is_not_there() {
 	begin
 	rm "$GATE/hold.1"
 	id=$(reeve submit unique-row 'nobody 5' --max-attempts 1)
@@ -157,7 +157,7 @@ story_a_unique_row_whose_effect_fails_is_not_there() {
 	expect_eq 0 "$(app "select count(*) from effects where id = 'task $id'")"
 }
 
-story_a_providers_idempotency_key() {
+test_a_providers_idempotency_key() {
 	begin
 	id=$(reeve submit provider-key 'ann 5')
 	kill_held 1 first second
@@ -169,7 +169,7 @@ story_a_providers_idempotency_key() {
 
 # The handler is killed, with its worker, while it waits for the answer: the charge is made, and the handler never
 # learns of it.
-story_a_provider_that_has_not_answered_yet() {
+test_a_provider_that_has_not_answered_yet() {
 	begin
 	touch "$UNANSWERED"
 	id=$(reeve submit provider-key 'bob 5')
@@ -184,7 +184,7 @@ story_a_provider_that_has_not_answered_yet() {
 	expect_eq 1 "$(charges bob)"
 }
 
-story_a_charge_that_is_refused_is_not_tried_again() {
+test_a_charge_that_is_refused_is_not_tried_again() {
 	begin
 	rm "$GATE/hold.1"
 	reeve submit provider-key 'eve 5' --queue one --key invoice-18 --wait >/dev/null
@@ -195,7 +195,7 @@ story_a_charge_that_is_refused_is_not_tried_again() {
 }
 
 # The worker and its handler are killed before the rename, then after it.
-story_a_temporary_file_and_a_rename() {
+test_a_temporary_file_and_a_rename() {
 	mkdir "$DIR/bin"
 	printf '%s\n' '#!/bin/sh' 'while [ "$REEVE_ATTEMPT" = 1 ]; do echo $PPID >"$GATE/renames"; sleep 0.05; done' 'exec /bin/mv "$@"' >"$DIR/bin/mv"
 	chmod +x "$DIR/bin/mv"
@@ -244,18 +244,18 @@ expect_late() {
 	expect_outcomes "$id" completed lost
 }
 
-story_a_fence_keeps_out_what_a_former_attempt_writes() {
+test_a_fence_keeps_out_what_a_former_attempt_writes() {
 	former_attempt_writes fenced-write
 	expect_eq 1 "$(cat "$GATE/code.1")"
 	expect_eq 'text, by attempt 2' "$(app "select content from documents where task_id = $id")"
 	expect_late
 }
 
-story_without_a_fence_a_former_attempt_has_the_last_word() {
+test_without_a_fence_a_former_attempt_has_the_last_word() {
 	former_attempt_writes unfenced
 	expect_eq 0 "$(cat "$GATE/code.1")"
 	expect_eq 'text, by attempt 1' "$(app "select content from documents where task_id = $id")"
 	expect_late
 }
 
-run_stories
+run_tests

@@ -17,7 +17,7 @@ build_mine() { # [CMAKE-OPTION…]
 
 # As documented in docs/client.md and docs/worker.md. The program's own functions have names that the libraries use
 # internally.
-story_a_cmake_project_uses_the_libraries() {
+test_a_cmake_project_uses_the_libraries() {
 	mkdir "$DIR/mine"
 	cat >"$DIR/mine/CMakeLists.txt" <<-END
 		cmake_minimum_required(VERSION 3.25)
@@ -69,7 +69,7 @@ story_a_cmake_project_uses_the_libraries() {
 
 # The result of `cmake --install` is complete and can be moved: programs can be built with it alone, and its own
 # programs run.
-story_installed_libraries_and_programs_work_wherever_they_are() {
+test_installed_libraries_and_programs_work_wherever_they_are() {
 	cmake --install "$(dirname "$REEVE_BIN")" --prefix "$DIR/staged" >"$DIR/log/install.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/install.log")"
 	mv "$DIR/staged" "$DIR/prefix"
 	pc=$(find "$DIR/prefix" -name reeve-client.pc)
@@ -103,4 +103,4 @@ story_installed_libraries_and_programs_work_wherever_they_are() {
 	expect [ -s "$DIR/prefix/share/reeve/proto/reeve/v1/task.proto" ]
 }
 
-run_stories
+run_tests

@@ -20,7 +20,7 @@ group() { # ERROR FIELDS [OPTION…]: fields of the group of that text
 
 NUMBERS='\(.attempts) \(.waiting) \(.dead) \(.error_code)'
 
-story_errors_are_grouped_by_their_text() {
+test_errors_are_grouped_by_their_text() {
 	many 3 '{"queue":"mail","max_attempts":2,"retry":{"base":"1ms"},"details":"echo no route to host >&2; exit 3"}' >"$DIR/a"
 	many 2 '{"queue":"mail","retry":{"base":"1h","max":"1h"},"details":"echo no route to host >&2; exit 4"}' >"$DIR/b"
 	many 1 '{"queue":"night","details":"echo bad data >&2; exit 65"}' >"$DIR/c"
@@ -54,7 +54,7 @@ story_errors_are_grouped_by_their_text() {
 	expect_match '^no errors$' "$(reeve errors --since '+1h' 2>&1)"
 }
 
-story_lists_have_an_error_short_and_its_code() {
+test_lists_have_an_error_short_and_its_code() {
 	id=$(reeve submit sh "head -c 3000 /dev/zero | tr '\\0' e >&2; exit 7" --queue short --max-attempts 1)
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'exit:7 200' "$(reeve list --queue short --json | jq -r "select(.id == $id) | \"\(.error_code) \(.last_error | length)\"")"
@@ -62,7 +62,7 @@ story_lists_have_an_error_short_and_its_code() {
 }
 
 # The error of a group can be used as a condition that selects the group's tasks.
-story_all_tasks_of_a_group_with_one_command() {
+test_all_tasks_of_a_group_with_one_command() {
 	echo $'it\'s "bad"\n\\back' >"$DIR/said"
 	many 4 "$(jq -nc --arg said "$DIR/said" '{queue: "lines", max_attempts: 1, details: "cat \($said) >&2; exit 3"}')" >"$DIR/ids"
 	expect_fail 1 reeve wait - <"$DIR/ids"
@@ -78,7 +78,7 @@ story_all_tasks_of_a_group_with_one_command() {
 	expect_fail 1 reeve wait - <"$DIR/ids"
 }
 
-story_lost_expired_and_killed_ones_count_too() {
+test_lost_expired_and_killed_ones_count_too() {
 	start_worker doomed --queue doomed
 	lost=$(reeve submit sh "$HOLD" --queue doomed --max-attempts 1)
 	wait_began "$lost"
@@ -99,7 +99,7 @@ executions() { # BY FIELDS [OPTION…]
 	reeve stats --by "$by" "$@" --json | jq -r "\"$fields\""
 }
 
-story_executions_by_hour_and_by_type() {
+test_executions_by_hour_and_by_type() {
 	many 5 '{"queue":"count","details":"sleep 0.2"}' >"$DIR/good"
 	many 2 '{"queue":"count","max_attempts":2,"retry":{"base":"1ms"},"details":"exit 3"}' >"$DIR/bad"
 	reeve wait - <"$DIR/good" >/dev/null
@@ -136,7 +136,7 @@ story_executions_by_hour_and_by_type() {
 }
 
 # Partitions of days before --since are not scanned.
-story_partitions_of_before_are_left_out() {
+test_partitions_of_before_are_left_out() {
 	for name in errors executions; do
 		plan=$(
 			{
@@ -151,7 +151,7 @@ story_partitions_of_before_are_left_out() {
 	done
 }
 
-story_what_is_no_such_request() {
+test_what_is_no_such_request() {
 	before=$(counts)
 	expect_fail 2 reeve errors --by colour
 	expect_match 'it takes text or code' "$OUTPUT"
@@ -172,4 +172,4 @@ story_what_is_no_such_request() {
 	expect_eq "$before" "$(counts)"
 }
 
-run_stories
+run_tests

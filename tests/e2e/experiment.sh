@@ -70,7 +70,7 @@ check_report() { # BATCH
 	expect_eq 4 "$(report "$1" '[.tasks[] | select(.remark == "as it should be" and .status == "completed")] | length')"
 }
 
-story_the_published_experiment() {
+test_the_published_experiment() {
 	local batch one three attempts
 	start_postgres
 	start_manager
@@ -99,4 +99,4 @@ story_the_published_experiment() {
 		(select ended_at - started_at from batches where id = $one)")" 'three workers are faster'
 }
 
-run_stories
+run_tests

@@ -18,7 +18,7 @@ gone() { # FILE of process ids
 	done <"$1"
 }
 
-story_a_timeout_ends_the_handler_and_its_grandchildren() {
+test_a_timeout_ends_the_handler_and_its_grandchildren() {
 	begin
 	id=$(reeve submit sh "echo started >&2
 		bash -c 'sleep 1000 & echo \$! >>$DIR/pids; echo \$\$ >>$DIR/pids; wait' &
@@ -31,7 +31,7 @@ story_a_timeout_ends_the_handler_and_its_grandchildren() {
 	expect_eq t "$(sql "select last_updated - token >= '500ms' from task_history where task_id = $id")"
 }
 
-story_one_that_ignores_the_polite_signal_is_killed() {
+test_one_that_ignores_the_polite_signal_is_killed() {
 	begin --kill-grace 500ms
 	id=$(reeve submit sh "trap '' TERM
 		bash -c 'echo \$\$ >>$DIR/pids; sleep 1000; sleep 1000' & echo \$\$ >>$DIR/pids; while :; do sleep 0.1; done" \
@@ -42,21 +42,21 @@ story_one_that_ignores_the_polite_signal_is_killed() {
 	expect_eq 2 "$(wc -l <"$DIR/pids")"
 }
 
-story_a_handler_leaves_no_children_behind() {
+test_a_handler_leaves_no_children_behind() {
 	begin
 	id=$(reeve submit sh "sleep 1000 & echo \$! >$DIR/pids; sleep 1001 >/dev/null 2>&1 & echo \$! >>$DIR/pids; printf done")
 	expect_eq "done" "$(reeve wait "$id" --json | jq -r .result)"
 	wait_until 5 'gone "$DIR/pids"'
 }
 
-story_a_timed_out_task_is_tried_again() {
+test_a_timed_out_task_is_tried_again() {
 	begin
 	id=$(reeve submit sh '[ $REEVE_ATTEMPT = 3 ] || sleep 1000; printf third' --timeout 300ms --retry-base 10ms)
 	expect_eq third "$(reeve wait "$id" --json | jq -r .result)"
 	expect_eq 'submitted claimed failed claimed failed claimed completed' "$(events "$id")"
 }
 
-story_a_handlers_own_timeout_counts_if_it_is_shorter() {
+test_a_handlers_own_timeout_counts_if_it_is_shorter() {
 	handlers <<-END
 		[handler sh]
 		exec = /bin/bash
@@ -69,7 +69,7 @@ story_a_handlers_own_timeout_counts_if_it_is_shorter() {
 }
 
 # The lease is renewed while a handler runs, however much longer it takes; nothing is reclaimed from a live worker.
-story_a_long_task_of_a_living_worker_is_left_alone() {
+test_a_long_task_of_a_living_worker_is_left_alone() {
 	begin --concurrency 2
 	long=$(reeve submit sh 'sleep 5; printf long' --timeout 10s)
 	other=$(reeve submit sh 'sleep 4; printf other' --timeout 10s)
@@ -78,7 +78,7 @@ story_a_long_task_of_a_living_worker_is_left_alone() {
 	expect_eq 'submitted claimed completed' "$(events "$other")"
 }
 
-story_a_killed_workers_task_is_run_by_another() {
+test_a_killed_workers_task_is_run_by_another() {
 	begin
 	id=$(reeve submit sh "echo \$\$ >>$DIR/pids; $HOLD" --timeout 5s)
 	wait_began "$id"
@@ -100,7 +100,7 @@ story_a_killed_workers_task_is_run_by_another() {
 	expect_match 'worker +(late|gone)' "$(reeve worker list --all)"
 }
 
-story_attempts_lost_with_their_worker_are_used_up_too() {
+test_attempts_lost_with_their_worker_are_used_up_too() {
 	begin
 	id=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)
 	wait_began "$id"
@@ -114,7 +114,7 @@ story_attempts_lost_with_their_worker_are_used_up_too() {
 }
 
 # A worker ends its handlers in time; the test sets the expiry as if the worker's clock were wrong.
-story_an_attempt_past_its_expiry_is_requeued_from_a_living_worker() {
+test_an_attempt_past_its_expiry_is_requeued_from_a_living_worker() {
 	begin --concurrency 1
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { touch $DIR/began.\$REEVE_TASK_ID.1
 		until [ -e $DIR/end_first ]; do sleep 0.05; done; printf first; exit 0; }; printf second" --timeout 20s)
@@ -130,7 +130,7 @@ story_an_attempt_past_its_expiry_is_requeued_from_a_living_worker() {
 }
 
 # The clock may have jumped, so a manager that starts cannot know how long the attempts that it finds have been running.
-story_a_manager_that_starts_watches_attempts_for_their_whole_time() {
+test_a_manager_that_starts_watches_attempts_for_their_whole_time() {
 	begin --concurrency 2
 	id=$(reeve submit sh "$HOLD" --timeout 2s --max-attempts 3)
 	wait_began "$id"
@@ -147,7 +147,7 @@ story_a_manager_that_starts_watches_attempts_for_their_whole_time() {
 # The complete case: a worker freezes, and its handler succeeds; the attempt is reclaimed and another worker runs the
 # task; then the first worker resumes and reports. Its completion is refused, whatever the second one does at that
 # moment.
-story_a_late_completion_changes_nothing() {
+test_a_late_completion_changes_nothing() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { touch $DIR/began.\$REEVE_TASK_ID.1
 		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first; exit 0; }; $HOLD" --timeout 60s)
@@ -173,7 +173,7 @@ story_a_late_completion_changes_nothing() {
 	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
 }
 
-story_a_late_completion_after_the_end_changes_nothing_either() {
+test_a_late_completion_after_the_end_changes_nothing_either() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] && printf second && exit; touch $DIR/began.\$REEVE_TASK_ID.1
 		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first" --timeout 60s)
@@ -196,7 +196,7 @@ story_a_late_completion_after_the_end_changes_nothing_either() {
 }
 
 # A worker is frozen until another one runs its task. When it resumes, its handler is stopped, or its result is refused.
-story_two_workers_never_both_complete_a_task() {
+test_two_workers_never_both_complete_a_task() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
 	id=$(reeve submit sh "echo \$REEVE_ATTEMPT \$REEVE_TOKEN >>$DIR/runs; $HOLD; echo \$REEVE_ATTEMPT >>$DIR/ends" --timeout 60s \
 		--retry-base 10ms)
@@ -215,4 +215,4 @@ story_two_workers_never_both_complete_a_task() {
 	expect_eq "attempt $(field "$id" attempt)" "$(field "$id" result)"
 }
 
-run_stories
+run_tests

@@ -91,7 +91,7 @@ expect_below() { # MOST GOT WHAT
 	[ "$2" -lt "$1" ] || fail "$3: $2 ms, not below $1"
 }
 
-story_a_manager_is_killed_and_its_callers_are_with_the_other_within_a_second() {
+test_a_manager_is_killed_and_its_callers_are_with_the_other_within_a_second() {
 	start_two
 	start_callers
 	for victim in one two one; do
@@ -107,7 +107,7 @@ story_a_manager_is_killed_and_its_callers_are_with_the_other_within_a_second() {
 	expect_each_call_once
 }
 
-story_a_manager_freezes_and_its_callers_are_with_the_other_within_the_pings_limit() {
+test_a_manager_freezes_and_its_callers_are_with_the_other_within_the_pings_limit() {
 	start_two
 	start_callers
 	for victim in one two; do
@@ -134,7 +134,7 @@ waited() { # ID
 }
 
 # The worker's Fetch is open at one of the managers; the task is submitted at the other.
-story_what_comes_to_the_other_manager_is_started_by_a_worker_whose_own_was_killed_or_froze() {
+test_what_comes_to_the_other_manager_is_started_by_a_worker_whose_own_was_killed_or_froze() {
 	local other id
 	start_two
 	start_worker worker --concurrency 2
@@ -180,7 +180,7 @@ each_command_takes_a_moment() {
 	done
 }
 
-story_addresses_that_lead_nowhere_cost_nothing() {
+test_addresses_that_lead_nowhere_cost_nothing() {
 	local nobody
 	nobody=tcp://127.0.0.1:$(free_port)
 	start_two
@@ -197,4 +197,4 @@ story_addresses_that_lead_nowhere_cost_nothing() {
 	signal one CONT
 }
 
-run_stories
+run_tests

@@ -13,7 +13,7 @@ begin() {
 
 # ---- tasks that kill their worker ----
 
-story_a_function_that_crashes_its_worker_again_and_again_ends_dead() {
+test_a_function_that_crashes_its_worker_again_and_again_ends_dead() {
 	begin
 	start supervisor respawn "$DIR/enough" "$REEVE_BIN/fault-worker" --manager "$REEVE_MANAGER" --ledger "$DIR/ledgers" --name p
 	fault_folder
@@ -32,7 +32,7 @@ story_a_function_that_crashes_its_worker_again_and_again_ends_dead() {
 	check_faults --one-clock
 }
 
-story_a_program_that_kills_its_worker_again_and_again_ends_dead() {
+test_a_program_that_kills_its_worker_again_and_again_ends_dead() {
 	begin
 	default_handlers
 	start supervisor respawn "$DIR/enough" "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --name p
@@ -48,7 +48,7 @@ story_a_program_that_kills_its_worker_again_and_again_ends_dead() {
 
 # ---- faults that cost no attempt: the limit of each task here is one ----
 
-story_a_drain_costs_no_attempt() {
+test_a_drain_costs_no_attempt() {
 	begin
 	start_fault_exec a --concurrency 4 --drain-timeout 200ms
 	submit_deeds deed 4 run=1500 '"max_attempts":1'
@@ -64,7 +64,7 @@ story_a_drain_costs_no_attempt() {
 
 # The answer to the Fetch for which the tasks were claimed is lost, and then the connection; the same happens to the
 # next two answers with these tasks.
-story_a_lost_answer_costs_no_attempt() {
+test_a_lost_answer_costs_no_attempt() {
 	start_postgres
 	start_proxy network manager
 	start_manager "${SHORT[@]}" --fetch-wait 10s
@@ -85,7 +85,7 @@ story_a_lost_answer_costs_no_attempt() {
 
 # The lease cannot be renewed, so the handlers are stopped when it ends; results of those that ended before are kept and
 # reported.
-story_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
+test_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 	begin
 	start_fault_exec a --concurrency 6
 	submit_deeds short 2 run=600 '"max_attempts":1'
@@ -114,7 +114,7 @@ call() { # METHOD HEX…
 	raw_hex "WorkerService/$1" "${@:2}"
 }
 
-story_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
+test_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
 	start_postgres
 	start_manager # leases are long: nothing is lost here
 	call Register 0a 03 72 61 77 20 01 >/dev/null # "raw", one slot
@@ -147,7 +147,7 @@ looks() {
 
 # Twelve simulated workers have an attempt each, and their heartbeats come at once: at two it never arrived, five wait
 # for their Fetch, five hold it. One statement checks all that have gathered, instead of twelve statements in sequence.
-story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
+test_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 	local n name incarnation id token held calls=()
 	start_postgres
 	start_proxy away postgres
@@ -186,4 +186,4 @@ story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 		and a.task_id in (select id from tasks where status = 'queued')")"
 }
 
-run_stories
+run_tests

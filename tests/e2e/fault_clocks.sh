@@ -23,7 +23,7 @@ at_rate() { # RATE COMMAND…: with clocks that all run so fast
 
 # The manager's clock is 26 h fast, the worker's 30 h slow, and clients' clocks are 40 days fast and slow: delays, retry
 # delays, keys and the times in answers are right.
-story_what_other_clocks_show_means_nothing() {
+test_what_other_clocks_show_means_nothing() {
 	start_postgres
 	off_by +26h start_manager "${SHORT[@]}"
 	true_clock_handlers
@@ -54,7 +54,7 @@ story_what_other_clocks_show_means_nothing() {
 
 # With a rate that is off by 1/500, the handlers of a worker that is cut off have ended before another worker gets their
 # tasks. For larger errors nothing is promised.
-story_a_workers_clock_runs_at_another_rate() {
+test_a_workers_clock_runs_at_another_rate() {
 	start_postgres
 	start_manager "${SHORT[@]}"
 	start_proxy wire manager
@@ -79,4 +79,4 @@ story_a_workers_clock_runs_at_another_rate() {
 	check_faults --one-clock
 }
 
-run_stories
+run_tests

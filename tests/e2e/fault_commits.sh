@@ -7,7 +7,7 @@
 
 # The worker dies with its Fetch open at `one`, which does not notice and claims a task for it. That COMMIT waits for
 # the standby, while `two` marks the worker lost and finds nothing to reclaim: the claim is committed only later.
-story_a_claim_is_committed_after_its_worker_was_lost() {
+test_a_claim_is_committed_after_its_worker_was_lost() {
 	start_postgres
 	start_proxy network one
 	CONNINFO="$CONNINFO options=-csynchronous_commit=local" start_manager two "${CALM[@]}"
@@ -38,7 +38,7 @@ waits_for_standby() { # ROLE
 
 # After the cancel PostgreSQL answers as if the COMMIT had succeeded, with a warning: it is committed here, and perhaps
 # nowhere else.
-story_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
+test_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 	start_postgres
 	start_manager "${SHORT[@]}"
 	first=$(reeve submit nothing)
@@ -62,7 +62,7 @@ story_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 # Before each jump there are running attempts, a failed task that waits for its retry, a delayed task, and steady load.
 # All of this goes on as if nothing had happened, later tasks wait as long as they should, and a worker that dies right
 # after the jump is noticed.
-story_its_clock_jumps_an_hour_each_way() {
+test_its_clock_jumps_an_hour_each_way() {
 	start_postgres_with_clock
 	start_manager "${SHORT[@]}"
 	start_fault_exec a --concurrency 12
@@ -113,7 +113,7 @@ story_its_clock_jumps_an_hour_each_way() {
 
 # One manager has seen the clock ahead, the other was not running: each accepts request ids of the time that the other
 # returns, and of its own. A call from before the clock was set forward is not carried out again.
-story_its_clock_jumps_by_hours_with_two_managers() {
+test_its_clock_jumps_by_hours_with_two_managers() {
 	start_postgres_with_clock
 	for hours in 2 26; do
 		jump 0
@@ -163,7 +163,7 @@ forget_clock() { # the first time it may note when the clock was set back, and w
 
 # Tasks that were submitted while the clock was ahead do not wait until it shows that time again, although the only
 # manager that has seen it ahead was killed: before the clock was set back, or after.
-story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
+test_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 	start_postgres_with_clock
 	for killed in before after; do # the clock is set back
 		jump 7200
@@ -214,7 +214,7 @@ story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 }
 
 # The clock is set back twice, some time apart, and no manager is left that saw it. The last manager accepts new calls.
-story_its_clock_is_set_back_twice() {
+test_its_clock_is_set_back_twice() {
 	start_postgres_with_clock
 	jump 200000
 	start_manager first "${SHORT[@]}"
@@ -235,7 +235,7 @@ story_its_clock_is_set_back_twice() {
 }
 
 # The database's clock is an hour ahead of its managers' clock, then two hours, then equal to it.
-story_schedules_go_by_its_clock() {
+test_schedules_go_by_its_clock() {
 	start_postgres_with_clock
 	jump 3600
 	start_manager "${SHORT[@]}"
@@ -258,4 +258,4 @@ story_schedules_go_by_its_clock() {
 	expect_eq 0 "$(sql 'select count(*) - count(distinct scheduled_at) from schedule_runs')" 'planned times that came twice'
 }
 
-run_stories
+run_tests

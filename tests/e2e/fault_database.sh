@@ -22,7 +22,7 @@ expect_no_fault_felt() {
 	expect_eq 0 "$(sql "select count(*) from task_events where event = 'late_result'")" 'late results'
 }
 
-story_stopped_immediately_and_started_under_load() {
+test_stopped_immediately_and_started_under_load() {
 	start_postgres
 	start_manager "${CALM[@]}"
 	start_load
@@ -40,7 +40,7 @@ story_stopped_immediately_and_started_under_load() {
 	conclude a b
 }
 
-story_every_roles_connection_is_cut_under_load() {
+test_every_roles_connection_is_cut_under_load() {
 	start_postgres
 	start_manager "${CALM[@]}"
 	start_load
@@ -62,7 +62,7 @@ story_every_roles_connection_is_cut_under_load() {
 
 # The connection breaks after the statement was executed and before its answer is read, or before the statement is
 # executed. The manager cannot tell which.
-story_nobody_knows_what_became_of_a_statement() {
+test_nobody_knows_what_became_of_a_statement() {
 	start_postgres
 	start_proxy database postgres
 	CONNINFO=${PROXY[database]} start_manager "${CALM[@]}"
@@ -81,7 +81,7 @@ story_nobody_knows_what_became_of_a_statement() {
 	conclude a b
 }
 # The same for a dead worker: for the statements that mark it lost and that end its attempts.
-story_nobody_knows_whether_a_dead_workers_tasks_were_requeued() {
+test_nobody_knows_whether_a_dead_workers_tasks_were_requeued() {
 	start_postgres
 	start_proxy database postgres
 	CONNINFO=${PROXY[database]} start_manager "${SHORT[@]}"
@@ -102,4 +102,4 @@ story_nobody_knows_whether_a_dead_workers_tasks_were_requeued() {
 	conclude b
 }
 
-run_stories
+run_tests

@@ -14,7 +14,7 @@ begin_far() { # [MANAGER'S OPTION…]
 	start_fault_exec_on host far manager --concurrency 4
 }
 
-story_a_host_is_cut_off_for_half_a_lease() {
+test_a_host_is_cut_off_for_half_a_lease() {
 	begin_far --lease 8s --heartbeat 1s --expiry-grace 10s --fetch-wait 500ms
 	for n in 1 2; do
 		submit_deeds "short$n" 2 run=1000 '"max_attempts":1'
@@ -34,7 +34,7 @@ story_a_host_is_cut_off_for_half_a_lease() {
 	conclude far
 }
 
-story_a_host_is_cut_off_for_two_leases() {
+test_a_host_is_cut_off_for_two_leases() {
 	begin_far "${SHORT[@]}"
 	submit_deeds deed 4 run=2500
 	wait_until 10 '[ "$(starts)" = 4 ]'
@@ -58,4 +58,4 @@ story_a_host_is_cut_off_for_two_leases() {
 	conclude far
 }
 
-run_stories
+run_tests

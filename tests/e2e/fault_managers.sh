@@ -24,7 +24,7 @@ expect_all_well() {
 	conclude a b
 }
 
-story_restarted_under_load_and_what_runs_is_adopted() {
+test_restarted_under_load_and_what_runs_is_adopted() {
 	start_postgres
 	start_manager "${CALM[@]}"
 	start_load
@@ -40,7 +40,7 @@ story_restarted_under_load_and_what_runs_is_adopted() {
 	expect_all_well
 }
 
-story_one_of_two_is_killed_and_the_other_takes_its_slices_over() {
+test_one_of_two_is_killed_and_the_other_takes_its_slices_over() {
 	start_postgres
 	start_manager one "${SHORT[@]}"
 	start_manager two "${SHORT[@]}"
@@ -59,7 +59,7 @@ story_one_of_two_is_killed_and_the_other_takes_its_slices_over() {
 
 # The manager resumes although much has changed without it, and reclaims nothing from any worker. Workers move to the
 # other one when its pings have failed, which must be well within a lease.
-story_one_of_two_freezes_past_the_leases() {
+test_one_of_two_freezes_past_the_leases() {
 	start_postgres
 	start_manager one "${CALM[@]}"
 	start_manager two "${CALM[@]}"
@@ -76,7 +76,7 @@ story_one_of_two_freezes_past_the_leases() {
 
 # No manager can renew a lease: the handlers are stopped when it ends, at no cost, and no worker is lost when the
 # manager resumes.
-story_the_only_one_freezes_past_the_leases() {
+test_the_only_one_freezes_past_the_leases() {
 	start_postgres
 	start_manager "${SHORT[@]}"
 	start_fault_exec a --concurrency 4
@@ -101,7 +101,7 @@ story_the_only_one_freezes_past_the_leases() {
 }
 
 # One manager is killed, one is cut off from the database; the third goes on alone.
-story_three_managers_and_one_is_left() {
+test_three_managers_and_one_is_left() {
 	start_postgres
 	start_proxy database postgres
 	start_manager one "${CALM[@]}"
@@ -121,7 +121,7 @@ story_three_managers_and_one_is_left() {
 }
 
 # Its sockets stay open, and so does its transaction, which has locked a batch that also has tasks at the other manager.
-story_a_host_dies_within_a_transaction_and_others_go_on() {
+test_a_host_dies_within_a_transaction_and_others_go_on() {
 	local tries=0
 	start_postgres
 	start_proxy database postgres
@@ -156,4 +156,4 @@ story_a_host_dies_within_a_transaction_and_others_go_on() {
 	conclude a b
 }
 
-run_stories
+run_tests

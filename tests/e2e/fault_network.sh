@@ -32,7 +32,7 @@ one_way() { # up|down
 }
 
 # Otherwise it would count as alive, and its name as in use, until its lease ends.
-story_a_worker_that_stops_while_it_registers_leaves() {
+test_a_worker_that_stops_while_it_registers_leaves() {
 	start_postgres
 	start_proxy network manager
 	start_manager "${CALM[@]}"
@@ -52,16 +52,16 @@ story_a_worker_that_stops_while_it_registers_leaves() {
 	expect [ $(($(ms) - begin)) -lt 3000 ]
 }
 
-story_answers_are_lost_for_longer_than_a_lease() {
+test_answers_are_lost_for_longer_than_a_lease() {
 	one_way down
 }
 
-story_calls_are_lost_for_longer_than_a_lease() {
+test_calls_are_lost_for_longer_than_a_lease() {
 	one_way up
 }
 
 # Short losses under load: lost calls are repeated, and nothing is done twice.
-story_moments_without_answers_or_calls() {
+test_moments_without_answers_or_calls() {
 	start_postgres
 	start_proxy workers manager
 	start_proxy submitters manager
@@ -88,4 +88,4 @@ story_moments_without_answers_or_calls() {
 }
 
 
-run_stories
+run_tests

@@ -37,17 +37,17 @@ late_report() { # during|after
 	conclude a
 }
 
-story_a_report_that_comes_while_another_runs_the_task() {
+test_a_report_that_comes_while_another_runs_the_task() {
 	late_report during
 }
 
-story_a_report_that_comes_after_another_has_done_the_task() {
+test_a_report_that_comes_after_another_has_done_the_task() {
 	late_report after
 }
 
 # One report is duplicated on its way. One is copied and one is intercepted; both go to both managers at the same
 # moment, and once more when all tasks have ended. The worker resends the intercepted one, too.
-story_the_same_report_comes_twice_and_to_two_managers() {
+test_the_same_report_comes_twice_and_to_two_managers() {
 	start_postgres
 	start_proxy network one
 	start_manager one "${SHORT[@]}"
@@ -92,7 +92,7 @@ brought() { # ROUND: everything to both at once
 
 # Old heartbeats are answered, but change neither the lease nor the worker's attempts. The first was sent before the
 # worker had any.
-story_a_heartbeat_delayed_past_newer_ones() {
+test_a_heartbeat_delayed_past_newer_ones() {
 	start_postgres
 	start_proxy network one
 	start_manager one "${CALM[@]}"
@@ -120,7 +120,7 @@ story_a_heartbeat_delayed_past_newer_ones() {
 }
 
 # Nor do old heartbeats keep a dead worker alive.
-story_replayed_heartbeats_keep_no_dead_worker_alive() {
+test_replayed_heartbeats_keep_no_dead_worker_alive() {
 	start_postgres
 	start_proxy network one
 	start_manager one "${SHORT[@]}"
@@ -154,4 +154,4 @@ replay_once() {
 }
 
 
-run_stories
+run_tests

@@ -44,17 +44,17 @@ killed() { # exec|function
 	conclude b
 }
 
-story_a_worker_is_killed_in_the_middle_of_programs() {
+test_a_worker_is_killed_in_the_middle_of_programs() {
 	killed exec
 }
 
-story_a_worker_is_killed_in_the_middle_of_functions() {
+test_a_worker_is_killed_in_the_middle_of_functions() {
 	killed function
 }
 
 # The watchdog kills the programs while the worker is frozen. When the worker resumes, its lease has ended, and it
 # registers again.
-story_a_worker_with_programs_freezes_past_its_lease() {
+test_a_worker_with_programs_freezes_past_its_lease() {
 	begin_two exec
 	signal a STOP
 	frozen=$(now_us)
@@ -71,7 +71,7 @@ story_a_worker_with_programs_freezes_past_its_lease() {
 }
 
 # Functions cannot be killed alone: the watchdog kills the worker.
-story_a_worker_with_functions_freezes_past_its_lease() {
+test_a_worker_with_functions_freezes_past_its_lease() {
 	begin_two function
 	signal a STOP
 	frozen=$(now_us)
@@ -82,7 +82,7 @@ story_a_worker_with_functions_freezes_past_its_lease() {
 }
 
 # A freeze that is shorter than the lease costs nothing.
-story_a_worker_freezes_for_a_moment() {
+test_a_worker_freezes_for_a_moment() {
 	begin_two exec
 	for round in 1 2 3; do
 		signal a STOP
@@ -97,4 +97,4 @@ story_a_worker_freezes_for_a_moment() {
 	conclude a b
 }
 
-run_stories
+run_tests

@@ -38,7 +38,7 @@
 
 . "$TOP/tests/faults/faults.bash"
 
-exec 7>&2 # where the results of stories are told
+exec 7>&2 # for the results of tests
 
 SHORT=(--lease 2s --heartbeat 400ms --expiry-grace 3s --fetch-wait 500ms)
 CALM=(--lease 4s --heartbeat 500ms --expiry-grace 6s --fetch-wait 500ms)

@@ -26,7 +26,7 @@ matching() { # SQL-CONDITION: the same, by the database
 	sql "select string_agg(id::text, ' ' order by id) from all_tasks where $1"
 }
 
-story_lists_by_every_condition() {
+test_lists_by_every_condition() {
 	begin --concurrency 4
 	many 3 '{"queue":"mail","details":"echo no route >&2; exit 65"}' >"$DIR/a"
 	many 2 '{"queue":"mail","details":"echo no route to host >&2; exit 66","source":"ann","max_attempts":1}' >"$DIR/b"
@@ -67,7 +67,7 @@ story_lists_by_every_condition() {
 	expect_match '^no tasks$' "$(reeve list --where 'status=completed queue=night' 2>&1)"
 }
 
-story_one_command_retries_all_of_an_error() {
+test_one_command_retries_all_of_an_error() {
 	begin --concurrency 4
 	many 20 '{"queue":"mail","max_attempts":1,"details":"[ -e $REEVE_TEST_DIR/mended ] || { echo no route to host >&2; exit 3; }"}' >"$DIR/ids"
 	many 5 '{"queue":"mail","max_attempts":1,"details":"echo other >&2; exit 3"}' >"$DIR/others"
@@ -87,7 +87,7 @@ story_one_command_retries_all_of_an_error() {
 	expect_fail 1 reeve wait - <"$DIR/others"
 }
 
-story_cancels_what_waits_and_what_runs() {
+test_cancels_what_waits_and_what_runs() {
 	begin --concurrency 2
 	many 2 "$(jq -nc --arg s "$HOLD" '{queue: "mail", details: $s}')" >"$DIR/running"
 	while read -r id; do wait_began "$id"; done <"$DIR/running"
@@ -103,7 +103,7 @@ story_cancels_what_waits_and_what_runs() {
 	expect_match 'filter.statuses asks for tasks that have ended' "$OUTPUT"
 }
 
-story_discards_end_dead() {
+test_discards_end_dead() {
 	begin --concurrency 2
 	running=$(reeve submit sh "$HOLD")
 	hurt=$(reeve submit sh 'exit 3' --retry-base 1h --retry-max 1h)
@@ -140,7 +140,7 @@ story_discards_end_dead() {
 	expect_eq 'dead discarded' "$(field "$id" status) $(field "$id" error_code)"
 }
 
-story_a_killed_task_ends_dead_though_its_worker_is_gone() {
+test_a_killed_task_ends_dead_though_its_worker_is_gone() {
 	begin
 	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"
@@ -151,7 +151,7 @@ story_a_killed_task_ends_dead_though_its_worker_is_gone() {
 	expect_eq 'dead discarded discarded by request' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
 }
 
-story_hung_tasks_are_found_and_started_again() {
+test_hung_tasks_are_found_and_started_again() {
 	begin --concurrency 4
 	hung=$(reeve submit sh "[ \$REEVE_ATTEMPT = 1 ] && [ ! -e $DIR/second ] && { touch $DIR/second; $HOLD; }; printf done" --timeout 10m)
 	fresh=$(reeve submit sh "$HOLD" --timeout 10m)
@@ -182,7 +182,7 @@ story_hung_tasks_are_found_and_started_again() {
 	wait_until 10 '[ "$(sql "select count(*) from assignments where closed_at is null")" = 0 ]'
 }
 
-story_a_restart_survives_the_workers_end() {
+test_a_restart_survives_the_workers_end() {
 	begin
 	id=$(reeve submit sh "[ -e $DIR/second ] || { touch $DIR/second; $HOLD; }; printf done" --max-attempts 1)
 	wait_began "$id"
@@ -195,7 +195,7 @@ story_a_restart_survives_the_workers_end() {
 	expect_match 'lost reclaimed restarted claimed completed$|lost restarted reclaimed claimed completed$' "$(events "$id")"
 }
 
-story_changes_the_priority_and_time_of_all_that_match() {
+test_changes_the_priority_and_time_of_all_that_match() {
 	begin --queue none
 	many 5 '{"queue":"mail","delay":"1h"}' >/dev/null
 	many 2 '{"queue":"night","delay":"1h"}' >/dev/null
@@ -210,7 +210,7 @@ story_changes_the_priority_and_time_of_all_that_match() {
 	expect_fail 4 reeve retry --where 'queue=night status=queued' # they are due already
 }
 
-story_a_hundred_thousand_at_once() {
+test_a_hundred_thousand_at_once() {
 	start_postgres
 	start_manager
 	reeve submit nothing --queue many --delay 1h >/dev/null
@@ -234,7 +234,7 @@ story_a_hundred_thousand_at_once() {
 }
 
 # A call scans a limited range of ids: tasks that lie far apart are found by several calls.
-story_few_among_many_are_found() {
+test_few_among_many_are_found() {
 	start_postgres
 	start_manager
 	reeve submit nothing --queue many --delay 1h >/dev/null
@@ -254,7 +254,7 @@ story_few_among_many_are_found() {
 	expect_eq 'reeve: no task matches' "$OUTPUT"
 }
 
-story_progress_is_shown_while_a_listing_finds_nothing() {
+test_progress_is_shown_while_a_listing_finds_nothing() {
 	local list
 	start_postgres
 	start_manager
@@ -273,7 +273,7 @@ story_progress_is_shown_while_a_listing_finds_nothing() {
 
 # A repeated call, as after a lost answer, does nothing more and returns the same, also when it reaches several managers
 # at the same moment.
-story_a_call_sent_twice_does_its_work_once() {
+test_a_call_sent_twice_does_its_work_once() {
 	start_postgres
 	start_manager
 	start_manager second
@@ -295,7 +295,7 @@ shape() {
 }
 
 # The example of failing tasks in docs/operations.md, command by command.
-story_the_worked_example() {
+test_the_worked_example() {
 	local line want
 	handlers <<-END
 		[handler send]
@@ -335,7 +335,7 @@ story_the_worked_example() {
 }
 
 # Another manager has just created it, and no notification was sent.
-story_a_new_queue_is_known_at_once() {
+test_a_new_queue_is_known_at_once() {
 	start_postgres
 	start_manager
 	sql "insert into routes (queue, type) values ('new', 'fresh')"
@@ -349,7 +349,7 @@ story_a_new_queue_is_known_at_once() {
 	expect reeve batch list --queue other >/dev/null
 }
 
-story_conditions_that_do_not_parse() {
+test_conditions_that_do_not_parse() {
 	start_postgres
 	start_manager
 	start_worker worker --queue none
@@ -375,4 +375,4 @@ story_conditions_that_do_not_parse() {
 	expect_eq "$(sed '/^requests/d' <<<"$before")" "$(counts | sed '/^requests/d')"
 }
 
-run_stories
+run_tests

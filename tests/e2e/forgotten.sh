@@ -19,7 +19,7 @@ spent() {
 	echo $total
 }
 
-story_a_forgotten_transaction_slows_nothing_down() {
+test_a_forgotten_transaction_slows_nothing_down() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager submits
@@ -49,4 +49,4 @@ story_a_forgotten_transaction_slows_nothing_down() {
 	let_go forgotten
 }
 
-run_stories
+run_tests

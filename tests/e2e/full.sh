@@ -21,7 +21,7 @@ answers_to() { # NAME of a hostile.py: how many it has received
 
 # Waits take all calls, and many more are refused: the log has one line, and the counter has all of them. Each connection
 # may have two in addition.
-story_calls_over_the_limit_are_logged_and_counted() {
+test_calls_over_the_limit_are_logged_and_counted() {
 	start_postgres
 	start_manager --max-calls 100 --connection-share 100
 	expect_eq 0 "$(refused_calls)"
@@ -35,7 +35,7 @@ story_calls_over_the_limit_are_logged_and_counted() {
 	reeve submit nothing >/dev/null
 }
 
-story_a_backlog_over_the_limit_is_logged_and_counted() {
+test_a_backlog_over_the_limit_is_logged_and_counted() {
 	start_postgres
 	start_manager --max-pending 1MiB --max-details 2MiB
 	expect_fail 3 reeve submit nothing - < <(head -c 1500000 /dev/zero | tr '\0' x)
@@ -46,7 +46,7 @@ story_a_backlog_over_the_limit_is_logged_and_counted() {
 
 # One connection's submits exceed its share of what may wait for the database: its calls are refused with that reason,
 # and another connection is served.
-story_a_backlog_over_a_connections_share_is_logged_and_counted() {
+test_a_backlog_over_a_connections_share_is_logged_and_counted() {
 	local share='too much of one connection is waiting for the database (--connection-share of --max-pending)'
 	start_postgres
 	start_manager --max-pending 16MiB
@@ -62,7 +62,7 @@ story_a_backlog_over_a_connections_share_is_logged_and_counted() {
 # The submits of 40 connections, each less than a connection's share, wait for a session of the database that stands
 # still: together they have no more than --max-pending, and the others are refused. What waited is done later; calls that
 # need other sessions are answered meanwhile.
-story_what_waits_of_all_connections_is_bounded() {
+test_what_waits_of_all_connections_is_bounded() {
 	local session open
 	start_postgres
 	start_manager --max-pending 8MiB
@@ -85,7 +85,7 @@ story_what_waits_of_all_connections_is_bounded() {
 }
 
 # Retrying would not make room for another pair of queue and type.
-story_a_new_route_over_the_limit_is_refused_for_good() {
+test_a_new_route_over_the_limit_is_refused_for_good() {
 	start_postgres
 	start_manager --max-routes 2
 	reeve submit nothing >/dev/null
@@ -99,4 +99,4 @@ story_a_new_route_over_the_limit_is_refused_for_good() {
 	reeve submit sh >/dev/null
 }
 
-run_stories
+run_tests

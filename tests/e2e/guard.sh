@@ -45,7 +45,7 @@ expect_last_breath() { # ID SINCE_MS AT_MOST_MS
 start_postgres
 start_manager m "${HURRY[@]}"
 
-story_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
+test_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	start_worker frozen --concurrency 1 --prefetch 1
 	id=$(reeve submit sh "$BREATHE")
 	wait_breathing "$id"
@@ -70,7 +70,7 @@ story_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 
 # The worker is frozen for longer than the watchdog has to kill the handlers. When it continues, it must read the
 # watchdog's messages before it may conclude that the watchdog hangs.
-story_a_worker_frozen_for_long_does_not_blame_its_watchdog() {
+test_a_worker_frozen_for_long_does_not_blame_its_watchdog() {
 	start_worker icy --concurrency 8
 	for round in 1 2 3; do
 		ids=$(for _ in 1 2 3 4 5 6 7 8; do reeve submit sh 'sleep 30' --timeout 60s --max-attempts 1; done)
@@ -87,7 +87,7 @@ story_a_worker_frozen_for_long_does_not_blame_its_watchdog() {
 	expect_eq completed "$(id=$(reeve submit sh true) && reeve wait "$id" >/dev/null && field "$id" status)"
 }
 
-story_a_worker_that_comes_to_in_time_goes_on() {
+test_a_worker_that_comes_to_in_time_goes_on() {
 	start_worker blinking
 	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"
@@ -103,7 +103,7 @@ story_a_worker_that_comes_to_in_time_goes_on() {
 	expect_eq 1 "$(sql "select count(*) from workers where name = 'blinking'")"
 }
 
-story_a_killed_workers_programs_die_with_it() {
+test_a_killed_workers_programs_die_with_it() {
 	start_worker killed
 	id=$(reeve submit sh "$BREATHE")
 	wait_breathing "$id"
@@ -129,7 +129,7 @@ dying() { # NAME: it has been killed, though its memory may take a while to be f
 	[ $((stat[6] & 4)) != 0 ] # PF_EXITING
 }
 
-story_a_frozen_worker_never_goes_on_with_its_function() {
+test_a_frozen_worker_never_goes_on_with_its_function() {
 	start_counting iced
 	id=$(reeve submit count x)
 	wait_until 20 '[ "$(counted)" -gt 0 ]'
@@ -150,7 +150,7 @@ story_a_frozen_worker_never_goes_on_with_its_function() {
 # Asks for an extension six times, and takes 3 s in total.
 LONG='for i in 1 2 3 4 5 6; do echo "{\"extend\": \"1s\", \"news\": $i}" >&3; sleep 0.5; done; printf done'
 
-story_a_program_may_ask_for_more_time() {
+test_a_program_may_ask_for_more_time() {
 	start_worker patient
 	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
 	reeve wait "$id" --timeout 20s
@@ -160,7 +160,7 @@ story_a_program_may_ask_for_more_time() {
 }
 
 # All handlers ask at the same moment, so that their requests wait together.
-story_many_may_ask_at_once() {
+test_many_may_ask_at_once() {
 	start_worker crowd --concurrency 24
 	for i in $(seq 1 24); do
 		echo "{\"type\":\"sh\",\"details\":\"until [ -e $DIR/now ]; do sleep 0.02; done; echo '{\\\"extend\\\": \\\"6s\\\"}' >&3; sleep 3\",\"timeout\":\"3s\",\"max_attempts\":1,\"queue\":\"crowd\"}"
@@ -172,7 +172,7 @@ story_many_may_ask_at_once() {
 	rm "$DIR/now"
 }
 
-story_but_no_more_than_there_is() {
+test_but_no_more_than_there_is() {
 	start_manager short "${HURRY[@]}" --max-runtime 2s
 	start_worker bounded
 	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
@@ -182,7 +182,7 @@ story_but_no_more_than_there_is() {
 	expect_eq 'submitted claimed dead' "$(events "$id")"
 }
 
-story_a_function_may_too() {
+test_a_function_may_too() {
 	start_counting extending
 	id=$(reeve submit extend 6 --timeout 1s --max-attempts 1)
 	reeve wait "$id" --timeout 20s
@@ -192,7 +192,7 @@ story_a_function_may_too() {
 # ---- frozen managers ----
 
 # The worker ends its programs in time, reports that afterwards, and keeps its incarnation.
-story_a_worker_cut_off_ends_its_programs_before_its_lease() {
+test_a_worker_cut_off_ends_its_programs_before_its_lease() {
 	start_worker alone --concurrency 3
 	id=$(reeve submit sh "trap 'date +%s%3N >$DIR/asked; exit 0' TERM; touch $DIR/began.\$REEVE_TASK_ID.\$REEVE_ATTEMPT
 		[ \$REEVE_ATTEMPT = 2 ] || [ -e $DIR/asked ] || while :; do sleep 0.02; done; printf again" --max-attempts 1)
@@ -214,7 +214,7 @@ story_a_worker_cut_off_ends_its_programs_before_its_lease() {
 	expect_match 'the lease is renewed: going on' "$(cat "$DIR/log/alone.log")"
 }
 
-story_a_function_that_does_not_stop_costs_its_worker_the_life() {
+test_a_function_that_does_not_stop_costs_its_worker_the_life() {
 	start_counting stubborn
 	id=$(reeve submit count x)
 	wait_until 20 '[ "$(counted)" -gt 0 ]'
@@ -229,4 +229,4 @@ story_a_function_that_does_not_stop_costs_its_worker_the_life() {
 	reeve cancel "$id" >/dev/null
 }
 
-run_stories
+run_tests

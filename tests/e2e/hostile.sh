@@ -40,7 +40,7 @@ export_asan() {
 
 # The flood lasts longer than two leases of 3 s: without answers to its heartbeats the worker would be lost twice.
 # measures time
-story_one_connection_cannot_take_all_calls() {
+test_one_connection_cannot_take_all_calls() {
 	start_postgres
 	start_manager --lease 3s --heartbeat 1s
 	start_worker
@@ -69,7 +69,7 @@ story_one_connection_cannot_take_all_calls() {
 # Waits have taken all calls: others still get through. A worker registers, fetches, sends heartbeats, reports, has an
 # attempt extended and leaves; operators' calls and submits are served, and a task is awaited.
 # measures time
-story_leases_are_kept_when_all_calls_are_taken() {
+test_leases_are_kept_when_all_calls_are_taken() {
 	start_postgres
 	start_manager --lease 3s --heartbeat 1s --max-calls 1000 --connection-share 100
 	id=$(reeve submit nothing --delay 1h)
@@ -95,7 +95,7 @@ story_leases_are_kept_when_all_calls_are_taken() {
 }
 
 # Operators' calls, up to their maximum, wait for a locked table: the calls of another operator are still answered.
-story_operators_reads_leave_room_for_other_operators() {
+test_operators_reads_leave_room_for_other_operators() {
 	start_postgres
 	start_manager --max-calls 200 --connection-share 100
 	start holder "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve \
@@ -109,7 +109,7 @@ story_operators_reads_leave_room_for_other_operators() {
 	done
 }
 
-story_announced_messages_take_no_memory() {
+test_announced_messages_take_no_memory() {
 	export_asan
 	start_postgres
 	start_manager
@@ -124,7 +124,7 @@ story_announced_messages_take_no_memory() {
 }
 
 # 300 Waits for 10,000 tasks each would use more memory than one connection may: the manager counts what each Wait uses.
-story_what_waits_hold_is_bounded() {
+test_what_waits_hold_is_bounded() {
 	local before after
 	export_asan
 	start_postgres
@@ -143,14 +143,14 @@ story_what_waits_hold_is_bounded() {
 	expect_no_match 'as much as the manager takes' "$OUTPUT"
 }
 
-story_long_tokens_are_refused() {
+test_long_tokens_are_refused() {
 	start_postgres
 	start_manager
 	hostile caller token 7000000
 	wait_until 10 "grep -q '3 call envelope: token has 7000000 bytes; at most 4096 are taken' $DIR/log/caller.log"
 }
 
-story_a_caller_is_told_that_all_connections_are_taken() {
+test_a_caller_is_told_that_all_connections_are_taken() {
 	start_postgres
 	start_manager --max-connections 50
 	reeve submit nothing --delay 1h >/dev/null
@@ -165,7 +165,7 @@ story_a_caller_is_told_that_all_connections_are_taken() {
 
 # One address has all connections, each with an open Wait: connections from another address are still accepted, and a
 # worker keeps its lease.
-story_one_address_with_all_connections_keeps_no_other_out() {
+test_one_address_with_all_connections_keeps_no_other_out() {
 	start_postgres
 	start_manager manager --max-connections 50 --lease 3s --heartbeat 1s
 	reeve submit nothing --delay 1h >/dev/null
@@ -187,7 +187,7 @@ story_one_address_with_all_connections_keeps_no_other_out() {
 
 # Callers from four addresses of this machine: each address gets only its share, however many connections it has.
 # measures time
-story_one_address_has_its_share() {
+test_one_address_has_its_share() {
 	start_postgres
 	start_manager --max-calls 1000 --max-connections 100 --address-share 10
 	id=$(reeve submit nothing --delay 1h)
@@ -205,7 +205,7 @@ story_one_address_has_its_share() {
 }
 
 # There are 400 MiB of errors; for one call the manager reads only a few MiB of them.
-story_long_errors_are_read_in_parts() {
+test_long_errors_are_read_in_parts() {
 	local before after
 	export_asan
 	start_postgres
@@ -229,7 +229,7 @@ story_long_errors_are_read_in_parts() {
 
 # 300 pull clients fetch one task each, with details of 1 MiB, all at once; then all of them send these Fetches again. A
 # claim, and what is delivered again, have the details of 16 in memory; they leave before the next ones.
-story_details_of_many_fetches_take_a_bounded_amount_of_memory() {
+test_details_of_many_fetches_take_a_bounded_amount_of_memory() {
 	local before after again
 	export_asan
 	start_postgres
@@ -253,7 +253,7 @@ story_details_of_many_fetches_take_a_bounded_amount_of_memory() {
 }
 
 # Waiting tasks are in the database; the manager keeps up to --window candidates in memory.
-story_memory_does_not_grow_with_the_backlog() {
+test_memory_does_not_grow_with_the_backlog() {
 	local small large
 	export_asan
 	start_postgres
@@ -274,7 +274,7 @@ story_memory_does_not_grow_with_the_backlog() {
 
 # The process has fewer descriptors than --max-connections needs: the manager closes idle connections for an operator
 # before it has no descriptors left.
-story_idle_connections_keep_nobody_out() {
+test_idle_connections_keep_nobody_out() {
 	start_postgres
 	ulimit -n 400
 	start_manager
@@ -288,7 +288,7 @@ story_idle_connections_keep_nobody_out() {
 
 # 900 connections always have a Get in flight: the manager answers a few at a time, so that other calls are served soon.
 # measures time
-story_reads_over_many_connections_keep_no_operator_waiting() {
+test_reads_over_many_connections_keep_no_operator_waiting() {
 	local begin took id
 	start_postgres
 	start_manager
@@ -336,7 +336,7 @@ flood_of_notifications() { # ROUTE INCARNATION
 
 # A role that may only connect sends thousands of invented notifications a second, for longer than two leases.
 # alone
-story_a_flood_of_notifications_delays_no_task() {
+test_a_flood_of_notifications_delays_no_task() {
 	local begin end took longest=0 incarnation route seconds sent
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
@@ -371,7 +371,7 @@ story_a_flood_of_notifications_delays_no_task() {
 
 # One connection sends twenty submits of 10,000 tasks: a single task of another connection does not wait for them.
 # measures time
-story_a_small_submit_is_not_behind_a_flood() {
+test_a_small_submit_is_not_behind_a_flood() {
 	start_postgres
 	start_manager
 	reeve submit nothing >/dev/null
@@ -387,7 +387,7 @@ story_a_small_submit_is_not_behind_a_flood() {
 
 # One connection sends twenty submits of 2,000 new types each: another connection's new type, and a worker that
 # registers, do not wait for them.
-story_new_types_and_workers_are_not_behind_a_flood_of_types() {
+test_new_types_and_workers_are_not_behind_a_flood_of_types() {
 	local count
 	start_postgres
 	start_manager
@@ -402,7 +402,7 @@ story_new_types_and_workers_are_not_behind_a_flood_of_types() {
 
 # For each kind of call, one connection sends a backlog, and then another connection a single call: it is answered before
 # a third of the backlog is, however fast the machine. Without turns it would be answered among the last.
-story_a_single_call_of_any_kind_is_not_behind_a_backlog() {
+test_a_single_call_of_any_kind_is_not_behind_a_backlog() {
 	local id kind before count took quiet code codes
 	start_postgres
 	start_manager
@@ -416,4 +416,4 @@ story_a_single_call_of_any_kind_is_not_behind_a_backlog() {
 	expect_eq 10 "$(grep -c . "$DIR/turns")"
 }
 
-run_stories
+run_tests

@@ -15,7 +15,7 @@ tasks_in() { # QUEUE: how many were ever made there
 	sql "select count(*) from all_tasks where queue = '$1'"
 }
 
-story_a_known_key_answers_the_first_id() {
+test_a_known_key_answers_the_first_id() {
 	answer=$(reeve submit nothing first --queue known --key k --json)
 	id=$(jq .id <<<"$answer")
 	expect_eq false "$(jq .existing <<<"$answer")"
@@ -26,7 +26,7 @@ story_a_known_key_answers_the_first_id() {
 	expect_eq submitted "$(events "$id")"
 }
 
-story_a_key_belongs_to_its_queue() {
+test_a_key_belongs_to_its_queue() {
 	one=$(reeve submit nothing --queue mine --key shared --json)
 	other=$(reeve submit nothing --queue yours --key shared --json)
 	expect_eq 'false false' "$(jq -rs '[.[].existing] | join(" ")' <<<"$one$other")"
@@ -35,7 +35,7 @@ story_a_key_belongs_to_its_queue() {
 	expect_eq '2 1' "$(tasks_in mine) $(tasks_in yours)"
 }
 
-story_a_race_for_a_key_has_one_winner() {
+test_a_race_for_a_key_has_one_winner() {
 	start_manager second
 	for round in 1 2 3; do
 		racers=()
@@ -57,7 +57,7 @@ story_a_race_for_a_key_has_one_winner() {
 
 # A lifetime counts from the submit, whether or not the task has ended. The next task with the key sets a lifetime of
 # its own.
-story_a_key_is_forgotten_after_its_lifetime() {
+test_a_key_is_forgotten_after_its_lifetime() {
 	short=$(reeve submit nothing --queue ttl --key k --key-ttl 1s --delay 1h)
 	long=$(reeve submit nothing --queue ttl --key l --key-ttl 1h --delay 1h)
 	expect_eq t "$(sql "select k.expires_at = t.created + interval '1s' from keys k join tasks t on t.id = k.task_id where t.id = $short")"
@@ -71,7 +71,7 @@ story_a_key_is_forgotten_after_its_lifetime() {
 	expect_eq queued "$(field "$short" status)"
 }
 
-story_a_key_is_remembered_after_the_task_ended() {
+test_a_key_is_remembered_after_the_task_ended() {
 	start_worker
 	declare -A ids
 	ids[completed]=$(reeve submit nothing --queue after --key completed)
@@ -96,7 +96,7 @@ story_a_key_is_remembered_after_the_task_ended() {
 	expect_eq false "$(reeve submit nothing --queue after --key completed --json | jq .existing)"
 }
 
-story_doubled_keys_in_a_bulk_file_make_one_task_each() {
+test_doubled_keys_in_a_bulk_file_make_one_task_each() {
 	for n in $(seq 1 2500); do
 		printf '{"type":"nothing","key":"key %d","queue":"bulk %d","details":"%d"}\n' $((n * 7 % 50)) $((n % 2)) "$n"
 	done >"$DIR/tasks"
@@ -115,7 +115,7 @@ story_doubled_keys_in_a_bulk_file_make_one_task_each() {
 	expect_eq 50 "$(sql "select count(*) from all_tasks where queue like 'bulk _'")"
 }
 
-story_a_call_sent_again_is_carried_out_once() {
+test_a_call_sent_again_is_carried_out_once() {
 	id=$(resend id)
 	answer=$(resend submit "$id" again '' 3 "$REEVE_MANAGER")
 	expect_match '^[0-9]+ [0-9]+ [0-9]+$' "$answer"
@@ -139,7 +139,7 @@ story_a_call_sent_again_is_carried_out_once() {
 	expect_eq 4 "$(tasks_in again)"
 }
 
-story_a_call_sent_again_after_a_restart_is_carried_out_once() {
+test_a_call_sent_again_after_a_restart_is_carried_out_once() {
 	start_manager mortal
 	id=$(resend id)
 	keyed=$(resend id)
@@ -155,7 +155,7 @@ story_a_call_sent_again_after_a_restart_is_carried_out_once() {
 # The manager is killed while PostgreSQL executes its statement. Without keys that is a single statement, which
 # PostgreSQL completes although no connection waits for it. With keys it is a transaction that is never committed. The
 # caller cannot know which, and its client resends the call.
-story_a_manager_killed_in_the_middle_of_a_call_leaves_nothing_double() {
+test_a_manager_killed_in_the_middle_of_a_call_leaves_nothing_double() {
 	start_manager mortal
 	for key in '' key; do
 		queue=killed$key
@@ -177,7 +177,7 @@ story_a_manager_killed_in_the_middle_of_a_call_leaves_nothing_double() {
 	expect_eq '3000 1' "$(tasks_in killed) $(tasks_in killedkey)"
 }
 
-story_a_call_sent_to_two_managers_at_once_is_carried_out_once() {
+test_a_call_sent_to_two_managers_at_once_is_carried_out_once() {
 	start_manager other
 	urls=("${URL[manager]}" "${URL[other]}" "${URL[manager]}" "${URL[other]}" "${URL[manager]}" "${URL[other]}")
 	for round in $(seq 1 8); do
@@ -191,7 +191,7 @@ story_a_call_sent_to_two_managers_at_once_is_carried_out_once() {
 	done
 }
 
-story_request_ids_that_say_nothing_are_refused() {
+test_request_ids_that_say_nothing_are_refused() {
 	refused() { # CODE WORDS ID COUNT
 		code=0
 		said=$(resend submit "$3" refused '' "$4" "$REEVE_MANAGER") || code=$?
@@ -222,4 +222,4 @@ story_request_ids_that_say_nothing_are_refused() {
 	expect_eq submitted "$(events "$task")"
 }
 
-run_stories
+run_tests

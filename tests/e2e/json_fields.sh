@@ -22,7 +22,7 @@ while text:
 print(*dict.fromkeys(names(values, "")))'
 }
 
-story_each_command_shows_its_fields() {
+test_each_command_shows_its_fields() {
 	start_postgres
 	start_manager --callback-attempts 1
 	start_worker worker --name worker
@@ -47,4 +47,4 @@ story_each_command_shows_its_fields() {
 	done <"$(dirname "$0")/data/json_fields"
 }
 
-run_stories
+run_tests

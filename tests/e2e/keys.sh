@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-story_a_second_submit_answers_the_first_tasks_id_and_says_so() {
+test_a_second_submit_answers_the_first_tasks_id_and_says_so() {
 	start_postgres
 	start_manager
 	start_worker
@@ -26,7 +26,7 @@ story_a_second_submit_answers_the_first_tasks_id_and_says_so() {
 	expect_eq 'submitted claimed completed' "$(events "$first")"
 }
 
-story_a_key_outlives_dead_and_cancelled_tasks_and_restarts() {
+test_a_key_outlives_dead_and_cancelled_tasks_and_restarts() {
 	start_postgres
 	start_manager
 	start_worker
@@ -48,7 +48,7 @@ story_a_key_outlives_dead_and_cancelled_tasks_and_restarts() {
 	stop worker
 }
 
-story_a_key_may_have_a_lifetime() {
+test_a_key_may_have_a_lifetime() {
 	start_postgres
 	start_manager
 	begin=$(ms)
@@ -71,7 +71,7 @@ story_a_key_may_have_a_lifetime() {
 }
 
 # Files with the same keys in different orders, at two managers: no deadlock, no error, and one task for each key.
-story_files_with_the_same_keys_race() {
+test_files_with_the_same_keys_race() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -100,7 +100,7 @@ story_files_with_the_same_keys_race() {
 
 # Six callers submit with a key that expires again and again: a task is created whenever the key is free, and every call
 # is answered.
-story_keys_that_expire_while_they_are_asked_for() {
+test_keys_that_expire_while_they_are_asked_for() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -118,4 +118,4 @@ story_keys_that_expire_while_they_are_asked_for() {
 	expect_eq 0 "$(sql "select count(*) from (select created - lag(created) over (order by created) as gap from tasks) x where gap < '30ms'")"
 }
 
-run_stories
+run_tests

@@ -65,7 +65,7 @@ end_attempt() { # ID OUTCOME: prints what becomes of the task
 		cut -d '|' -f 3
 }
 
-story_the_times_must_go_together() {
+test_the_times_must_go_together() {
 	start_postgres
 	manager() {
 		timeout 20 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://127.0.0.1:0 "$@"
@@ -83,7 +83,7 @@ story_the_times_must_go_together() {
 	reeve submit nothing --wait
 }
 
-story_a_claim_needs_a_worker_that_is_not_lost() {
+test_a_claim_needs_a_worker_that_is_not_lost() {
 	set_up
 	tasks 3
 	expect_eq 1 "$(claim 1 1 1)"
@@ -93,7 +93,7 @@ story_a_claim_needs_a_worker_that_is_not_lost() {
 	expect_eq 'executing queued queued' "$(sql 'select status from tasks order by id' | xargs)"
 }
 
-story_heartbeats_only_go_forward_and_revive_nobody() {
+test_heartbeats_only_go_forward_and_revive_nobody() {
 	set_up
 	expect_eq 1 "$(beat "'{5}'")"
 	expect_eq '' "$(beat "'{5}'")" 'doubled'
@@ -104,7 +104,7 @@ story_heartbeats_only_go_forward_and_revive_nobody() {
 	expect_eq 't 5' "$(sql "select lost, hb_seq from workers" | tr '|' ' ')"
 }
 
-story_a_worker_that_moved_on_is_not_lost() {
+test_a_worker_that_moved_on_is_not_lost() {
 	set_up
 	beat "'{5}'" >/dev/null
 	expect_eq '' "$(run worker_lose "'{1}'" "'{4}'" "'m'")"
@@ -117,7 +117,7 @@ story_a_worker_that_moved_on_is_not_lost() {
 }
 
 # Callers can invent workers as fast as they like: of many that are lost at once, the log names only a few.
-story_the_log_names_a_few_of_many_that_are_lost() {
+test_the_log_names_a_few_of_many_that_are_lost() {
 	set_up
 	sql "delete from workers; insert into workers (name, lease_ms) select 'made up ' || n, 500 from generate_series(1, 300) n" >/dev/null
 	start_manager
@@ -128,7 +128,7 @@ story_the_log_names_a_few_of_many_that_are_lost() {
 
 # The heartbeat begins before the loss and commits after it: the loss waits for the row lock, and then checks the row
 # again.
-story_a_heartbeat_under_way_forestalls_the_loss() {
+test_a_heartbeat_under_way_forestalls_the_loss() {
 	set_up
 	(
 		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/heartbeat.sql")"
@@ -143,7 +143,7 @@ story_a_heartbeat_under_way_forestalls_the_loss() {
 	expect_eq 'f|5' "$(sql 'select lost, hb_seq from workers')"
 }
 
-story_the_sweep_finds_what_lost_workers_hold() {
+test_the_sweep_finds_what_lost_workers_hold() {
 	set_up
 	sql "insert into workers (name) values ('other')" >/dev/null
 	tasks 5
@@ -166,7 +166,7 @@ story_the_sweep_finds_what_lost_workers_hold() {
 }
 
 # Several notifications name the same worker, and several scans find the same attempts: each attempt still ends once.
-story_an_attempt_that_is_found_twice_ends_once() {
+test_an_attempt_that_is_found_twice_ends_once() {
 	set_up
 	tasks 2
 	claim 1 1 1 >/dev/null
@@ -182,7 +182,7 @@ story_an_attempt_that_is_found_twice_ends_once() {
 }
 
 # One locked row does not keep the others from being reclaimed.
-story_what_is_locked_is_left_for_later() {
+test_what_is_locked_is_left_for_later() {
 	set_up
 	tasks 3
 	for n in 1 2 3; do claim $n 1 $n >/dev/null; done
@@ -196,7 +196,7 @@ story_what_is_locked_is_left_for_later() {
 }
 
 # One transaction keeps the row of a batch: a report waits for it once, and not if that is known. It gets the other.
-story_a_batch_that_is_kept_is_waited_for_once() {
+test_a_batch_that_is_kept_is_waited_for_once() {
 	set_up
 	sql "insert into batches (name, queue, implicit) select n, 'q', false from generate_series(1, 2) n" >/dev/null
 	hold holder 'select from batches where id = 1 for update'
@@ -207,7 +207,7 @@ story_a_batch_that_is_kept_is_waited_for_once() {
 }
 
 # The claim begins while the worker is alive, and its snapshot shows the worker so.
-story_the_sweep_finds_what_is_claimed_after_the_loss() {
+test_the_sweep_finds_what_is_claimed_after_the_loss() {
 	set_up
 	tasks 1
 	version=$(token 1)
@@ -227,7 +227,7 @@ story_the_sweep_finds_what_is_claimed_after_the_loss() {
 
 # Only tasks that never arrived are requeued: not those that the worker has, that it still waits for, that a later Fetch
 # got, or that belong to another worker.
-story_what_is_requeued_can_never_come_to_run() {
+test_what_is_requeued_can_never_come_to_run() {
 	set_up
 	sql "insert into workers (name) values ('other')" >/dev/null
 	tasks 6
@@ -250,7 +250,7 @@ story_what_is_requeued_can_never_come_to_run() {
 	expect_eq 0 "$(sql 'select attempt from tasks where id = 1')"
 }
 
-story_the_third_time_in_a_row_counts() {
+test_the_third_time_in_a_row_counts() {
 	set_up
 	tasks 2
 	n=0
@@ -274,7 +274,7 @@ story_the_third_time_in_a_row_counts() {
 	expect_eq t "$(sql "select count(*) = 7 and bool_and(by_report = (outcome <> 'requeued')) from task_attempts")"
 }
 
-story_more_time_is_given_under_the_token_and_up_to_a_bound() {
+test_more_time_is_given_under_the_token_and_up_to_a_bound() {
 	set_up
 	tasks 1
 	sql 'update workers set lease_ms = 1000' >/dev/null
@@ -295,7 +295,7 @@ story_more_time_is_given_under_the_token_and_up_to_a_bound() {
 }
 
 # The manager that claims may have a shorter lease and expiry grace than the manager where the worker registered.
-story_no_attempt_expires_within_its_workers_lease() {
+test_no_attempt_expires_within_its_workers_lease() {
 	set_up
 	tasks 1
 	sql 'update workers set lease_ms = 100000' >/dev/null
@@ -305,7 +305,7 @@ story_no_attempt_expires_within_its_workers_lease() {
 	expect_eq t "$(sql "select expiry - last_updated between interval '299s' and interval '310s' from tasks")"
 }
 
-story_a_name_is_one_living_workers() {
+test_a_name_is_one_living_workers() {
 	set_up
 	register() { # HOST PID PREVIOUS
 		run register "'{w}'" "'{$1}'" "'{$2}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{$3}'" "'{false}'" "'{}'" "'{}'" 15000 | cut -d '|' -f 2-
@@ -328,7 +328,7 @@ story_a_name_is_one_living_workers() {
 }
 
 # Each session begins before it could see the row of the other.
-story_of_two_that_register_at_once_one_gets_the_name() {
+test_of_two_that_register_at_once_one_gets_the_name() {
 	set_up
 	lose 1
 	register_slowly() { # HOST SECONDS
@@ -349,7 +349,7 @@ story_of_two_that_register_at_once_one_gets_the_name() {
 
 # A manager ends an attempt by its expiry only if its own clock agrees, and if it has itself watched the attempt for
 # long enough.
-story_expiry_is_not_the_databases_word_alone() {
+test_expiry_is_not_the_databases_word_alone() {
 	set_up
 	tasks 2
 	claim 1 1 1 >/dev/null
@@ -371,7 +371,7 @@ story_expiry_is_not_the_databases_word_alone() {
 
 # A transaction that only reads does not wait for a synchronous standby, so it must not reveal what the standby may not
 # have.
-story_what_tells_of_an_earlier_commit_is_a_commit() {
+test_what_tells_of_an_earlier_commit_is_a_commit() {
 	set_up
 	tasks 2
 	claim 1 1 1 >/dev/null
@@ -393,4 +393,4 @@ story_what_tells_of_an_earlier_commit_is_a_commit() {
 	expect_eq t "$(commits late_results "'{1}'" "'{\"$token\"}'" "'{completed}'" "'{1}'")"
 }
 
-run_stories
+run_tests

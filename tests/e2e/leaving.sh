@@ -22,7 +22,7 @@ times_begun() { # how often handlers with $HOLD have begun
 	find "$DIR" -maxdepth 1 -name 'began.*' | wc -l
 }
 
-story_an_idle_worker_leaves_at_once() {
+test_an_idle_worker_leaves_at_once() {
 	start_postgres
 	start_manager
 	start_worker
@@ -34,7 +34,7 @@ story_an_idle_worker_leaves_at_once() {
 	expect_gone worker
 }
 
-story_what_runs_finishes() {
+test_what_runs_finishes() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 3
@@ -62,7 +62,7 @@ story_what_runs_finishes() {
 }
 
 # The return does not use up the only attempt that the tasks have.
-story_what_does_not_finish_in_time_goes_back() {
+test_what_does_not_finish_in_time_goes_back() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 2 --drain-timeout 300ms --kill-grace 500ms
@@ -93,7 +93,7 @@ story_what_does_not_finish_in_time_goes_back() {
 	done
 }
 
-story_a_second_signal_stops_at_once() {
+test_a_second_signal_stops_at_once() {
 	start_postgres
 	start_manager
 	start_worker worker --drain-timeout 10m
@@ -108,7 +108,7 @@ story_a_second_signal_stops_at_once() {
 }
 
 # The tasks are returned while the running one continues.
-story_what_has_not_begun_goes_back_at_once() {
+test_what_has_not_begun_goes_back_at_once() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 1 --prefetch 5
@@ -137,7 +137,7 @@ story_what_has_not_begun_goes_back_at_once() {
 ONCE='echo "$REEVE_TASK_ID" >>"$REEVE_TEST_DIR/ran"
 '
 
-story_results_outlast_a_manager() {
+test_results_outlast_a_manager() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 4
@@ -163,7 +163,7 @@ story_results_outlast_a_manager() {
 }
 
 # The worker gets SIGTERM while no manager runs, and waits for one.
-story_a_worker_that_leaves_brings_its_results_first() {
+test_a_worker_that_leaves_brings_its_results_first() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 2
@@ -185,7 +185,7 @@ story_a_worker_that_leaves_brings_its_results_first() {
 }
 
 # No manager starts: the worker ends anyway, with an exit code for that, and another worker runs its task again.
-story_results_that_nobody_takes_are_told() {
+test_results_that_nobody_takes_are_told() {
 	local options=(--lease 1s --heartbeat 300ms --expiry-grace 1500ms)
 	start_postgres
 	start_manager "${options[@]}"
@@ -204,4 +204,4 @@ story_results_that_nobody_takes_are_told() {
 	expect_eq "$id"$'\n'"$id" "$(cat "$DIR/ran")"
 }
 
-run_stories
+run_tests

@@ -19,7 +19,7 @@
 #	# quick
 #	. "$(dirname "$0")/lib.sh"
 #
-#	story_a_fatal_error_is_not_tried_again() {
+#	test_a_fatal_error_is_not_tried_again() {
 #		start_postgres
 #		start_manager
 #		start_worker
@@ -29,13 +29,13 @@
 #		expect_eq 1 "$(sql "select attempt from task_history where id = $id")"
 #	}
 #
-#	run_stories
+#	run_tests
 #
-# Each function named story_… is one test. The tests run in the order of the file, each in its own shell with `set -eu`:
+# Each function named test_… is one test. The tests run in the order of the file, each in its own shell with `set -eu`:
 # the first command that fails ends the test. The harness then ends everything that the test started, in reverse order.
 # A test also fails if one of its processes does not stop within 30 s of SIGTERM, leaves children, or causes a sanitizer
 # report. For a failed test the harness prints its output and the ends of all logs. Processes that are started at the
-# top of the file, before run_stories, serve all its tests; a test that kills or restarts a process starts its own.
+# top of the file, before run_tests, serve all its tests; a test that kills or restarts a process starts its own.
 #
 # `tests/run NAME` runs one suite, as does running the file itself; `tests/run NAME/WORDS` runs its tests with those
 # words in their names. With REEVE_TEST_TRACE=1 the output of a test has every command.
@@ -228,7 +228,7 @@ stop() { # NAME [SIGNAL]
 	ended "$1"
 }
 
-descendants() { # processes of this story: their environment names its folder, or they work there (PostgreSQL's)
+descendants() { # processes of this test: their environment names its folder, or they work there (PostgreSQL's)
 	local -x REEVE_TEST_DIR= # so that these commands do not find themselves
 	local -A seen=()
 	{
@@ -245,7 +245,7 @@ descendants() { # processes of this story: their environment names its folder, o
 
 end_everything() { # last first; what does not go as it should is said, and then the result is 1
 	local i name bad=0 end left p
-	cd "$TOP" # or we would count among those who work in the story's folder
+	cd "$TOP" # or we would count as a process in the test's folder
 	for ((i = ${#STARTED[@]} - 1; i >= 0; i--)); do
 		name=${STARTED[i]}
 		alive "$name" || continue
@@ -332,7 +332,7 @@ start_postgres() { # [--empty] [OPTION…]
 		PGDIR=$DIR/postgres
 		cp -a --reflink=auto "$REEVE_TEST_RUN/template" "$PGDIR"
 		CONNINFO="host=$PGDIR user=reeve dbname=reeve"
-		SQL_SERVER=sql-$STORY
+		SQL_SERVER=sql-$TEST_NUMBER
 	fi
 	start postgres as "$REEVE_TEST_PG_USER" "$REEVE_TEST_PG_BIN/postgres" -D "$PGDIR" -k "$PGDIR" "$@"
 	alive "$SQL_SERVER" || start "$SQL_SERVER" "$REEVE_BIN/sql-server" "$PGDIR/.sql" \
@@ -390,7 +390,7 @@ handlers() {
 	cat >"$HANDLERS"
 }
 
-default_handlers() { # unless the story has its own
+default_handlers() { # unless the test has its own
 	[ -e "$HANDLERS" ] || handlers <<-END
 		[handler sh]
 		exec = /bin/bash
@@ -448,7 +448,7 @@ explain_what_follows() {
 	echo "set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set client_min_messages = log;"
 }
 
-show_story() { # NAME: everything that helps to see why it failed
+show_test() { # NAME: everything that helps to see why it failed
 	local file
 	for file in "$DIR"/log/*.log "$REPORTS"/*; do
 		[ -s "$file" ] || continue
@@ -460,16 +460,16 @@ show_story() { # NAME: everything that helps to see why it failed
 	note "----"
 }
 
-keep_story() { # NAME: all that is left of a failed one, and the end of its output, which tests/run prints
-	local kept=$REEVE_TEST_KEPT/${1#story_}
+keep_test() { # NAME: all that is left of a failed one, and the end of its output, which tests/run prints
+	local kept=$REEVE_TEST_KEPT/${1#test_}
 	mkdir -p "$kept"
 	cp -a "$DIR/output" "$DIR/log" "$REPORTS" "$kept"
 	tail -n 25 "$DIR/output" >"$kept/end"
 }
 
-run_story() { # NAME
-	local status=0 begin=$SECONDS name=${1#story_} took
-	new_folder "$SUITE_DIR/$((++STORY))"
+run_test() { # NAME
+	local status=0 begin=$SECONDS name=${1#test_} took
+	new_folder "$SUITE_DIR/$((++TEST_NUMBER))"
 	RUNNING=$1
 	set +e
 	trap - ERR
@@ -498,16 +498,16 @@ run_story() { # NAME
 	else
 		echo "failed $1" >>"$SUITE_DIR/results"
 		FAILED=1
-		show_story "$1"
-		keep_story "$1"
+		show_test "$1"
+		keep_test "$1"
 		note "  FAILED ${name//_/ } ($took s)"
 	fi
 	find "$DIR" -mindepth 1 -maxdepth 1 ! -name output ! -name log ! -name sanitizer -exec rm -rf {} +
 }
 
-run_stories() {
+run_tests() {
 	local name
-	for name in $REEVE_TEST_STORIES; do run_story "$name"; done
+	for name in $REEVE_TEST_NAMES; do run_test "$name"; done
 	exit $FAILED
 }
 
@@ -515,8 +515,8 @@ end_suite() {
 	local status=$?
 	trap - EXIT ERR
 	if [ -n "$RUNNING" ]; then # the suite's time is over
-		show_story "$RUNNING"
-		keep_story "$RUNNING"
+		show_test "$RUNNING"
+		keep_test "$RUNNING"
 	fi
 	new_folder "$SUITE_DIR"
 	end_everything || status=1
@@ -524,15 +524,15 @@ end_suite() {
 		note "a sanitizer reported something"
 		status=1
 	fi
-	if [ $status != 0 ] && [ $FAILED = 0 ]; then # it was not a story that failed
+	if [ $status != 0 ] && [ $FAILED = 0 ]; then # no test failed
 		touch "$DIR/output"
-		show_story "$SUITE"
-		keep_story "$SUITE"
+		show_test "$SUITE"
+		keep_test "$SUITE"
 	fi
 	exit $status
 }
 
-STORY=0 FAILED=0 RUNNING=
+TEST_NUMBER=0 FAILED=0 RUNNING=
 unset XDG_DATA_HOME XDG_CONFIG_HOME REEVE_MANAGER
 SUITE_DIR=$REEVE_TEST_SUITE_DIR
 mkfifo "$SUITE_DIR/pause"

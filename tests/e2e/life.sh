@@ -8,7 +8,7 @@ start_postgres
 start_manager
 start_worker worker --concurrency 4
 
-story_a_task_runs_and_has_a_result() {
+test_a_task_runs_and_has_a_result() {
 	id=$(reeve submit sha256 hello 2>"$DIR/said")
 	expect_match '^[0-9]+$' "$id"
 	expect_eq '' "$(cat "$DIR/said")" 'on standard error'
@@ -22,7 +22,7 @@ story_a_task_runs_and_has_a_result() {
 }
 
 # Details are input, never a command: the handler gets exactly these bytes.
-story_details_are_standard_input_and_nothing_else() {
+test_details_are_standard_input_and_nothing_else() {
 	local details=('' ' ' '-' '--help' '$(touch '"$DIR"'/injected)' '`touch '"$DIR"'/injected`' "it's \"quoted\" \\ \\n %s"
 		$'lines\n\nand\ttabs\r\n' 'ünïcödé 🦀' '{"json": [1, null, "\u0000"]}' '; touch '"$DIR"'/injected')
 	for text in "${details[@]}"; do
@@ -36,18 +36,18 @@ story_details_are_standard_input_and_nothing_else() {
 	[ ! -e "$DIR/injected" ] || fail 'the details were run'
 }
 
-story_details_of_a_mebibyte_come_back_whole() {
+test_details_of_a_mebibyte_come_back_whole() {
 	head -c 786432 /dev/urandom | base64 -w 0 >"$DIR/want"
 	expect_eq 1048576 "$(stat -c %s "$DIR/want")"
 	reeve submit echo - --wait <"$DIR/want" >"$DIR/got"
 	expect cmp "$DIR/want" "$DIR/got"
 }
 
-story_a_handler_that_does_not_read_its_input_is_not_harmed() {
+test_a_handler_that_does_not_read_its_input_is_not_harmed() {
 	head -c 1048576 /dev/zero | tr '\0' x | reeve submit nothing - --wait
 }
 
-story_the_environment_names_the_task() {
+test_the_environment_names_the_task() {
 	script='for v in TASK_ID TASK_TYPE QUEUE KEY ATTEMPT TOKEN; do v=REEVE_$v; printf "%s=<%s>\n" "$v" "${!v-not set}"; done'
 	id=$(reeve submit sh "$script" --queue 'a queue, ünïcödé' --key "a 'key' = \$x")
 	reeve wait "$id"
@@ -64,7 +64,7 @@ REEVE_TOKEN=<$(event_field "$id" claimed token)>"
 }
 
 # Variables for the worker alone, such as a password, are not passed on.
-story_a_handler_gets_the_variables_that_it_names() {
+test_a_handler_gets_the_variables_that_it_names() {
 	handlers <<-END
 		[handler some]
 		exec = /usr/bin/env
@@ -100,7 +100,7 @@ environment = PATH $wrong"
 	stop chooser
 }
 
-story_tokens_grow_with_the_attempts() {
+test_tokens_grow_with_the_attempts() {
 	id=$(reeve submit sh 'echo "$REEVE_ATTEMPT $REEVE_TOKEN" >>"$REEVE_TEST_DIR/tokens.$REEVE_TASK_ID"; exit 1' --max-attempts 4 \
 		--retry-base 10ms)
 	expect_fail 1 reeve wait "$id"
@@ -109,7 +109,7 @@ story_tokens_grow_with_the_attempts() {
 	expect_eq "$(cut -d' ' -f2 "$SUITE_DIR/tokens.$id")" "$(event_field "$id" claimed token)"
 }
 
-story_wait_prints_the_result_and_only_that() {
+test_wait_prints_the_result_and_only_that() {
 	expect_eq 'a result' "$(reeve submit sh 'echo noise >&2; printf "a result"' --wait 2>"$DIR/said")"
 	expect_eq '' "$(cat "$DIR/said")"
 	expect_fail 1 reeve submit sh 'echo because >&2; exit 65' --wait
@@ -122,7 +122,7 @@ story_wait_prints_the_result_and_only_that() {
 	expect_eq dead "$(jq -r .status <<<"$OUTPUT")"
 }
 
-story_wait_tells_by_its_exit_code() {
+test_wait_tells_by_its_exit_code() {
 	good=$(reeve submit nothing)
 	bad=$(reeve submit sh 'exit 65')
 	late=$(reeve submit nothing --delay 1h)
@@ -153,7 +153,7 @@ story_wait_tells_by_its_exit_code() {
 }
 
 # A Wait that began before the task's end is answered at that end, not by polling.
-story_wait_is_told_at_once() {
+test_wait_is_told_at_once() {
 	id=$(reeve submit nothing --delay 2s)
 	begin=$(ms)
 	reeve wait "$id"
@@ -165,7 +165,7 @@ story_wait_is_told_at_once() {
 
 # The end is committed at another manager. A caller learns it after at most the task's own time again.
 # measures time
-story_wait_is_told_soon_if_another_managers_worker_runs_the_task() {
+test_wait_is_told_soon_if_another_managers_worker_runs_the_task() {
 	local half
 	start_manager other
 	handlers <<-'END'
@@ -181,7 +181,7 @@ story_wait_is_told_soon_if_another_managers_worker_runs_the_task() {
 	expect [ "$half" -le 150 ]
 }
 
-story_a_bulk_file_becomes_tasks_in_its_order() {
+test_a_bulk_file_becomes_tasks_in_its_order() {
 	for i in $(seq 1 300); do
 		printf '{"type":"echo","details":{"n":%d},"queue":"bulk","priority":%d}\n' "$i" $((i % 3))
 	done >"$DIR/tasks.jsonl"
@@ -200,7 +200,7 @@ story_a_bulk_file_becomes_tasks_in_its_order() {
 }
 
 # Programs depend on these names. A field without a value yet, such as `finished` of a waiting task, is left out.
-story_json_has_stable_names() {
+test_json_has_stable_names() {
 	names() { jq -sc '[.[] | keys] | flatten | unique'; }
 	done=$(reeve submit echo hello --key json --queue json)
 	reeve wait "$done" >/dev/null
@@ -226,7 +226,7 @@ story_json_has_stable_names() {
 	expect_match '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z$' "$(field "$done" created)"
 }
 
-story_people_get_tables() {
+test_people_get_tables() {
 	id=$(reeve submit sh 'printf "a result"' --key 'the key' --queue tables --priority 7 --source me)
 	reeve wait "$id" >"$DIR/wait"
 	expect_match "ID +TYPE +STATUS +ATTEMPTS +RAN +RESULT OR ERROR
@@ -267,7 +267,7 @@ tables +sh +0 +0 +0 +0' "$(reeve queue list --queue tables)"
 	expect_no_match $'\e' "$(reeve list; reeve stats; reeve show "$id")" 'colour though it is no terminal'
 }
 
-story_options_stand_before_or_after_the_command() {
+test_options_stand_before_or_after_the_command() {
 	id=$(reeve --json --manager "$REEVE_MANAGER" submit echo hi | jq .id)
 	expect_eq "$(reeve show "$id" --json | jq .created)" "$(reeve --json show "$id" | jq .created)"
 	expect_eq "$id" "$(env -u REEVE_MANAGER "$REEVE_BIN/reeve" show "$id" --json --manager "$REEVE_MANAGER" | jq .id)"
@@ -290,7 +290,7 @@ story_options_stand_before_or_after_the_command() {
 	expect_fail 3 reeve stats --manager "tcp://127.0.0.1:$(free_port)" --connect-timeout 300ms
 }
 
-story_lists_are_filtered_newest_first_and_paged() {
+test_lists_are_filtered_newest_first_and_paged() {
 	for i in $(seq 1 7); do
 		printf '{"type":"echo","delay":"1h"}\n{"type":"sh","delay":"1h","queue":"filter too"}\n'
 	done | reeve submit --bulk - --queue filter >"$DIR/ids"
@@ -312,7 +312,7 @@ story_lists_are_filtered_newest_first_and_paged() {
 	expect_eq "$(sort -nr "$DIR/ids" | head -n 1234)" "$(listed --queue pages --limit 1234)"
 }
 
-story_the_audit_of_all_is_in_order_and_can_begin_later() {
+test_the_audit_of_all_is_in_order_and_can_begin_later() {
 	first=$(reeve submit nothing)
 	reeve wait "$first" >/dev/null
 	since=$(field "$first" finished)
@@ -330,7 +330,7 @@ story_the_audit_of_all_is_in_order_and_can_begin_later() {
 }
 
 # A result of the maximum length is stored completely; one byte more is a fatal error that names the limit.
-story_results_have_a_bound() {
+test_results_have_a_bound() {
 	id=$(reeve submit sh 'head -c 1048576 /dev/zero | tr "\0" x')
 	reeve wait "$id" >/dev/null
 	expect_eq 1048576 "$(sql "select length(result) from task_history where task_id = $id")"
@@ -354,7 +354,7 @@ story_results_have_a_bound() {
 	expect_match 'NUL' "$(field "$id" last_error)"
 }
 
-story_names_may_be_long_and_hold_anything_printable() {
+test_names_may_be_long_and_hold_anything_printable() {
 	local long type
 	long=$(head -c 255 /dev/zero | tr '\0' q)
 	id=$(reeve submit echo hi --queue "$long" --key "$long" --source "$long")
@@ -374,4 +374,4 @@ story_names_may_be_long_and_hold_anything_printable() {
 	expect_eq "$id" "$(reeve list --type "$type" --json | jq .id)"
 }
 
-run_stories
+run_tests

@@ -12,7 +12,7 @@ text_of() { # BYTES: so much text that does not compress to nothing
 
 # A statement is longer than the largest block of memory that is allowed here: the sanitizer refuses the allocation,
 # like a system that has no memory left.
-story_a_manager_without_memory_says_so_and_ends() {
+test_a_manager_without_memory_says_so_and_ends() {
 	start_postgres
 	ASAN_OPTIONS=allocator_may_return_null=1:max_allocation_size_mb=3:handle_abort=0:detect_leaks=0:log_path=$DIR/sanitizer-said \
 		start_manager manager --max-details 4MiB
@@ -28,7 +28,7 @@ story_a_manager_without_memory_says_so_and_ends() {
 }
 
 # The manager's own code allocates memory only through functions that check the result.
-story_a_manager_asks_for_memory_where_it_is_checked() {
+test_a_manager_asks_for_memory_where_it_is_checked() {
 	local build=$REEVE_BIN/..
 	nm -A "$build"/manager/libreeve_{manager_core,store,services,callbacks,archive}.a "$build"/common/libreeve_common.a \
 		"$build"/manager/embedded/libreeve_embedded.a "$build"/manager/CMakeFiles/reeve-manager.dir/*.o |
@@ -39,7 +39,7 @@ story_a_manager_asks_for_memory_where_it_is_checked() {
 
 # Sixteen tasks with details and results of a mebibyte each: more than fits into one message at any step from the
 # submitter to the worker and back.
-story_more_than_a_message_holds() {
+test_more_than_a_message_holds() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 4 --prefetch 16
@@ -54,7 +54,7 @@ story_more_than_a_message_holds() {
 	expect_eq 16 "$(reeve list --limit 1000 --json | wc -l)"
 }
 
-story_limits_may_be_raised() {
+test_limits_may_be_raised() {
 	handlers <<-END
 		[handler echo]
 		exec = /bin/cat
@@ -77,7 +77,7 @@ story_limits_may_be_raised() {
 	expect_match 'result-too-long' "$OUTPUT"
 }
 
-story_limits_may_be_lowered() {
+test_limits_may_be_lowered() {
 	start_postgres
 	start_manager --max-details 2KiB --max-result 2KiB --max-message 68KiB
 	start_worker worker --concurrency 4 --prefetch 300
@@ -95,7 +95,7 @@ story_limits_may_be_lowered() {
 }
 
 # With its list, the report would not fit into the messages of any manager, and the callback task would wait for ever.
-story_the_report_to_a_callback_task_fits_into_lowered_limits() {
+test_the_report_to_a_callback_task_fits_into_lowered_limits() {
 	local batch
 	start_postgres
 	start_manager --max-details 4KiB --max-result 4KiB --max-message 68KiB
@@ -113,7 +113,7 @@ shown_of() { # ID: what `show` has of its details and result
 }
 
 # Details and a result that fit into a message, but not together, and with them the longest error, remark and stack trace.
-story_a_task_longer_than_a_message_is_shown_without_the_rest() {
+test_a_task_longer_than_a_message_is_shown_without_the_rest() {
 	start_postgres
 	start_manager --max-details 4KiB --max-result 4KiB --max-message 68KiB
 	both=$(reeve submit nothing "$(text_of 4096)" --delay 1h)
@@ -131,7 +131,7 @@ story_a_task_longer_than_a_message_is_shown_without_the_rest() {
 }
 
 # A result of a task that ran under a higher limit: `wait` shows how long it is, with those of other tasks.
-story_a_result_longer_than_a_message_is_omitted_from_a_wait() {
+test_a_result_longer_than_a_message_is_omitted_from_a_wait() {
 	start_postgres
 	start_manager
 	start_worker
@@ -162,7 +162,7 @@ story_a_result_longer_than_a_message_is_omitted_from_a_wait() {
 
 # A task that was submitted under a higher limit waits, does not delay other tasks, and runs when the limit is raised
 # again.
-story_details_above_a_lowered_limit_wait() {
+test_details_above_a_lowered_limit_wait() {
 	start_postgres
 	start_manager
 	long=$(text_of 900000 | reeve submit sh - --priority 9)
@@ -193,7 +193,7 @@ story_details_above_a_lowered_limit_wait() {
 # One manager claims two tasks, and freezes before it can answer. The other manager delivers the task that it can send,
 # and requeues the one that it cannot send, which uses up no attempt. (PostgreSQL commits a claim whose rows fit into
 # the buffers of the connection, although the manager does not read them.)
-story_details_above_another_managers_limit_are_given_by_none_but_the_first() {
+test_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 	local options=(--lease 8s --heartbeat 1s --expiry-grace 10s)
 	start_postgres
 	start_manager one "${options[@]}"
@@ -222,7 +222,7 @@ story_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 }
 
 # Names, keys and errors of the maximum length make the longest possible lists and audits.
-story_long_lists_and_audits_come_in_pieces() {
+test_long_lists_and_audits_come_in_pieces() {
 	start_postgres
 	start_manager
 	for i in $(seq 1 3000); do echo "{\"key\":\"$i\"}"; done | reeve submit --bulk - nothing --delay 1h --queue "$(text_of 255)" \
@@ -239,7 +239,7 @@ story_long_lists_and_audits_come_in_pieces() {
 	expect_eq 9000 "$(reeve audit --all --json | wc -l)"
 }
 
-story_thousands_of_ids_at_once() {
+test_thousands_of_ids_at_once() {
 	start_postgres
 	start_manager
 	for i in $(seq 1 10500); do echo '{}'; done | reeve submit --bulk - nothing --delay 1h >"$DIR/ids"
@@ -256,4 +256,4 @@ story_thousands_of_ids_at_once() {
 	expect_eq 10500 "$(sql "select count(*) from tasks where status = 'queued' and priority = 3 and attempt = 0")"
 }
 
-run_stories
+run_tests

@@ -9,7 +9,7 @@ set_up() {
 }
 
 # The workers' rows together are longer than the maximum message.
-story_all_workers_are_listed() {
+test_all_workers_are_listed() {
 	set_up
 	sql "insert into workers (name, queues, types, lost, gone_at)
 		select 'w' || n, case when n % 100 = 0 then array_fill(repeat('q', 255), array[200]) when n % 10 = 1 then '{mail}' else '{}' end,
@@ -34,7 +34,7 @@ story_all_workers_are_listed() {
 	expect_eq "1 2 3 5 10001" "$(reeve worker list --json | jq .incarnation | xargs)"
 }
 
-story_names_of_a_worker_are_bounded_together() {
+test_names_of_a_worker_are_bounded_together() {
 	set_up
 	for i in $(seq 200); do printf '[handler %d%s]\nexec = /bin/true\n' "$i" "$(printf 't%.0s' $(seq 240))"; done | handlers
 	names=$(for i in $(seq 100 499); do printf '%d%s,' "$i" "$(printf 'q%.0s' $(seq 240))"; done)
@@ -43,7 +43,7 @@ story_names_of_a_worker_are_bounded_together() {
 }
 
 # The workers' names together are longer than the maximum message.
-story_an_order_to_very_many_workers_is_answered() {
+test_an_order_to_very_many_workers_is_answered() {
 	set_up
 	sql "insert into workers (name) select repeat('w', 240) || n from generate_series(1, 40000) n"
 	expect_match 'and 39000 more' "$(reeve worker pause --all | tail -n 1)"
@@ -51,7 +51,7 @@ story_an_order_to_very_many_workers_is_answered() {
 	expect_eq '1000 40000' "$(reeve worker resume --all --json | jq -r '"\(.names | length) \(.notified)"')"
 }
 
-story_callbacks_are_found_among_many() {
+test_callbacks_are_found_among_many() {
 	set_up
 	sql "insert into batches (name, queue, implicit, phase, ended_at) select 'b' || n, 'q', false, 'ended', now() from generate_series(1, 3) n"
 	sql "insert into callbacks (batch_id, event, url, state, ended_at)
@@ -71,7 +71,7 @@ story_callbacks_are_found_among_many() {
 	expect_eq 1000 "$(reeve batch list --json | jq 'select(.id == 1).callbacks_given_up')"
 }
 
-story_batches_are_found_among_many() {
+test_batches_are_found_among_many() {
 	set_up
 	sql "insert into batches (name, queue, implicit, phase, ended_at)
 		select 'b' || n, case when n in (4, 5, 11000) then 'rare' else 'q' end, false, case when n % 2 = 1 then 'ended' else 'new' end, now()
@@ -84,7 +84,7 @@ story_batches_are_found_among_many() {
 }
 
 # The definitions together are longer than the maximum answer.
-story_pipelines_and_schedules_are_listed() {
+test_pipelines_and_schedules_are_listed() {
 	set_up
 	long=$(printf 'x%.0s' $(seq 200))
 	sql "insert into pipelines (name, stages)
@@ -140,7 +140,7 @@ listed() { # COMMAND…
 	reeve "$@" --json | jq -s length
 }
 
-story_every_listing_comes_with_the_smallest_messages() {
+test_every_listing_comes_with_the_smallest_messages() {
 	start_postgres
 	start_manager
 	stop manager
@@ -167,7 +167,7 @@ story_every_listing_comes_with_the_smallest_messages() {
 }
 
 # Their names take several messages of the default length.
-story_a_hundred_thousand_types_are_listed() {
+test_a_hundred_thousand_types_are_listed() {
 	start_postgres
 	start_manager
 	stop manager
@@ -197,7 +197,7 @@ told_errors() { # [OPTION…]
 		jq -rs 'length as $n | sort_by(.error)[] | [.error, .attempts, .waiting, .dead, $n] | map(. // 0) | join("|")'
 }
 
-story_errors_of_many_pages_are_added_up() {
+test_errors_of_many_pages_are_added_up() {
 	set_up
 	sql "insert into routes (queue, type) values ('q0', 't'), ('q1', 't')"
 	sql "insert into tasks (route_id, queue, type, status, run_at, attempt, last_error, error_code, started, created, last_updated)
@@ -224,7 +224,7 @@ story_errors_of_many_pages_are_added_up() {
 		"$(reeve errors --limit 10000 --json | jq 'select(.error | startswith("long ")).attempts')"
 }
 
-story_executions_of_many_pages_are_added_up() {
+test_executions_of_many_pages_are_added_up() {
 	set_up
 	sql "insert into routes (queue, type) values ('q0', 't'), ('q1', 't')"
 	# Half of the hours are in the statistics already.
@@ -251,7 +251,7 @@ story_executions_of_many_pages_are_added_up() {
 }
 
 # There is one task in each of 5,000 queues, and a worker for every second queue.
-story_why_tasks_wait_is_told_of_many_queues_and_workers() {
+test_why_tasks_wait_is_told_of_many_queues_and_workers() {
 	set_up
 	sql "insert into routes (queue, type) select 'q' || n, 't' from generate_series(1, 5000) n;
 		insert into workers (name, queues, types) select 'w' || n, array['q' || n], case when n % 3 = 0 then '{t}' else array[]::text[] end
@@ -272,4 +272,4 @@ story_why_tasks_wait_is_told_of_many_queues_and_workers() {
 		jq -c '.waiting | [.reason, .workers, .slots, .busy]' | sort | uniq -c | sed 's/^ *//' | paste -sd ' ')"
 }
 
-run_stories
+run_tests

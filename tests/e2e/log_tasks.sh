@@ -7,7 +7,7 @@ start_postgres
 start_manager --log-tasks
 start_worker worker --queue default,elsewhere
 
-story_each_event_of_a_task_has_one_line() {
+test_each_event_of_a_task_has_one_line() {
 	a=$(reeve submit sh '[ $REEVE_ATTEMPT = 2 ] && printf "fine\tthank you" || exit 3' --retry-base 1ms)
 	b=$(reeve submit sh 'printf "no\nway" >&2; exit 65' --queue elsewhere)
 	c=$(reeve submit sh "head -c 1000 /dev/zero | tr '\\0' x")
@@ -29,7 +29,7 @@ story_each_event_of_a_task_has_one_line() {
 }
 
 # The option is for all tasks; it takes no queue or type. A queue can be verbose before it has had a task.
-story_it_takes_no_names() {
+test_it_takes_no_names() {
 	expect_match 'log each step of every task; of one queue.s: reeve queue set NAME --verbose yes' "$("$REEVE_BIN/reeve-manager" --help | tr -s ' \n' ' ')"
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --log-tasks nosuch/sh
 	expect_match 'unexpected argument "nosuch/sh"' "$OUTPUT"
@@ -44,4 +44,4 @@ story_it_takes_no_names() {
 	expect_no_match 'queue "other"' "$(cat "$DIR/log/quiet.log")"
 }
 
-run_stories
+run_tests

@@ -26,7 +26,7 @@ expect_that() { # CONDITION, with figures in it
 
 # The other tests rely on this benchmark: it must not count a heartbeat as fast because the next one is fast, because it
 # failed, or because it was not answered.
-story_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
+test_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
 	start bench timeout 120 "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --workers 20 --connections 20 --seconds 10
@@ -52,7 +52,7 @@ story_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 
 # A thousand workers wait, and none takes the waiting tasks, of a thousand types: that costs about as little as no
 # tasks.
-story_types_that_nobody_takes_cost_nothing() {
+test_types_that_nobody_takes_cost_nothing() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
 	scale before --workers 1000 --seconds 10
@@ -68,7 +68,7 @@ story_types_that_nobody_takes_cost_nothing() {
 #
 # The limit is a third of the rate: a new invented Fetch follows each answer, and all programs share the processor. On
 # idle cores the rate is two thirds or more, and a quarter if invented Fetches take part in claims.
-story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
+test_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	local n
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
@@ -87,7 +87,7 @@ better_rate() { # OUTPUT: of its two measurements
 }
 
 # Workers that were cut off for longer than their lease resend their Fetches to another manager.
-story_workers_that_come_back_after_their_lease_harm_nobody() {
+test_workers_that_come_back_after_their_lease_harm_nobody() {
 	start_postgres
 	start_manager other --lease 3s --heartbeat 1s
 	start_manager manager --lease 3s --heartbeat 1s
@@ -99,7 +99,7 @@ story_workers_that_come_back_after_their_lease_harm_nobody() {
 }
 
 # All workers disconnect at once and reconnect: each soon has a lease, and keeps it.
-story_a_thousand_that_reconnect_at_once_are_served() {
+test_a_thousand_that_reconnect_at_once_are_served() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
 	scale again --workers 1000 --connections 200 --seconds 2 --reconnect
@@ -127,7 +127,7 @@ statements() { # ROLE NAME
 # a database of its own and as many tasks at the same time, so that other load on the machine delays both. The medians
 # were equal to a sixth beside 24 busy processes; they are twice as far apart if a manager leaves each task of the
 # other's shard to it.
-story_two_managers_keep_up_with_many_types() {
+test_two_managers_keep_up_with_many_types() {
 	local name median
 	start_postgres
 	sql 'create database apart owner reeve'
@@ -243,14 +243,14 @@ one_caller_looks_up_beside_a_flood_of_strangers() {
 }
 
 # The tests of speed compare with this: the manager's statements, executed by plain libpq.
-story_the_floor_runs() {
+test_the_floor_runs() {
 	start_postgres
 	"$REEVE_BIN/bench-floor" "$CONNINFO" 10000 500 1 >"$DIR/floor" || fail "bench-floor: exit code $?"
 	expect_eq 'insert drain cycle' "$(awk '$2 > 0 { print $1 }' "$DIR/floor" | xargs)"
 	expect_eq 20000 "$(sql 'select count(*) from task_history')"
 }
 
-story_new_types_are_refused_over_the_limit() {
+test_new_types_are_refused_over_the_limit() {
 	start_postgres
 	start_manager manager --max-routes 50
 	for i in $(seq 50); do echo "{\"type\": \"t$i\"}"; done >"$DIR/tasks"
@@ -262,4 +262,4 @@ story_new_types_are_refused_over_the_limit() {
 	expect_eq 50 "$(sql 'select count(*) from routes')"
 }
 
-run_stories
+run_tests

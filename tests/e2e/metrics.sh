@@ -11,7 +11,7 @@ value() { # CATEGORY NAME
 	reeve metric list "$1" --json | jq -r "select(.name == \"$2\").value"
 }
 
-story_metrics_are_put_changed_and_listed() {
+test_metrics_are_put_changed_and_listed() {
 	reeve metric put shop open-orders 17
 	reeve metric put shop 'größe m³' 2.5e-3
 	reeve metric put lager free -- -4
@@ -34,7 +34,7 @@ story_metrics_are_put_changed_and_listed() {
 	sql 'delete from metrics where manager_id is null'
 }
 
-story_all_of_a_put_or_nothing_and_the_last_wins() {
+test_all_of_a_put_or_nothing_and_the_last_wins() {
 	# Many puts at the same time, at both managers, in any order.
 	for n in $(seq 8); do
 		start "putter-$n" bash -c 'for i in $(seq 20); do "$0" --manager "$1" metric put race same "$2$i" || exit; done' \
@@ -48,7 +48,7 @@ story_all_of_a_put_or_nothing_and_the_last_wins() {
 	expect_eq 1 "$(reeve metric list race --json | wc -l)"
 }
 
-story_the_managers_counters_are_among_them() {
+test_the_managers_counters_are_among_them() {
 	id=$(reeve submit nothing --delay 1h)
 	for name in first second; do
 		wait_until 40 "[ \"\$(value manager $name/submitted)\" ]"
@@ -74,14 +74,14 @@ story_the_managers_counters_are_among_them() {
 	stop third
 }
 
-story_long_lists_come_in_pages() {
+test_long_lists_come_in_pages() {
 	sql "insert into metrics (category, name, value) select 'page-' || n % 3, 'n' || n, n from generate_series(1, 2500) n"
 	expect_eq 2500 "$(reeve metric list --json | jq -r 'select(.category | startswith("page-")).name' | sort -u | wc -l)"
 	expect_eq 833 "$(reeve metric list page-0 --json | wc -l)"
 	sql "delete from metrics where category like 'page-%'"
 }
 
-story_there_are_ten_thousand_at_most() {
+test_there_are_ten_thousand_at_most() {
 	sql "delete from metrics where manager_id is null;
 		insert into metrics (category, name, value) select 'full', 'n' || n, n from generate_series(1, 9995) n"
 	for n in $(seq 20); do
@@ -103,7 +103,7 @@ story_there_are_ten_thousand_at_most() {
 	sql 'delete from metrics where manager_id is null'
 }
 
-story_what_is_wrong_is_refused() {
+test_what_is_wrong_is_refused() {
 	long=$(printf '%0256d' 0)
 	while IFS='|' read -r code want arguments; do
 		eval "expect_fail $code reeve metric $arguments"
@@ -134,4 +134,4 @@ story_what_is_wrong_is_refused() {
 	expect_match 'Example' "$(reeve metric put --help)"
 }
 
-run_stories
+run_tests

@@ -11,22 +11,22 @@ run_model() { # KIND
 	expect_eq 0 "$(grep -cv '^ok ' "$DIR/runs" || true)" "runs that are not ok"
 }
 
-story_the_protocol_keeps_its_promises_in_every_state() {
+test_the_protocol_keeps_its_promises_in_every_state() {
 	run_model protocol
 	expect_no_match 'not all' "$(cat "$DIR/runs")"
 }
 
-story_without_any_one_of_its_guards_one_breaks() {
+test_without_any_one_of_its_guards_one_breaks() {
 	run_model variants
 }
 
-story_the_checker_finds_what_is_broken_and_says_how_it_came_about() {
+test_the_checker_finds_what_is_broken_and_says_how_it_came_about() {
 	# The test must notice if one safeguard is replaced by another: the result is not only that some promise was broken,
 	# but which one.
-	local story
-	story=$("$TOP/tests/model/run" --trail waiting)
-	expect_match 'broken: requeue_never_hits_what_will_be_accepted' "$story"
-	expect_match 'Heartbeat 1 of incarnation 1.*requeue_find.*end_attempts: [12], requeued' "$(tr '\n' ' ' <<<"$story")"
+	local trail
+	trail=$("$TOP/tests/model/run" --trail waiting)
+	expect_match 'broken: requeue_never_hits_what_will_be_accepted' "$trail"
+	expect_match 'Heartbeat 1 of incarnation 1.*requeue_find.*end_attempts: [12], requeued' "$(tr '\n' ' ' <<<"$trail")"
 }
 
-run_stories
+run_tests

@@ -11,7 +11,7 @@ begun() { # QUEUE [COLUMN]
 }
 
 # The slot has at most one task when the urgent one is submitted, and may already have been assigned one more.
-story_an_urgent_task_overtakes_a_backlog() {
+test_an_urgent_task_overtakes_a_backlog() {
 	start_postgres
 	start_manager
 	for i in $(seq 1 300); do echo '{}'; done | reeve submit --bulk - nothing --queue q >"$DIR/ids"
@@ -26,7 +26,7 @@ story_an_urgent_task_overtakes_a_backlog() {
 }
 
 # The order is that of due times: a task that was submitted later for an earlier time runs first.
-story_what_is_due_earlier_goes_first() {
+test_what_is_due_earlier_goes_first() {
 	start_postgres
 	start_manager
 	base=$(date +%s)
@@ -43,7 +43,7 @@ story_what_is_due_earlier_goes_first() {
 	expect_eq "$d $b $c $a" "$(begun q | xargs)"
 }
 
-story_priorities_change_while_tasks_wait() {
+test_priorities_change_while_tasks_wait() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 1
@@ -70,7 +70,7 @@ story_priorities_change_while_tasks_wait() {
 	expect_match 'it has ended' "$OUTPUT"
 }
 
-story_due_times_change_while_tasks_wait() {
+test_due_times_change_while_tasks_wait() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 1
@@ -93,7 +93,7 @@ story_due_times_change_while_tasks_wait() {
 }
 
 # Tasks of high priority that no worker can run are more than the ready cache holds; the other tasks are not delayed.
-story_what_nobody_can_run_keeps_nobody_waiting() {
+test_what_nobody_can_run_keeps_nobody_waiting() {
 	start_postgres
 	start_manager --window 100
 	start_worker
@@ -118,7 +118,7 @@ story_what_nobody_can_run_keeps_nobody_waiting() {
 }
 
 # Twenty thousand tasks are due in 30 days, and one is due now.
-story_far_off_tasks_are_in_nobodys_way() {
+test_far_off_tasks_are_in_nobodys_way() {
 	start_postgres
 	start_manager --window 100
 	yes '{"delay":"30d","priority":9}' 2>/dev/null | head -n 20000 >"$DIR/tasks" || true
@@ -137,7 +137,7 @@ story_far_off_tasks_are_in_nobodys_way() {
 }
 
 # A manager learns of a type from its own submit, after another manager has created an older type: it overlooks neither.
-story_new_types_at_three_managers_are_run_at_once() {
+test_new_types_at_three_managers_are_run_at_once() {
 	start_postgres
 	start_manager one
 	start_manager three
@@ -158,7 +158,7 @@ story_new_types_at_three_managers_are_run_at_once() {
 
 # A worker is at one manager, submitters are at another: tasks that are submitted, changed or due there run at once
 # here.
-story_two_managers_are_one() {
+test_two_managers_are_one() {
 	start_postgres
 	start_manager one
 	start_worker worker --concurrency 1
@@ -188,4 +188,4 @@ story_two_managers_are_one() {
 	expect_eq cancelled "$(field "$running" status)"
 }
 
-run_stories
+run_tests

@@ -6,7 +6,7 @@
 
 # SUITE/WORDS names an end-to-end test, `units/SUITE` a suite of the unit tests, `faults/KIND` a kind of fault of
 # tests/faults/run.
-story_the_tests_that_the_pages_name_are_there() {
+test_the_tests_that_the_pages_name_are_there() {
 	local names suite words missing=()
 	names=$(grep -ohE '`[a-z_]+/[a-z_]+`' "$TOP/docs/reliability.md" "$TOP/docs/features.md" | tr -d '`' | sort -u)
 	[ "$(wc -l <<<"$names")" -gt 80 ] || fail "few names: $names"
@@ -14,24 +14,24 @@ story_the_tests_that_the_pages_name_are_there() {
 		case $suite in
 		units) grep -rqE "^[A-Za-z]*Test\($words, " "$TOP/tests/unit" || missing+=("units/$words") ;;
 		faults) grep -qE "^def $words\(run, rng\)" "$TOP"/tests/faults/{mishaps,strangers}.py || missing+=("faults/$words") ;;
-		*) grep -qsE "^story_[a-z0-9_]*$words" "$TOP/tests/e2e/$suite.sh" || missing+=("$suite/$words") ;;
+		*) grep -qsE "^test_[a-z0-9_]*$words" "$TOP/tests/e2e/$suite.sh" || missing+=("$suite/$words") ;;
 		esac
 	done <<<"$names"
 	[ ${#missing[@]} = 0 ] || fail "tests that are not there: ${missing[*]}"
 }
 
-story_every_promise_names_its_tests() {
+test_every_promise_names_its_tests() {
 	local promises shown
 	promises=$(sed -n '/^## Guarantees/,/^## Limits of the guarantees/p' "$TOP/docs/reliability.md")
 	shown=$(grep -c '^\*Shown by\* `' <<<"$promises")
 	expect_eq "$(grep -cE '^\*\*[A-Z]' <<<"$promises")" "$shown" 'paragraphs that name a test'
 }
 
-story_the_page_of_states_is_what_the_manager_prints() {
+test_the_page_of_states_is_what_the_manager_prints() {
 	expect_eq "$("$REEVE_BIN/reeve-manager" --print-states)" "$(cat "$TOP/docs/states.md")"
 }
 
-story_every_page_begins_with_its_title() {
+test_every_page_begins_with_its_title() {
 	local page
 	for page in "$TOP"/docs/*.md; do
 		expect_match '^# ' "$(head -n 1 "$page")" "first line of $page"
@@ -47,7 +47,7 @@ small_tree() { # in $DIR/tree: modules a and b, of which a includes b, and one o
 	echo 'Depends on: `common`.' >"$DIR/tree/manager/core/README.md"
 }
 
-story_no_modules_include_each_other_in_a_circle() {
+test_no_modules_include_each_other_in_a_circle() {
 	local check="$TOP/tests/tools/includes.py" tree="$DIR/tree"
 	expect "$check"
 	# The check finds a circle. What a part of a module includes counts as included by the module.
@@ -59,7 +59,7 @@ story_no_modules_include_each_other_in_a_circle() {
 }
 
 # The glossary's retired words do not come back.
-story_no_retired_word_is_used() {
+test_no_retired_word_is_used() {
 	expect "$TOP/tests/tools/words.py"
 	mkdir -p "$DIR/words/worker" "$DIR/words/sql/migrations"
 	echo 'int client_of_the_Spawner; /* `guard/spawner_dies` */' >"$DIR/words/worker/a.c"
@@ -69,7 +69,7 @@ story_no_retired_word_is_used() {
 }
 
 # Each folder's README lists what its files include.
-story_readmes_list_the_dependencies_of_their_folders() {
+test_readmes_list_the_dependencies_of_their_folders() {
 	local check="$TOP/tests/tools/includes.py" tree="$DIR/tree"
 	small_tree
 	echo '#include <libpq-fe.h>' >>"$tree/manager/core/a_part.c"
@@ -84,7 +84,7 @@ story_readmes_list_the_dependencies_of_their_folders() {
 }
 
 # The fields of each message are numbered from 1, the values of each enum from 0, in their order in the file.
-story_numbers_in_the_contract_follow_each_other() {
+test_numbers_in_the_contract_follow_each_other() {
 	local numbers='
 		FNR == 1 { block = "" }
 		/^(enum|message) / { block = $2; last = $1 == "enum" ? -1 : 0 }
@@ -103,7 +103,7 @@ story_numbers_in_the_contract_follow_each_other() {
 # Each method of the contract has a row in the table of its service, as read_method if and only if the .proto file
 # declares that it changes nothing. A method that changes something takes a request id, unless the .proto file declares
 # it idempotent. A row whose function is its own can be either.
-story_reads_are_declared_without_side_effects() {
+test_reads_are_declared_without_side_effects() {
 	local file service method serve statement line rows=0 declared=0
 	for file in "$TOP"/proto/reeve/v1/*.proto; do
 		service=${file##*/} service=${service%.proto}
@@ -139,7 +139,7 @@ constant() { # NAME FILE: the value of an enum's constant
 
 # The table of docs/reliability.md with the times of leases: what the code makes of each lease and heartbeat. Times are
 # rounded, the first one up, the last one down.
-story_the_times_of_leases_are_the_codes() {
+test_the_times_of_leases_are_the_codes() {
 	local rows lease heartbeat defaults
 	cat >"$DIR/times.c" <<-'END'
 		#include "worker/lease.h"
@@ -175,7 +175,7 @@ story_the_times_of_leases_are_the_codes() {
 }
 
 # Both measure commands of `reeve`. No manager is there, so that one with valid arguments ends with exit code 3.
-story_the_commands_whose_times_are_measured_exist() {
+test_the_commands_whose_times_are_measured_exist() {
 	local command commands
 	mapfile -t commands < <(
 		(. "$TOP/bench/scale.bash" && printf '%s\n' "${LISTINGS[@]}")
@@ -191,7 +191,7 @@ story_the_commands_whose_times_are_measured_exist() {
 }
 
 # bench-growth itself fails if a job of manager/jobs/table.c is missing in it.
-story_every_statement_of_a_job_is_measured_with_many_tasks() {
+test_every_statement_of_a_job_is_measured_with_many_tasks() {
 	local files=(upkeep reclaim archive statistics schedule inbox callback window) used other
 	mapfile -t files < <(printf "$TOP/manager/store/%s_ops.c\n" "${files[@]}" | sed 's/reclaim_ops/reclaim/')
 	# Transactions, single tasks' ends, starts and stops, and calls of clients.
@@ -203,4 +203,4 @@ story_every_statement_of_a_job_is_measured_with_many_tasks() {
 	expect_eq '' "$(comm -23 <(echo "$used") <(sort -u "$DIR/measured"))" 'statements that are not measured'
 }
 
-run_stories
+run_tests

@@ -35,7 +35,7 @@ stages_of() { # ID
 	sql "select concat_ws(' ', stage, type, details, result) from task_attempts where task_id = $1 order by token" | paste -sd ,
 }
 
-story_a_task_passes_through_the_stages_in_order() {
+test_a_task_passes_through_the_stages_in_order() {
 	chain_handlers
 	start_postgres
 	start_manager
@@ -72,7 +72,7 @@ at() { # ID: status, stage, step
 	reeve show "$1" --json | jq -r '[.status, .stage, .step] | join(" ")'
 }
 
-story_the_handler_chooses_the_stage() {
+test_the_handler_chooses_the_stage() {
 	chain_handlers
 	start_postgres
 	start_manager
@@ -148,7 +148,7 @@ story_the_handler_chooses_the_stage() {
 	expect_eq 'completed three 2' "$(at "$id")"
 }
 
-story_results_become_inputs_byte_for_byte() {
+test_results_become_inputs_byte_for_byte() {
 	start_postgres
 	start_manager
 	handlers <<-END
@@ -170,7 +170,7 @@ story_results_become_inputs_byte_for_byte() {
 	done
 }
 
-story_each_stage_has_its_own_retries() {
+test_each_stage_has_its_own_retries() {
 	start_postgres
 	start_manager
 	handlers <<-'END'
@@ -202,7 +202,7 @@ story_each_stage_has_its_own_retries() {
 	expect_eq 'completed hasty 2' "$(at "$id")"
 }
 
-story_what_is_ordered_meanwhile_wins_over_the_next_stage() {
+test_what_is_ordered_meanwhile_wins_over_the_next_stage() {
 	start_postgres
 	start_manager
 	define '{"name": "p", "stages": [{"name": "one", "type": "h1"}, {"name": "two", "type": "h2"}]}'
@@ -276,7 +276,7 @@ story_what_is_ordered_meanwhile_wins_over_the_next_stage() {
 	expect_eq 0 "$(sql "select count(*) from assignments where open > 0")"
 }
 
-story_a_batch_counts_once_and_a_key_stays() {
+test_a_batch_counts_once_and_a_key_stays() {
 	chain_handlers
 	start_postgres
 	start_manager
@@ -297,7 +297,7 @@ story_a_batch_counts_once_and_a_key_stays() {
 	expect_eq 1 "$(sql "select count(*) from keys where key = 'k1' and expires_at > clock_timestamp() + interval '23 hours'")"
 }
 
-story_bad_definitions_are_refused() {
+test_bad_definitions_are_refused() {
 	start_postgres
 	start_manager
 	refused() { # CODE REGEX JSON
@@ -355,7 +355,7 @@ story_bad_definitions_are_refused() {
 	expect_eq 0 "$(sql 'select count(*) from tasks')"
 }
 
-story_tasks_under_way_go_on_as_they_began() {
+test_tasks_under_way_go_on_as_they_began() {
 	start_postgres
 	start_manager
 	define '{"name": "p", "stages": [{"name": "one", "type": "h1"}, {"name": "two", "type": "h2"}]}'
@@ -371,7 +371,7 @@ story_tasks_under_way_go_on_as_they_began() {
 	expect_eq 2 "$(sql 'select count(*) from pipelines')"
 }
 
-story_a_lost_attempt_does_not_take_the_task_on() {
+test_a_lost_attempt_does_not_take_the_task_on() {
 	start_postgres
 	start_manager --lease 1s --heartbeat 400ms --expiry-grace 2500ms
 	define '{"name": "p", "stages": [{"name": "one", "type": "h1", "timeout": "1s"}, {"name": "two", "type": "h2"}]}'
@@ -393,7 +393,7 @@ story_a_lost_attempt_does_not_take_the_task_on() {
 	expect_eq 1 "$(event_field "$task" stage note | wc -l)"
 }
 
-story_the_example_of_the_page_works() {
+test_the_example_of_the_page_works() {
 	local line want
 	shape() { # times and who it was are each run's own; ends of lines are
 		sed -E 's/[0-9]{4}-[0-9-]+ [0-9:.]+Z/TIME/; s/by [^ ]+@[^ ]+$/by SOMEBODY/; s/ +$//' | sed '/^$/d'
@@ -424,7 +424,7 @@ story_the_example_of_the_page_works() {
 }
 
 # Managers are killed repeatedly while tasks pass through stages: each step happens once.
-story_managers_are_killed_again_and_again() {
+test_managers_are_killed_again_and_again() {
 	local name i pids=() seed=${REEVE_TEST_SEED:-$RANDOM}
 	note "REEVE_TEST_SEED=$seed"
 	chain_handlers
@@ -470,7 +470,7 @@ story_managers_are_killed_again_and_again() {
 }
 
 # Submits that wait for the same connection are executed together where possible, and each gets its own answer.
-story_submits_that_wait_for_each_other() {
+test_submits_that_wait_for_each_other() {
 	start_postgres
 	start_manager one
 	local n pid pids=()
@@ -496,4 +496,4 @@ story_submits_that_wait_for_each_other() {
 	expect_eq 12 "$(sql 'select count(*) from tasks')"
 }
 
-run_stories
+run_tests

@@ -41,7 +41,7 @@ history_of() { # QUEUE COUNT: waits until so many of its tasks have ended, all w
 	expect_eq "$2" "$(sql "select count(*) from task_history where queue = '$1' and status = 'completed' and attempt = 1")"
 }
 
-story_higher_priorities_go_first_and_equal_ones_first_come() {
+test_higher_priorities_go_first_and_equal_ones_first_come() {
 	local priorities=(0 -1 7 -1000000 1 1000000 -5) n p
 	for n in $(seq 1 42); do
 		p=${priorities[n * 5 % 7]}
@@ -62,7 +62,7 @@ story_higher_priorities_go_first_and_equal_ones_first_come() {
 	expect_eq "$(cut -d' ' -f1 "$DIR/order")" "$(sql "select priority from task_history where queue = 'order' order by started")"
 }
 
-story_a_higher_priority_goes_first_whatever_its_type_and_queue() {
+test_a_higher_priority_goes_first_whatever_its_type_and_queue() {
 	for n in $(seq 1 10); do
 		line one 'across 1' $((n * 3 % 10)) "$((n * 3 % 10))"
 		line two 'across 1' $((n * 7 % 10)) "$((n * 7 % 10))"
@@ -75,7 +75,7 @@ story_a_higher_priority_goes_first_whatever_its_type_and_queue() {
 	expect sort -nrc "$DIR/order"
 }
 
-story_priorities_have_bounds() {
+test_priorities_have_bounds() {
 	for p in 1000001 -1000001 99999999999 1.5 high ''; do
 		expect_fail 2 reeve submit nothing --queue bounds --priority "$p"
 	done
@@ -88,7 +88,7 @@ story_priorities_have_bounds() {
 
 # First with tasks that no manager has read for a worker yet, then with tasks that wait in memory while another one
 # runs.
-story_a_priority_changed_in_the_queue_changes_the_order() {
+test_a_priority_changed_in_the_queue_changes_the_order() {
 	submit_letters() {
 		for letter in a b c d e; do ids[$letter]=$(reeve submit one "$(label $letter)" --queue changed); done
 	}
@@ -115,7 +115,7 @@ story_a_priority_changed_in_the_queue_changes_the_order() {
 	expect_eq 'd b c e a' "$(xargs <"$DIR/order")"
 }
 
-story_a_late_comer_of_a_higher_priority_overtakes() {
+test_a_late_comer_of_a_higher_priority_overtakes() {
 	busy_worker overtake
 	line one overtake 0 low | reeve submit --bulk - >"$DIR/ids"
 	line two overtake -3 lowest | reeve submit --bulk - >>"$DIR/ids"
@@ -126,7 +126,7 @@ story_a_late_comer_of_a_higher_priority_overtakes() {
 }
 
 # Compares only times of the database: the submit, the due time, and the start of the attempt.
-story_a_task_starts_at_its_time_and_not_before() {
+test_a_task_starts_at_its_time_and_not_before() {
 	types
 	start_worker idle --concurrency 4 --queue times
 	for delay in 300ms 700ms 1s 1500ms 2s; do
@@ -148,7 +148,7 @@ story_a_task_starts_at_its_time_and_not_before() {
 	expect_eq t "$(sql "select run_at = created from task_history where queue = 'times' and source = 'past'")"
 }
 
-story_a_delayed_task_is_made_due_by_hand() {
+test_a_delayed_task_is_made_due_by_hand() {
 	types
 	start_worker hand --concurrency 2 --queue hand
 	now=$(reeve submit nothing --queue hand --delay 1h)
@@ -170,7 +170,7 @@ story_a_delayed_task_is_made_due_by_hand() {
 }
 
 # A task that is not due delays no other task, however high its priority; once it is due, it goes first.
-story_what_is_not_due_holds_up_nobody() {
+test_what_is_not_due_holds_up_nobody() {
 	types
 	far=$(reeve submit one "$(label far)" --queue far --delay 1h --priority 100)
 	near=$(reeve submit one "$(label near)" --queue far)
@@ -187,7 +187,7 @@ story_what_is_not_due_holds_up_nobody() {
 
 # Tasks that a worker does not serve have higher priorities and were submitted first; still they neither delay its tasks
 # nor are taken by it.
-story_workers_take_only_what_they_serve() {
+test_workers_take_only_what_they_serve() {
 	types
 	local queue type
 	for queue in left right else; do
@@ -221,7 +221,7 @@ two|two' "$(sql "select distinct w.name, h.type from task_history h join workers
 }
 
 # There are more streams than tasks that the manager keeps in memory: it reads them in parts, and still in order.
-story_hundreds_of_priorities_in_several_queues_all_get_done() {
+test_hundreds_of_priorities_in_several_queues_all_get_done() {
 	start_manager small --window 100
 	types
 	for n in $(seq 1 200); do
@@ -250,7 +250,7 @@ streams() { # the number of streams in the manager's memory
 
 # One task of each of 20,000 priorities. After a restart the manager starts tasks of others at once, and keeps the highest
 # priorities when they are wanted.
-story_many_invented_priorities_delay_nobody() {
+test_many_invented_priorities_delay_nobody() {
 	local begin
 	types
 	seq 1 20000 | awk '{ printf "{\"queue\":\"invented\",\"priority\":%d}\n", $1 * 77 % 20000 }' |
@@ -270,4 +270,4 @@ story_many_invented_priorities_delay_nobody() {
 		from task_history where queue = 'invented') x where priority > before")" 'out of order'
 }
 
-run_stories
+run_tests

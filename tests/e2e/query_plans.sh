@@ -9,7 +9,7 @@ HOT="submit submit_plain window_page window_streams claim claim_locked complete 
 	batches_due batch_release batch_blocked remarks_keep"
 HASHED="submit submit_plain requeue_find" # they join arrays with what they have found by index
 
-set_up() { # a database as a manager makes it; nothing looks at its tables but this story
+set_up() { # a database as a manager makes it; nothing else reads its tables
 	start_postgres -c autovacuum=off
 	start_manager
 	stop manager
@@ -115,7 +115,7 @@ drain() { # DATABASE: everything goes, and PostgreSQL is told that nothing is th
 	} | session "$1" on
 }
 
-story_plans_of_a_new_database() {
+test_plans_of_a_new_database() {
 	set_up
 	expect_good_plans 'empty'
 	fill reeve 20000
@@ -125,7 +125,7 @@ story_plans_of_a_new_database() {
 }
 
 # The statement runs each minute, and has work only if a clock was set back.
-story_nothing_is_walked_while_the_clock_is_right() {
+test_nothing_is_walked_while_the_clock_is_right() {
 	set_up
 	fill reeve 1000
 	sql 'analyze'
@@ -136,7 +136,7 @@ story_nothing_is_walked_while_the_clock_is_right() {
 	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve")"
 }
 
-story_plans_after_a_queue_was_drained() {
+test_plans_after_a_queue_was_drained() {
 	set_up
 	fill reeve 20000
 	drain reeve
@@ -162,7 +162,7 @@ claim() { # DATABASE TASKS
 	echo $(($(pages "$1") - $(cat "$DIR/before")))
 }
 
-sql_in() { # DATABASE STATEMENT: as `sql`, which is for the story's own
+sql_in() { # DATABASE STATEMENT: as `sql`, which uses the test's own
 	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d "$1" -c "$2"
 }
 
@@ -185,7 +185,7 @@ hot() { # DATABASE: updates, and whether at least 95 of 100 were HOT
 }
 
 # Compares the work and not the time, which also depends on the machine.
-story_claims_touch_no_index_and_stay_quick() {
+test_claims_touch_no_index_and_stay_quick() {
 	set_up
 	sql_let_go
 	sql_in postgres 'create database refilled template reeve owner reeve'
@@ -210,7 +210,7 @@ story_claims_touch_no_index_and_stay_quick() {
 
 # PostgreSQL evaluates such a row again, in a separate plan. What belongs to the entire statement must not run again
 # with it.
-story_a_claim_that_waited_for_a_row_writes_one_line_for_a_fetch() {
+test_a_claim_that_waited_for_a_row_writes_one_line_for_a_fetch() {
 	set_up
 	fill reeve 20
 	mkfifo "$DIR/go"
@@ -246,7 +246,7 @@ heartbeats() { # WHAT of the updates of workers
 
 # Compares all attempts that the workers have with all that are theirs by the journal. If each were compared with each,
 # the heartbeats of a hundred busy workers would take minutes.
-story_attempts_that_workers_have_are_not_compared_each_with_each() {
+test_attempts_that_workers_have_are_not_compared_each_with_each() {
 	set_up
 	fill reeve 8000
 	session reeve on >"$DIR/held" <<-END
@@ -267,7 +267,7 @@ story_attempts_that_workers_have_are_not_compared_each_with_each() {
 
 # The history has an index in each of its partitions. Calls that wait for a thousand tasks ask for all of them again and
 # again, and most have not ended.
-story_the_history_is_searched_only_for_tasks_that_have_ended() {
+test_the_history_is_searched_only_for_tasks_that_have_ended() {
 	set_up
 	fill reeve 20000
 	session reeve on <<<"analyze $TABLES"
@@ -282,7 +282,7 @@ story_the_history_is_searched_only_for_tasks_that_have_ended() {
 }
 
 # Every worker sends a heartbeat every few seconds, with data about itself.
-story_heartbeats_touch_no_index() {
+test_heartbeats_touch_no_index() {
 	set_up
 	fill reeve 100
 	session reeve on >"$DIR/heartbeats" <<-END
@@ -298,4 +298,4 @@ story_heartbeats_touch_no_index() {
 	expect_eq t "$(heartbeats 'n_tup_hot_upd >= 950')"
 }
 
-run_stories
+run_tests

@@ -30,7 +30,7 @@ how_ended() { # QUEUE: how its tasks have ended, "completed 3, dead queue_stoppe
 		select concat_ws(' ', status, error_code, count(*)) as x from task_history where queue = '$1' group by status, error_code) y"
 }
 
-story_settings_are_set_shown_and_left_alone() {
+test_settings_are_set_shown_and_left_alone() {
 	reeve queue set letters --retry-limit 5 --resting 5s --waiting 10s --backoff linear:3s --verbose yes >"$DIR/out"
 	expect_match 'retries +5 after the first attempt' "$(cat "$DIR/out")"
 	expect_match 'backoff +linear:3s:5s' "$(cat "$DIR/out")"
@@ -47,7 +47,7 @@ story_settings_are_set_shown_and_left_alone() {
 	expect_eq 4 "$(reeve --manager "${URL[other]}" audit --json | jq -r 'select(.event == "queue_set") | .note' | grep -c '^queue letters')"
 }
 
-story_a_paused_queue_gives_no_task_until_it_is_resumed() {
+test_a_paused_queue_gives_no_task_until_it_is_resumed() {
 	start_worker worker --concurrency 4
 	a=$(reeve submit sh "$HOLD" --queue pausing)
 	wait_began "$a"
@@ -69,7 +69,7 @@ story_a_paused_queue_gives_no_task_until_it_is_resumed() {
 	expect_eq 'queue_paused queue_resumed' "$(reeve audit --json | jq -r 'select(.note == "queue pausing") | .event' | xargs)"
 }
 
-story_with_autostart_off_a_batch_waits_for_start() {
+test_with_autostart_off_a_batch_waits_for_start() {
 	start_worker worker --concurrency 4
 	reeve queue set held --autostart no >"$DIR/out"
 	expect_match 'batches +on' "$(cat "$DIR/out")"
@@ -101,7 +101,7 @@ story_with_autostart_off_a_batch_waits_for_start() {
 	reeve wait "$d" --timeout 5s >/dev/null
 }
 
-story_a_stop_ends_everything_and_the_next_submit_starts_again() {
+test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	start_worker worker --concurrency 4
 	reeve queue set stopping --batches yes >/dev/null
 	explicit=$(reeve batch open mine --queue stopping)
@@ -131,7 +131,7 @@ story_a_stop_ends_everything_and_the_next_submit_starts_again() {
 }
 
 # A manager that does not know of the stop yet creates a task: the task is not lost, and does not stay queued.
-story_a_task_made_behind_a_stops_back_is_run() {
+test_a_task_made_behind_a_stops_back_is_run() {
 	start_worker worker --concurrency 4
 	reeve submit echo x --queue behind --wait >/dev/null
 	reeve queue stop behind --wait >/dev/null
@@ -149,7 +149,7 @@ story_a_task_made_behind_a_stops_back_is_run() {
 }
 
 # Reeve's callback tasks, which report a batch's end, start no queue. No other task can have their source.
-story_whatever_a_source_is_called_the_task_starts_its_queue() {
+test_whatever_a_source_is_called_the_task_starts_its_queue() {
 	start_worker worker
 	reeve submit echo x --queue called --wait >/dev/null
 	reeve queue stop called --wait >/dev/null
@@ -167,7 +167,7 @@ story_whatever_a_source_is_called_the_task_starts_its_queue() {
 	expect_eq 0 "$(sql "select count(*) from tasks where queue = 'called'")"
 }
 
-story_a_purge_cancels_what_waits() {
+test_a_purge_cancels_what_waits() {
 	start_worker worker --concurrency 4
 	a=$(reeve submit sh "$HOLD" --queue purged)
 	wait_began "$a"
@@ -182,7 +182,7 @@ story_a_purge_cancels_what_waits() {
 	expect_eq completed "$(field "$a" status)"
 }
 
-story_a_queue_with_live_tasks_is_not_deleted() {
+test_a_queue_with_live_tasks_is_not_deleted() {
 	start_worker worker --concurrency 4
 	reeve queue set deleted --retry-limit 7 >/dev/null
 	reeve queue pause deleted >/dev/null
@@ -199,7 +199,7 @@ story_a_queue_with_live_tasks_is_not_deleted() {
 }
 
 # 5,000 tasks wait and one runs; the manager that stops the queue dies in the middle of that.
-story_a_stop_goes_on_when_its_manager_dies() {
+test_a_stop_goes_on_when_its_manager_dies() {
 	start_worker worker --concurrency 4
 	start_manager doomed
 	reeve queue set big --batches yes >/dev/null
@@ -231,7 +231,7 @@ story_a_stop_goes_on_when_its_manager_dies() {
 	expect_eq 1 "$(sql "select count(*) from queue_events where queue = 'big' and event = 'queue_stopped'")"
 }
 
-story_settings_go_for_the_tasks_that_follow() {
+test_settings_go_for_the_tasks_that_follow() {
 	start_worker worker --concurrency 4
 	reeve queue set limited --retry-limit 2 --backoff fixed:100ms --jitter 0 >/dev/null
 	wait_until 3 '[ "$(at_other queue describe limited --json | jq .settings.retry_limit)" = 2 ]'
@@ -251,7 +251,7 @@ story_settings_go_for_the_tasks_that_follow() {
 
 # A worker waits once, from its start, before its first task of the queue; and its slot takes no task for the resting
 # period after each one. That period begins at the handler's end, a little earlier than the time in the tables.
-story_workers_wait_and_rest() {
+test_workers_wait_and_rest() {
 	reeve queue set slow --waiting 3s --resting 1s >/dev/null
 	for _ in 1 2 3; do echo '{}'; done | reeve submit --bulk - echo --queue slow >"$DIR/ids"
 	start_worker worker --concurrency 1
@@ -264,7 +264,7 @@ story_workers_wait_and_rest() {
 }
 
 # A resent call, as after a lost answer, changes nothing more.
-story_a_call_that_comes_again_does_nothing_more() {
+test_a_call_that_comes_again_does_nothing_more() {
 	local now # ids of long ago are forgotten
 	now=$(sql "select lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0')")
 	reeve queue set twice --verbose no >/dev/null
@@ -281,7 +281,7 @@ story_a_call_that_comes_again_does_nothing_more() {
 	expect_match 'the request id was used for another call' "$OUTPUT"
 }
 
-story_a_verbose_queue_is_in_the_log_and_others_are_not() {
+test_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	start_worker worker --concurrency 4
 	reeve queue set loud --verbose yes --retry-limit 1 --backoff fixed:10ms >/dev/null
 	a=$(reeve submit sh '[ $REEVE_ATTEMPT = 2 ] || exit 3' --queue loud)
@@ -297,7 +297,7 @@ story_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	expect_no_match "queue \"quiet\"" "$(cat "$DIR/logs")"
 }
 
-story_status_and_progress_tell_of_batch_and_workers() {
+test_status_and_progress_tell_of_batch_and_workers() {
 	start_worker worker --concurrency 4
 	reeve queue set shown --batches yes --retry-limit 0 >/dev/null
 	expect_eq '0 true' "$(reeve queue describe shown --json | jq -r '.settings | "\(.retry_limit) \(.batches)"')"
@@ -325,7 +325,7 @@ story_status_and_progress_tell_of_batch_and_workers() {
 }
 
 # A queue has more than its last batch: later tasks, and other open batches.
-story_status_tells_of_the_queue() {
+test_status_tells_of_the_queue() {
 	local batch other
 	start_worker worker
 	batch=$(reeve batch open first --queue beside)
@@ -348,7 +348,7 @@ story_status_tells_of_the_queue() {
 	reeve batch close "$batch" >/dev/null
 }
 
-story_what_is_wrong_is_refused() {
+test_what_is_wrong_is_refused() {
 	refused() { # CODE REGEX COMMAND…
 		expect_fail "$1" "${@:3}"
 		expect_match "$2" "$OUTPUT"
@@ -393,7 +393,7 @@ story_what_is_wrong_is_refused() {
 }
 
 # A submit during a stop waits until the queue is stopped, and then starts it again.
-story_a_submit_waits_for_the_end_of_a_stop() {
+test_a_submit_waits_for_the_end_of_a_stop() {
 	start_worker worker --concurrency 4
 	reeve queue set waiting --batches yes >/dev/null
 	a=$(reeve submit sh 'trap "" TERM; touch "$REEVE_TEST_DIR/began.$REEVE_TASK_ID.1"; sleep 4' --queue waiting)
@@ -416,7 +416,7 @@ shape() {
 }
 
 # The example of docs/queues.md, command by command.
-story_the_worked_example() {
+test_the_worked_example() {
 	handlers <<-END
 		[handler send]
 		exec = /bin/bash
@@ -441,7 +441,7 @@ waits() { # ID: the same in words
 	reeve show "$1" | sed -n 's/^waits *//p'
 }
 
-story_why_a_task_waits_is_told() {
+test_why_a_task_waits_is_told() {
 	local lonely a b c id entry manager=${URL[other]}
 	lonely=$(reeve submit lonely --queue why)
 	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"
@@ -513,7 +513,7 @@ batch_waits() { # ID: what is told of its first task that waits, by its report a
 	echo "$said"
 }
 
-story_a_batch_says_why_its_first_task_waits() {
+test_a_batch_says_why_its_first_task_waits() {
 	local id other a b entry
 	id=$(reeve batch open first --queue why-batches --entry lonely)
 	expect_eq '' "$(batch_waits "$id")"
@@ -552,7 +552,7 @@ story_a_batch_says_why_its_first_task_waits() {
 	stop worker
 }
 
-story_a_command_that_waits_says_why_once_for_each_reason() {
+test_a_command_that_waits_says_why_once_for_each_reason() {
 	local id waiter status=0
 	"$REEVE_BIN/reeve" submit lonely --queue patience --wait >"$DIR/out" 2>"$DIR/said" &
 	waiter=$!
@@ -571,7 +571,7 @@ reeve: task $id (lonely in queue patience) waits: its queue is paused" "$(grep -
 
 # Of several tasks, the command names one that waits, not one that runs; also on a terminal, where it draws a progress
 # bar.
-story_a_command_that_waits_for_several_says_why_one_of_them_does() {
+test_a_command_that_waits_for_several_says_why_one_of_them_does() {
 	local failed waiter status=0
 	start_worker worker --queue several --concurrency 2
 	jq -nc --arg hold "$HOLD" '{details: $hold}, {details: "exit 3"}, {details: "true"}' >"$DIR/tasks"
@@ -590,4 +590,4 @@ story_a_command_that_waits_for_several_says_why_one_of_them_does() {
 	stop worker
 }
 
-run_stories
+run_tests

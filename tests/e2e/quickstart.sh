@@ -3,7 +3,7 @@
 # timeout 900
 . "$(dirname "$0")/lib.sh"
 
-story_every_file_is_hashed_whatever_its_name() {
+test_every_file_is_hashed_whatever_its_name() {
 	mkdir -p "$DIR/files/a folder"
 	cd "$DIR/files"
 	echo 1 >plain
@@ -24,7 +24,7 @@ story_every_file_is_hashed_whatever_its_name() {
 	expect_eq '' "$(descendants)" 'processes left behind'
 }
 
-story_kept_up_it_can_be_used_and_stopped() {
+test_kept_up_it_can_be_used_and_stopped() {
 	cd "$TOP"
 	out=$(deploy/quickstart --keep 2>&1) || fail "$out"
 	process=$(sed -n 's/^Stop it: *kill \([0-9]*\);.*/\1/p' <<<"$out")
@@ -43,9 +43,9 @@ resident() { # KiB of the manager
 
 # 2,400 Waits for 1,000 tasks each, and one more that came after them and stays: in the heap, their memory lies below
 # its memory, and must still be returned to the system.
-story_the_memory_of_a_flood_goes_back_to_the_system() {
+test_the_memory_of_a_flood_goes_back_to_the_system() {
 	local before most n
-	"$TOP/deploy/build" # done already, unless this story is run alone
+	"$TOP/deploy/build" # done already, unless this test runs alone
 	start_postgres
 	REEVE_BIN=$TOP/build/bin start_manager manager --connection-share 100
 	first=$(reeve submit nothing --delay 1d)
@@ -65,4 +65,4 @@ story_the_memory_of_a_flood_goes_back_to_the_system() {
 	note "$(resident) KiB afterwards"
 }
 
-run_stories
+run_tests

@@ -10,7 +10,7 @@ start_managers() { # one and two, with $ONE and $TWO their URLs
 	ONE=${URL[one]} TWO=${URL[two]}
 }
 
-story_each_task_is_claimed_once() {
+test_each_task_is_claimed_once() {
 	start_managers
 	ledger_tasks 1 15000 >"$DIR/first"
 	ledger_tasks 15001 30000 >"$DIR/second"
@@ -42,7 +42,7 @@ story_each_task_is_claimed_once() {
 }
 
 # Each task ends once: completed after one run, or cancelled.
-story_cancels_race_claims() {
+test_cancels_race_claims() {
 	start_managers
 	ledger_tasks 1 4000 10 >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" >"$DIR/ids"
@@ -75,7 +75,7 @@ story_cancels_race_claims() {
 	expect_eq 0 "$(sql 'select count(*) from worker_commands o join tasks t on t.id = o.task_id')" 'commands of tasks that run'
 }
 
-story_a_retry_from_history_by_both_is_one() {
+test_a_retry_from_history_by_both_is_one() {
 	start_managers
 	ledger_tasks 1 1000 >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" >"$DIR/ids"
@@ -101,4 +101,4 @@ story_a_retry_from_history_by_both_is_one() {
 	expect_journal_closed
 }
 
-run_stories
+run_tests

@@ -95,7 +95,7 @@ measure() { # each listing with its pages, a line each
 	echo "check $(pages check "null,null,'{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted}','{0,0,0,3600000,60000,0,0,0}'")"
 }
 
-story_ten_times_as_much_costs_the_same() {
+test_ten_times_as_much_costs_the_same() {
 	start_postgres -c autovacuum=off
 	start_manager
 	stop manager
@@ -130,7 +130,7 @@ listing_pages() {
 }
 
 # Each task of the batch is on a page of its own.
-story_a_page_of_a_batch_reads_few_of_its_tasks() {
+test_a_page_of_a_batch_reads_few_of_its_tasks() {
 	start_postgres -c shared_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 \
 		-c auto_explain.log_analyze=on -c auto_explain.log_buffers=on
 	start_manager
@@ -154,7 +154,7 @@ story_a_page_of_a_batch_reads_few_of_its_tasks() {
 }
 
 # The counts of all routes are read once, not once for each type of the queue.
-story_a_queue_of_many_types_is_counted_as_fast_as_all_queues() {
+test_a_queue_of_many_types_is_counted_as_fast_as_all_queues() {
 	local query times=()
 	start_postgres
 	start_manager
@@ -174,7 +174,7 @@ story_a_queue_of_many_types_is_counted_as_fast_as_all_queues() {
 
 # For each type one probe of the index finds its first task, and one that it has no other priority. A probe touches three
 # or four pages.
-story_a_check_of_many_types_probes_each_twice() {
+test_a_check_of_many_types_probes_each_twice() {
 	start_postgres -c autovacuum=off
 	start_manager
 	seq -f '{"type":"type%.0f"}' 2000 | reeve submit --bulk - >/dev/null
@@ -185,4 +185,4 @@ story_a_check_of_many_types_probes_each_twice() {
 	[ "$pages" -gt 4000 ] && [ "$pages" -lt 16000 ] || fail "a check of 2,000 types touches $pages pages"
 }
 
-run_stories
+run_tests

@@ -7,8 +7,8 @@
 . "$(dirname "$0")/raw.bash"
 
 # Only reads of the audit of all tasks wait for the table of workers' events.
-hold_the_story() {
-	hold story 'lock table worker_events in access exclusive mode'
+lock_worker_events() {
+	hold events 'lock table worker_events in access exclusive mode'
 }
 
 statements_running() { # of the manager's that read
@@ -23,11 +23,11 @@ took_ms() { # COMMAND…: how long it took; it must succeed
 }
 
 # measures time
-story_slow_reads_do_not_hold_up_quick_ones() {
+test_slow_reads_do_not_hold_up_quick_ones() {
 	start_postgres
 	start_manager
 	reeve submit sh true >/dev/null
-	hold_the_story
+	lock_worker_events
 	for i in 1 2 3 4 5 6; do
 		start "audit$i" "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" audit --limit 100
 	done
@@ -36,7 +36,7 @@ story_slow_reads_do_not_hold_up_quick_ones() {
 		took=$(took_ms reeve $words)
 		[ "$took" -lt 1500 ] || fail "reeve $words took $took ms"
 	done
-	let_go story
+	let_go events
 	for i in 1 2 3 4 5 6; do
 		ended "audit$i"
 		expect_eq 0 "$STATUS" "audit $i"
@@ -44,11 +44,11 @@ story_slow_reads_do_not_hold_up_quick_ones() {
 }
 
 # measures time
-story_reads_of_callers_who_have_gone_end() {
+test_reads_of_callers_who_have_gone_end() {
 	start_postgres
 	start_manager
 	reeve submit sh true >/dev/null
-	hold_the_story
+	lock_worker_events
 	for i in 1 2 3 4 5 6 7 8; do
 		start "audit$i" "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" audit --limit 100
 	done
@@ -66,26 +66,26 @@ story_reads_of_callers_who_have_gone_end() {
 		sleep 0.1
 	done
 	expect_eq 0 "$(statements_running)" 'statements of callers who have gone'
-	let_go story
+	let_go events
 	reeve audit >"$DIR/audit"
 	expect_match submitted "$(cat "$DIR/audit")"
 }
 
 # Two reads wait for the lock, and the others for these two. The caller's timeout is 700 ms for each, and PostgreSQL
 # ends a statement that waits for a lock after a second.
-story_one_whose_turn_does_not_come_is_told_so() {
+test_one_whose_turn_does_not_come_is_told_so() {
 	start_postgres
 	start_manager
-	hold_the_story
+	lock_worker_events
 	printf '\x0a\x1b/reeve.v1.TaskService/Audit\x18\xbc\x05\x38\x01' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" - 6 >"$DIR/said"
-	let_go story
+	let_go events
 	expect_eq 6 "$(grep -cE '^14 .*(its turn|holds a lock)' "$DIR/said")" "$(cat "$DIR/said")"
 	expect_match '14 it waited [0-9]+ ms for its turn on the database connection "poll", which works on: [a-z ]+; try again' "$(cat "$DIR/said")"
 	expect_no_match 'no database' "$(cat "$DIR/said")"
 }
 
 # A cancel of one statement must never end the next one.
-story_a_cancel_ends_nothing_else() {
+test_a_cancel_ends_nothing_else() {
 	start_postgres
 	start_manager
 	seq 300 | sed 's/.*/{"type":"none","details":"&"}/' >"$DIR/tasks"
@@ -107,7 +107,7 @@ miscounted() {
 }
 
 # The maintained counts equal the numbers of rows.
-story_counts_are_exact() {
+test_counts_are_exact() {
 	start_postgres
 	start_manager
 	start_worker
@@ -158,7 +158,7 @@ story_counts_are_exact() {
 }
 
 # Every operation that creates, changes or ends a task updates the counts.
-story_live_counts() {
+test_live_counts() {
 	start_postgres
 	start_manager
 	start_worker
@@ -260,7 +260,7 @@ claim_by_hand() { # ID
 
 # A manager claims by its own estimate of the time: after the database's clock was set back, it may claim a task before
 # that clock says that the task is due.
-story_live_counts_are_never_below_0() {
+test_live_counts_are_never_below_0() {
 	start_postgres
 	start_manager
 	totals() { sql "select queued, delayed, executing, failed from reeve.live_totals(null) where queued + delayed + executing + failed <> 0"; }
@@ -285,7 +285,7 @@ story_live_counts_are_never_below_0() {
 
 # Tasks that were submitted with a delay while the clock was ahead are claimed an hour before the corrected clock says
 # that they are due. Whatever happens to such a task, it no longer counts as delayed.
-story_tasks_claimed_before_they_are_due_are_counted() {
+test_tasks_claimed_before_they_are_due_are_counted() {
 	start_postgres_with_clock
 	jump 3600
 	start_manager
@@ -310,7 +310,7 @@ story_tasks_claimed_before_they_are_due_are_counted() {
 }
 
 # Executing tasks are counted by the journal, including tasks that failed before and tasks of several types.
-story_executing_tasks_are_counted_by_the_journal() {
+test_executing_tasks_are_counted_by_the_journal() {
 	start_postgres
 	start_manager
 	start_worker
@@ -338,7 +338,7 @@ story_executing_tasks_are_counted_by_the_journal() {
 
 # A session that adds new rows of the history to the index of their times, perhaps for seconds, does not keep others
 # from adding up counts.
-story_statistics_do_not_hold_up_the_counts() {
+test_statistics_do_not_hold_up_the_counts() {
 	start_postgres
 	start_manager
 	stop manager
@@ -348,7 +348,7 @@ story_statistics_do_not_hold_up_the_counts() {
 }
 
 # If the search for the oldest tasks takes long, the counts of all tasks come with the first page, once.
-story_counts_come_with_the_first_page() {
+test_counts_come_with_the_first_page() {
 	start_postgres
 	start_manager
 	stop manager
@@ -374,7 +374,7 @@ story_counts_come_with_the_first_page() {
 }
 
 # Over all pages, each matching task is listed once, wherever the other tasks of its queue are.
-story_every_task_is_listed_once() {
+test_every_task_is_listed_once() {
 	start_postgres
 	start_manager
 	stop manager
@@ -404,7 +404,7 @@ story_every_task_is_listed_once() {
 }
 
 # The audit of all tasks, read in pages, has the same events as the views and tables.
-story_all_events_come_once() {
+test_all_events_come_once() {
 	start_postgres
 	start_manager
 	start_worker
@@ -450,7 +450,7 @@ hex() { # TEXT
 
 # The events before a time, of all tasks: those that a read up to now has before that time; claims of attempts that
 # ended later may be missing.
-story_the_audit_may_end_before_a_time() {
+test_the_audit_may_end_before_a_time() {
 	local since until hour limit
 	start_postgres
 	start_manager
@@ -496,7 +496,7 @@ story_the_audit_may_end_before_a_time() {
 }
 
 # A task has more events than an answer, and many of them at one moment.
-story_all_events_of_a_task() {
+test_all_events_of_a_task() {
 	start_postgres
 	start_manager
 	start_worker
@@ -516,4 +516,4 @@ story_all_events_of_a_task() {
 	expect_fail 4 reeve audit 99
 }
 
-run_stories
+run_tests

@@ -24,7 +24,7 @@ refused() { # CODE REGEX COMMAND…
 	expect_eq "$before" "$(rows)" "rows after '$*'"
 }
 
-story_names_must_be_names() {
+test_names_must_be_names() {
 	local long
 	long=$(head -c 256 /dev/zero | tr '\0' q)
 	refused 4 'type is empty' reeve submit ''
@@ -48,7 +48,7 @@ details_from() { # FILE
 	"$REEVE_BIN/reeve" submit nothing - <"$1"
 }
 
-story_details_must_be_text_within_the_limit() {
+test_details_must_be_text_within_the_limit() {
 	head -c 1048577 /dev/zero | tr '\0' x >"$DIR/long"
 	refused 4 'details is longer than 1048576 bytes' details_from "$DIR/long"
 	head -c 20000000 /dev/zero | tr '\0' x >"$DIR/longer"
@@ -63,7 +63,7 @@ story_details_must_be_text_within_the_limit() {
 	refused 2 'standard input' details_from /
 }
 
-story_numbers_and_times_have_their_ranges() {
+test_numbers_and_times_have_their_ranges() {
 	refused 2 'delay: "-5s" is negative' reeve submit nothing --delay -5s
 	refused 2 'delay: "soon"' reeve submit nothing --delay soon
 	refused 2 'at: ' reeve submit nothing --at yesterday-ish
@@ -83,7 +83,7 @@ story_numbers_and_times_have_their_ranges() {
 	refused 2 'key-ttl needs a --key' reeve submit nothing --key-ttl 1h
 }
 
-story_ids_are_numbers_of_tasks_that_are_there() {
+test_ids_are_numbers_of_tasks_that_are_there() {
 	for command in show wait cancel retry 'update --priority 1' audit; do
 		for bad in abc 0 -1 1.5 12x 0x10 99999999999999999999 ''; do
 			refused 2 "\"$bad\" is not a task id" reeve $command -- "$bad"
@@ -108,7 +108,7 @@ story_ids_are_numbers_of_tasks_that_are_there() {
 	refused 2 'priority: ' reeve update "$id" --priority 1000001
 }
 
-story_filters_name_what_there_is() {
+test_filters_name_what_there_is() {
 	id=$(reeve submit nothing --delay 1h)
 	expect_eq "$id" "$(reeve list --json --limit 1 | jq .id)"
 	for filter in '--queue nosuch' '--type nosuch'; do
@@ -132,7 +132,7 @@ bulk_with() { # LINE: the fifth of nine
 	} >"$DIR/tasks.jsonl"
 }
 
-story_a_bulk_file_is_taken_whole_or_not_at_all() {
+test_a_bulk_file_is_taken_whole_or_not_at_all() {
 	while IFS='|' read -r line regex; do
 		bulk_with "$line"
 		refused 4 "tasks.jsonl:5: .*$regex" reeve submit --bulk "$DIR/tasks.jsonl"
@@ -168,7 +168,7 @@ worker_with() { # OPTION…: one that ends by itself
 	timeout 30 "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --name refused "$@"
 }
 
-story_a_worker_with_wrong_handlers_does_not_start() {
+test_a_worker_with_wrong_handlers_does_not_start() {
 	local workers
 	workers=$(sql 'select count(*) from workers')
 	default_handlers
@@ -215,7 +215,7 @@ raw_submit() { # TYPE DETAILS [COUNT]
 	submit_of "$1" "$2" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Submit "${@:3}"
 }
 
-story_an_ordinary_req_socket_can_call() {
+test_an_ordinary_req_socket_can_call() {
 	answer=$(raw_submit echo 'from nng')
 	expect_match '^0 [0-9]+$' "$answer"
 	reeve wait "${answer#0 }" >/dev/null
@@ -238,7 +238,7 @@ statuses_of() { # COUNT
 }
 
 # The sender need not be Reeve's client: the manager validates every call itself.
-story_the_manager_does_not_trust_its_callers() {
+test_the_manager_does_not_trust_its_callers() {
 	refused 0 '^3 tasks\[0\].details holds a NUL byte' raw_submit nothing 'a\0b'
 	refused 0 '^3 tasks\[0\].details is not valid UTF-8' raw_submit nothing 'a\xff'
 	refused 0 '^3 tasks\[0\].details is not valid UTF-8' raw_submit nothing 'cut \xe2\x82'
@@ -288,7 +288,7 @@ said() { # REGEX: how often the manager has logged it
 	grep -cE "$1" "$SUITE_DIR/log/manager.log" || true
 }
 
-story_an_incarnation_that_never_was_is_told_so() {
+test_an_incarnation_that_never_was_is_told_so() {
 	local nobody=987654321
 	without_effect '^0 0801$' Heartbeat "$(int_field 1 $nobody)$(int_field 2 7)" # lost
 	expect_eq 1 "$(said "incarnation $nobody")" 'lines in the log'
@@ -316,7 +316,7 @@ token_of() { # TASK
 	sql "select (extract(epoch from last_updated) * 1000000)::bigint from all_tasks where id = $1"
 }
 
-story_a_report_for_what_was_never_assigned_changes_nothing() {
+test_a_report_for_what_was_never_assigned_changes_nothing() {
 	local id token stranger=987654321
 	id=$(reeve submit nothing --delay 1h)
 	token=$(token_of "$id") # its version, which is no attempt's
@@ -332,7 +332,7 @@ story_a_report_for_what_was_never_assigned_changes_nothing() {
 	expect_eq cancelled "$(field "$id" status)"
 }
 
-story_a_token_of_another_opens_nothing() {
+test_a_token_of_another_opens_nothing() {
 	local mine yours token stranger=987654321
 	start_worker second --concurrency 2
 	mine=$(reeve submit sh "until [ -e '$DIR/released' ]; do sleep 0.05; done; printf mine")
@@ -353,7 +353,7 @@ story_a_token_of_another_opens_nothing() {
 	without_effect "$(judged_lost "$mine" "$token")" Report "$(report_of $stranger "$mine" "$token")"
 }
 
-story_a_name_is_one_workers_at_a_time() {
+test_a_name_is_one_workers_at_a_time() {
 	local before
 	start_worker twin
 	before=$(worker_incarnation twin)
@@ -394,7 +394,7 @@ submit_until_enough() { # one call after the other; each id is a line
 	done
 }
 
-story_strangers_are_shown_out_and_nobody_else_notices() {
+test_strangers_are_shown_out_and_nobody_else_notices() {
 	local greeting=00535000 answer sockets=() socket
 	trap '' PIPE
 	start submitter submit_until_enough
@@ -450,7 +450,7 @@ whole_database() { # its schema and its data; \restrict and the like differ each
 	"$REEVE_TEST_PG_BIN/pg_dump" -h "$PGDIR" -U postgres reeve | grep -v '^\\\(un\)\?restrict' | sha256sum
 }
 
-story_two_managers_cannot_have_one_port() {
+test_two_managers_cannot_have_one_port() {
 	local code=0
 	OUTPUT=$(manager_with --listen "${URL[manager]}" 2>&1) || code=$?
 	expect [ $code != 0 ]
@@ -460,7 +460,7 @@ story_two_managers_cannot_have_one_port() {
 	reeve wait "$id" >/dev/null
 }
 
-story_a_manager_with_wrong_options_does_not_start() {
+test_a_manager_with_wrong_options_does_not_start() {
 	refused 2 'database is missing' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager"
 	refused 2 '--database: missing "=" after "nonsense"' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager" --database nonsense
 	refused 2 '--database: invalid .*"prot"' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager" --database 'host=/tmp prot=1'
@@ -477,12 +477,12 @@ story_a_manager_with_wrong_options_does_not_start() {
 	expect_match nonsense "$OUTPUT"
 }
 
-own_postgres() { # beside the one that all stories share
+own_postgres() { # next to the one that all tests share
 	PGDIR='' BORN[postgres]=''
 	start_postgres --empty
 }
 
-story_no_database_is_told() {
+test_no_database_is_told() {
 	own_postgres
 	stop_postgres
 	expect_fail 3 manager_with
@@ -492,7 +492,7 @@ story_no_database_is_told() {
 }
 
 # A waiting command soon prints what is missing.
-story_commands_tell_that_the_database_is_away() {
+test_commands_tell_that_the_database_is_away() {
 	own_postgres
 	start_manager mine
 	stop_postgres immediate
@@ -506,7 +506,7 @@ story_commands_tell_that_the_database_is_away() {
 }
 
 # measures time
-story_a_call_that_has_not_begun_waits_two_seconds_for_the_database() {
+test_a_call_that_has_not_begun_waits_two_seconds_for_the_database() {
 	own_postgres
 	start_manager mine
 	stop_postgres immediate
@@ -521,7 +521,7 @@ story_a_call_that_has_not_begun_waits_two_seconds_for_the_database() {
 	stop mine
 }
 
-story_a_command_waits_for_the_database_as_long_as_it_is_told() {
+test_a_command_waits_for_the_database_as_long_as_it_is_told() {
 	own_postgres
 	start_manager mine
 	stop_postgres immediate
@@ -539,7 +539,7 @@ story_a_command_waits_for_the_database_as_long_as_it_is_told() {
 
 # PostgreSQL's disk is full: the manager's log and the errors of its callers name that. The trigger raises the error of
 # a full disk.
-story_a_full_disk_is_named() {
+test_a_full_disk_is_named() {
 	own_postgres
 	start_manager mine
 	sql "create function reeve.full_disk() returns trigger language plpgsql as \$\$ begin
@@ -557,7 +557,7 @@ story_a_full_disk_is_named() {
 	stop mine
 }
 
-story_a_schema_that_is_not_right_is_left_alone() {
+test_a_schema_that_is_not_right_is_left_alone() {
 	own_postgres
 	before=$(whole_database)
 	expect_fail 4 manager_with --no-migrate
@@ -588,7 +588,7 @@ story_a_schema_that_is_not_right_is_left_alone() {
 }
 
 # An older manager would write wrong rows to a schema that a newer one has upgraded.
-story_an_older_manager_stops() {
+test_an_older_manager_stops() {
 	own_postgres
 	start_manager old
 	start_manager twin
@@ -605,7 +605,7 @@ story_an_older_manager_stops() {
 	expect_eq 2 "$(sql 'select count(*) from managers where stopped')" # the others were told
 }
 
-story_a_role_without_rights_is_told_which() {
+test_a_role_without_rights_is_told_which() {
 	own_postgres
 	sql 'create role poor login'
 	before=$(whole_database)
@@ -627,4 +627,4 @@ story_a_role_without_rights_is_told_which() {
 	expect_match 'role "poorer" lacks a right' "$OUTPUT"
 }
 
-run_stories
+run_tests

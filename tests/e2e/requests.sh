@@ -17,7 +17,7 @@ expect_used() { # COMMAND…: it is refused because its id names another call
 	expect_match '^INVALID_ARGUMENT: .*request id was used for another call' "$said"
 }
 
-story_an_id_of_a_submit_is_no_id_of_a_cancel() {
+test_an_id_of_a_submit_is_no_id_of_a_cancel() {
 	id=$(resend id)
 	task=$(resend submit "$id" kinds '' 1 "$REEVE_MANAGER")
 	expect_used resend cancel "$id" "$task" "$REEVE_MANAGER"
@@ -27,7 +27,7 @@ story_an_id_of_a_submit_is_no_id_of_a_cancel() {
 }
 
 # Otherwise the submit would be answered with tasks that it did not create.
-story_an_id_of_a_cancel_is_no_id_of_a_submit() {
+test_an_id_of_a_cancel_is_no_id_of_a_submit() {
 	task=$(reeve submit nothing --queue kinds2)
 	other=$(reeve submit nothing --queue kinds2)
 	id=$(resend id)
@@ -42,7 +42,7 @@ story_an_id_of_a_cancel_is_no_id_of_a_submit() {
 	expect_eq queued "$(field "$other" status)"
 }
 
-story_changing_calls_need_an_id() {
+test_changing_calls_need_an_id() {
 	# An envelope without field 2; its body submits a task of the type "nothing".
 	said=$(printf '\x0a\x1c/reeve.v1.TaskService/Submit\x32\x0b\x0a\x09\x12\x07nothing\x38\x01' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" -)
 	expect_match '^3 request_id is missing' "$said"
@@ -60,4 +60,4 @@ story_changing_calls_need_an_id() {
 	expect_eq submitted "$(events "$task")"
 }
 
-run_stories
+run_tests

@@ -22,7 +22,7 @@ expect_first_attempts() {
 	expect_eq 0 "$(sql 'select count(*) from task_attempts')" 'attempts that did not end their task'
 }
 
-story_killed_again_and_again_under_load() {
+test_killed_again_and_again_under_load() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager
@@ -47,7 +47,7 @@ story_killed_again_and_again_under_load() {
 	stop_workers a b
 }
 
-story_stopped_in_good_order_under_load() {
+test_stopped_in_good_order_under_load() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager
@@ -73,7 +73,7 @@ story_stopped_in_good_order_under_load() {
 	stop_workers a b
 }
 
-story_running_attempts_are_adopted_and_results_kept() {
+test_running_attempts_are_adopted_and_results_kept() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager
@@ -135,7 +135,7 @@ expect_given_again() {
 }
 
 # The tasks are delivered again to the worker for which they were claimed.
-story_an_answer_that_was_lost_is_given_again() {
+test_an_answer_that_was_lost_is_given_again() {
 	lose_an_answer
 	start_manager
 	wait_until 20 '[ "$(sql "select count(*) from task_history")" = 20 ]'
@@ -144,7 +144,7 @@ story_an_answer_that_was_lost_is_given_again() {
 }
 
 # The same with a manager that has not read their queue and type yet.
-story_what_is_given_again_is_complete() {
+test_what_is_given_again_is_complete() {
 	lose_an_answer
 	hold routes 'lock table routes in access exclusive mode'
 	launch_manager
@@ -154,7 +154,7 @@ story_what_is_given_again_is_complete() {
 }
 
 # The answer is lost with its database connection, and the manager continues.
-story_a_claim_whose_connection_broke_is_asked_about() {
+test_a_claim_whose_connection_broke_is_asked_about() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager
@@ -174,7 +174,7 @@ story_a_claim_whose_connection_broke_is_asked_about() {
 # Workers and submitters that know both managers continue with the other one. A claim of a killed manager may still
 # complete in PostgreSQL, for a Fetch that has moved to the other manager, and no manager delivers its tasks. The
 # worker's next heartbeat shows that they never arrived, and they are requeued, which uses up no attempt.
-story_one_of_two_managers_is_killed() {
+test_one_of_two_managers_is_killed() {
 	local options=(--lease 5s --heartbeat 2s --expiry-grace 6s)
 	LEDGER=$DIR/ledger
 	start_postgres
@@ -207,4 +207,4 @@ story_one_of_two_managers_is_killed() {
 	stop_workers a b
 }
 
-run_stories
+run_tests

@@ -48,7 +48,7 @@ end_some() { # QUEUE…: $ID[queue outcome] are set
 }
 declare -A ID
 
-story_each_queue_and_outcome_is_kept_for_its_own_time() {
+test_each_queue_and_outcome_is_kept_for_its_own_time() {
 	start_postgres
 	start_manager manager --history-days 7
 	set_keep short 1 3 null
@@ -82,7 +82,7 @@ plain cancelled 7' "$(cat "$DIR/kept")"
 	expect_eq 0 "$(sql "select count(*) from pg_class where relname = 'task_history_$(day -200)'")"
 }
 
-story_what_other_tables_have_of_a_task_goes_with_it() {
+test_what_other_tables_have_of_a_task_goes_with_it() {
 	start_postgres
 	start_manager
 	set_keep short 1 1 1
@@ -129,7 +129,7 @@ old_history() { # COUNT [DAY]: of two days that are over, or of that day
 }
 
 # More rows than one step moves, of days that are over and of a coming day, whose rows stay until it is over.
-story_a_full_default_partition_is_emptied_in_steps() {
+test_a_full_default_partition_is_emptied_in_steps() {
 	local coming="(current_date at time zone 'UTC')::date + 3"
 	start_postgres
 	sql "create table steps (rows bigint);
@@ -161,7 +161,7 @@ story_a_full_default_partition_is_emptied_in_steps() {
 }
 
 # One manager waits until no session reads the default partition; the other must not wait for it.
-story_two_managers_empty_the_default_partition_at_once() {
+test_two_managers_empty_the_default_partition_at_once() {
 	start_postgres
 	old_history 10
 	start first sql "begin; select from locks where name = 'history' for no key update; select pg_sleep(1);
@@ -176,7 +176,7 @@ story_two_managers_empty_the_default_partition_at_once() {
 
 # A task lives forever, because its key gets newer versions: the last hundred of its old attempts and events stay. Pages
 # without rows to remove do not stop the removal of rows in later pages.
-story_old_rows_go_page_by_page() {
+test_old_rows_go_page_by_page() {
 	start_postgres
 	sql "insert into routes (queue, type) values ('q', 't');
 		insert into tasks (route_id, queue, type, run_at, created, last_updated) values (1, 'q', 't', 'infinity', now(), now());
@@ -207,7 +207,7 @@ story_old_rows_go_page_by_page() {
 
 # 1,500 workers lived for one lease, two days ago. Three of them stay: w700 has a claim among those of four days, the
 # last heartbeat of w900 reported a completed task, and w1000 is of today.
-story_workers_that_were_never_given_anything_go_after_a_day() {
+test_workers_that_were_never_given_anything_go_after_a_day() {
 	start_postgres
 	sql "insert into workers (name, lost, registered, gone_at)
 			select 'w' || n, true, at - interval '15 s', at from generate_series(1, 1500) n cross join lateral (
@@ -222,7 +222,7 @@ story_workers_that_were_never_given_anything_go_after_a_day() {
 	expect_eq 20000 "$(sql 'select count(*) from assignments')"
 }
 
-story_requests_keys_and_journal_rows_go_in_their_time() {
+test_requests_keys_and_journal_rows_go_in_their_time() {
 	start_postgres
 	start_manager
 	start_worker
@@ -266,7 +266,7 @@ archived() { # prints the ids in the archive's files that have their names
 	find "$DIR/archive" -name 'task_history_*.jsonl' -exec cat {} + | jq -r .task_id | sort -n
 }
 
-story_what_goes_is_written_to_a_file_before() {
+test_what_goes_is_written_to_a_file_before() {
 	start_postgres
 	start_manager
 	start_worker
@@ -294,7 +294,7 @@ story_what_goes_is_written_to_a_file_before() {
 		(select count(*) from task_events)")"
 }
 
-story_the_default_partitions_rows_are_archived_too() {
+test_the_default_partitions_rows_are_archived_too() {
 	start_postgres
 	start_manager
 	start_worker
@@ -312,7 +312,7 @@ story_the_default_partitions_rows_are_archived_too() {
 	all_gone
 }
 
-story_a_directory_that_is_missing_or_full_keeps_the_partition_and_is_told_once() {
+test_a_directory_that_is_missing_or_full_keeps_the_partition_and_is_told_once() {
 	start_postgres
 	start_manager
 	fill 2 300 1000
@@ -349,7 +349,7 @@ story_a_directory_that_is_missing_or_full_keeps_the_partition_and_is_told_once()
 	expect_eq 300 "$(archived | wc -l)"
 }
 
-story_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
+test_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager one --archive "$DIR/none"
@@ -364,7 +364,7 @@ story_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
 	all_gone
 }
 
-story_a_manager_that_stands_still_keeps_no_other_from_archiving() {
+test_a_manager_that_stands_still_keeps_no_other_from_archiving() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager
@@ -381,7 +381,7 @@ story_a_manager_that_stands_still_keeps_no_other_from_archiving() {
 }
 
 # An existing file is never overwritten.
-story_a_file_of_another_database_is_left_alone() {
+test_a_file_of_another_database_is_left_alone() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager
@@ -399,7 +399,7 @@ story_a_file_of_another_database_is_left_alone() {
 
 # What the file contains is not deleted between the row in `archives` and the kill: the attempts and events are locked,
 # too.
-story_a_file_that_was_written_but_not_noted_is_found_again() {
+test_a_file_that_was_written_but_not_noted_is_found_again() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager
@@ -424,7 +424,7 @@ story_a_file_that_was_written_but_not_noted_is_found_again() {
 }
 
 # Two managers at a time are killed, again and again: in the end every task is in the files, once.
-story_managers_that_die_leave_no_gap() {
+test_managers_that_die_leave_no_gap() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager
@@ -452,7 +452,7 @@ story_managers_that_die_leave_no_gap() {
 	expect_eq 0 "$(sql 'select count(*) from task_attempts')"
 }
 
-story_tasks_with_long_details_are_archived_page_by_page() {
+test_tasks_with_long_details_are_archived_page_by_page() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager
@@ -466,4 +466,4 @@ story_tasks_with_long_details_are_archived_page_by_page() {
 	expect_eq 500000 "$(jq -r '.details | length' "$DIR/archive"/* | sort -u)"
 }
 
-run_stories
+run_tests

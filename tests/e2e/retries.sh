@@ -17,7 +17,7 @@ make_good() { # ID
 }
 
 # The retry delays double after each attempt, up to a maximum, minus a random part. All times are the database's.
-story_rests_grow_to_a_cap_with_a_random_part_taken_off() {
+test_rests_grow_to_a_cap_with_a_random_part_taken_off() {
 	for i in $(seq 1 20); do echo '{"details":"exit 3"}'; done | reeve submit --bulk - sh --queue rests --max-attempts 6 \
 		--retry-base 100ms --retry-max 400ms >"$DIR/ids"
 	expect_fail 1 reeve wait - <"$DIR/ids"
@@ -37,7 +37,7 @@ story_rests_grow_to_a_cap_with_a_random_part_taken_off() {
 	expect_eq '1|20 2|20 3|20 4|20 5|20 0 0 t t' "$(xargs <"$DIR/rests")"
 }
 
-story_a_rest_is_a_second_at_first_unless_said_otherwise() {
+test_a_rest_is_a_second_at_first_unless_said_otherwise() {
 	id=$(reeve submit sh 'exit 3')
 	wait_status 20 "$id" failed
 	expect_eq t "$(sql "select run_at - last_updated between '500ms' and '1s' from task_attempts where task_id = $id and attempt = 1")"
@@ -46,7 +46,7 @@ story_a_rest_is_a_second_at_first_unless_said_otherwise() {
 	reeve cancel "$id" >/dev/null
 }
 
-story_a_fatal_error_is_never_tried_again() {
+test_a_fatal_error_is_never_tried_again() {
 	id=$(reeve submit sh 'echo "the data is bad" >&2; exit 65' --max-attempts 10 --retry-base 1ms)
 	expect_fail 1 reeve wait "$id"
 	expect_eq dead "$(field "$id" status)"
@@ -60,7 +60,7 @@ story_a_fatal_error_is_never_tried_again() {
 	expect_eq '3 exit:65' "$(field "$id" attempt) $(field "$id" error_code)"
 }
 
-story_attempts_are_used_up() {
+test_attempts_are_used_up() {
 	id=$(reeve submit sh 'echo "no $REEVE_ATTEMPT" >&2; exit 3' --max-attempts 3 --retry-base 10ms)
 	expect_fail 1 reeve wait "$id"
 	expect_match 'dead +3 .* exit:3: no 3' "$OUTPUT"
@@ -74,7 +74,7 @@ story_attempts_are_used_up() {
 	expect_eq 'submitted claimed dead' "$(events "$id")"
 }
 
-story_success_ends_the_failures() {
+test_success_ends_the_failures() {
 	id=$(reeve submit sh '[ $REEVE_ATTEMPT = 3 ] || exit 3; printf good' --retry-base 10ms)
 	reeve wait "$id"
 	expect_eq 'completed 3 good' "$(field "$id" status) $(field "$id" attempt) $(field "$id" result)"
@@ -82,7 +82,7 @@ story_success_ends_the_failures() {
 	expect [ "$(field "$id" first_started)" '<' "$(field "$id" started)" ]
 }
 
-story_the_end_of_standard_error_is_the_error() {
+test_the_end_of_standard_error_is_the_error() {
 	error_of() { # SCRIPT
 		id=$(reeve submit sh "$1" --max-attempts 1)
 		expect_fail 1 reeve wait "$id"
@@ -104,7 +104,7 @@ story_the_end_of_standard_error_is_the_error() {
 }
 
 # No worker has such a handler: the task waits, and runs when a worker with the handler starts.
-story_a_type_without_a_worker_waits() {
+test_a_type_without_a_worker_waits() {
 	id=$(reeve submit rare hello)
 	expect_fail 1 reeve wait "$id" --timeout 1s
 	expect_eq queued "$(field "$id" status)"
@@ -117,7 +117,7 @@ story_a_type_without_a_worker_waits() {
 	expect_eq rare "$(field "$id" worker)"
 }
 
-story_a_failed_task_is_retried_now() {
+test_a_failed_task_is_retried_now() {
 	id=$(reeve submit sh "$UNTIL_GOOD" --retry-base 1h)
 	wait_status 20 "$id" failed
 	make_good "$id"
@@ -128,14 +128,14 @@ story_a_failed_task_is_retried_now() {
 	expect_match '@' "$(event_field "$id" retried actor)"
 }
 
-story_a_delayed_task_is_made_due() {
+test_a_delayed_task_is_made_due() {
 	id=$(reeve submit echo hi --delay 1h)
 	reeve retry "$id" >/dev/null
 	reeve wait "$id" >/dev/null
 	expect_eq 'submitted retried claimed completed' "$(events "$id")"
 }
 
-story_a_dead_task_is_retried_from_history_and_keeps_its_story() {
+test_a_dead_task_is_retried_from_history_and_keeps_its_story() {
 	id=$(reeve submit sh "$UNTIL_GOOD" --max-attempts 2 --retry-base 10ms --retry-max 1h --key dead --queue again \
 		--priority 3 --source somebody --timeout 7s)
 	expect_fail 1 reeve wait "$id"
@@ -157,7 +157,7 @@ story_a_dead_task_is_retried_from_history_and_keeps_its_story() {
 	expect_eq "$id" "$(reeve submit sh --key dead --queue again 2>/dev/null)"
 }
 
-story_cancelled_and_completed_tasks_are_retried_too() {
+test_cancelled_and_completed_tasks_are_retried_too() {
 	id=$(reeve submit sh 'printf "%s" "$REEVE_ATTEMPT $REEVE_TOKEN"' --delay 1h)
 	reeve cancel "$id" --reason first >/dev/null
 	reeve retry "$id" >/dev/null
@@ -172,7 +172,7 @@ story_cancelled_and_completed_tasks_are_retried_too() {
 	expect_eq false "$(reeve show "$id" --json | jq .cancel_requested)"
 }
 
-story_many_are_retried_at_once_and_each_is_told_of() {
+test_many_are_retried_at_once_and_each_is_told_of() {
 	for i in $(seq 1 50); do echo '{"details":"exit 65"}'; done | reeve submit --bulk - sh --queue many >"$DIR/ids"
 	expect_fail 1 reeve wait - <"$DIR/ids"
 	fresh=$(reeve submit nothing --delay 1h)
@@ -187,7 +187,7 @@ story_many_are_retried_at_once_and_each_is_told_of() {
 }
 
 # Twenty callers retry a task at once: it does not run twenty times.
-story_a_retry_by_many_at_once_happens_once() {
+test_a_retry_by_many_at_once_happens_once() {
 	id=$(reeve submit sh 'echo >>"$REEVE_TEST_DIR/runs.$REEVE_TASK_ID"; exit 65')
 	expect_fail 1 reeve wait "$id"
 	for i in $(seq 1 20); do reeve retry "$id" --json >"$DIR/told.$i" & done
@@ -199,7 +199,7 @@ story_a_retry_by_many_at_once_happens_once() {
 	expect_eq $((retried + 1)) "$runs"
 }
 
-story_a_running_task_is_not_retried() {
+test_a_running_task_is_not_retried() {
 	id=$(reeve submit sh "$HOLD")
 	wait_until 20 "[ -e $SUITE_DIR/began.$id.1 ]"
 	token=$(field "$id" token)
@@ -211,7 +211,7 @@ story_a_running_task_is_not_retried() {
 	expect_eq 'submitted claimed completed' "$(events "$id")"
 }
 
-story_more_attempts_are_given_and_taken() {
+test_more_attempts_are_given_and_taken() {
 	id=$(reeve submit sh "$UNTIL_GOOD" --max-attempts 2 --retry-base 1h)
 	wait_status 20 "$id" failed
 	expect_fail 2 reeve update "$id" --max-attempts 0
@@ -226,4 +226,4 @@ story_more_attempts_are_given_and_taken() {
 	expect_match dead "$(field "$id" status)"
 }
 
-run_stories
+run_tests

@@ -33,7 +33,7 @@ resend() { # see tests/tools/resend.c
 	"$REEVE_BIN/resend" "$@"
 }
 
-story_a_schedule_is_added_shown_and_listed() {
+test_a_schedule_is_added_shown_and_listed() {
 	reeve schedule add nightly --cron '1 0 * * *' --zone europe/berlin report '{"days":1}' --queue reports >"$DIR/added"
 	for line in 'schedule  nightly' 'when      1 0 \* \* \*' 'zone      Europe/Berlin' 'queue     reports' 'type      report' \
 		'catch-up  one' 'overlap   queue' 'next      2[0-9-]+ 2[23]:01:00.000Z' 'source    .*@'; do
@@ -71,7 +71,7 @@ story_a_schedule_is_added_shown_and_listed() {
 	expect_match 'no schedules' "$(reeve schedule list 2>&1)"
 }
 
-story_planned_times_are_previewed() {
+test_planned_times_are_previewed() {
 	reeve schedule add weekdays --cron '30 9 * * 1-5' --zone Europe/Berlin ping >/dev/null
 	reeve schedule show weekdays --next 10 >"$DIR/shown"
 	expect_eq 10 "$(sed -n '/^scheduled/,$p' "$DIR/shown" | wc -l)"
@@ -89,7 +89,7 @@ story_planned_times_are_previewed() {
 	for name in weekdays leap beat hand; do reeve schedule remove $name >/dev/null; done
 }
 
-story_every_option_of_submit_arrives_at_the_task() {
+test_every_option_of_submit_arrives_at_the_task() {
 	start_worker
 	batch=$(reeve batch open mine --queue q)
 	printf 'from\nstdin' | reeve schedule add all --manual sh - --queue q --priority 7 --delay 1h --key '{name}/{date}' --key-ttl 2h \
@@ -119,7 +119,7 @@ story_every_option_of_submit_arrives_at_the_task() {
 	for name in all plain linear; do reeve schedule remove $name >/dev/null; done
 }
 
-story_a_schedule_of_a_pipeline() {
+test_a_schedule_of_a_pipeline() {
 	start_worker
 	echo '{"name":"two","stages":[{"name":"one","type":"echo"},{"name":"next","type":"sha256","max_attempts":2}]}' >"$DIR/two.json"
 	reeve pipeline define "$DIR/two.json" >/dev/null
@@ -147,7 +147,7 @@ story_a_schedule_of_a_pipeline() {
 	reeve schedule remove piped >/dev/null
 }
 
-story_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
+test_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
 	start_worker
 	# On a busy machine some firings are late, and are caught up.
 	reeve schedule add fast --every 200ms echo hello --catch-up all:1000 >/dev/null
@@ -170,7 +170,7 @@ story_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
 	reeve schedule remove fast >/dev/null
 }
 
-story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
+test_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
 	reeve schedule add pausing --every 100ms nothing --concurrency-policy allow >/dev/null
 	wait_until 20 '[ -n "$(runs pausing id)" ]'
 	expect_eq 'pausing: paused' "$(at_other schedule pause pausing)"
@@ -195,7 +195,7 @@ story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
 		"$(at_other audit --json | jq -r 'select(.note == "schedule pausing") | .event' | xargs)"
 }
 
-story_a_run_by_hand_is_beside_what_is_planned() {
+test_a_run_by_hand_is_beside_what_is_planned() {
 	reeve schedule add hand --cron '0 0 1 1 *' nothing --concurrency-policy forbid >/dev/null
 	next=$(of hand .next)
 	a=$(reeve schedule run hand)
@@ -217,7 +217,7 @@ story_a_run_by_hand_is_beside_what_is_planned() {
 	reeve schedule remove hand >/dev/null
 }
 
-story_calls_that_come_twice_do_their_work_once() {
+test_calls_that_come_twice_do_their_work_once() {
 	id=$(resend id)
 	resend schedule "$id" Add '{"schedule":{"name":"twice","every_ms":3600000,"task":{"type":"nothing"}}}' "${URL[manager]}" "${URL[other]}" >"$DIR/answers"
 	resend schedule "$id" Add '{"schedule":{"name":"twice","every_ms":3600000,"task":{"type":"nothing"}}}' "${URL[other]}" >>"$DIR/answers"
@@ -242,7 +242,7 @@ story_calls_that_come_twice_do_their_work_once() {
 	expect_match 'there is no schedule "twice"' "$OUTPUT"
 }
 
-story_an_edit_changes_what_is_given() {
+test_an_edit_changes_what_is_given() {
 	reeve schedule add edited --cron '0 1 * * *' sh 'exit 0' --priority 3 --retry-limit 1 --catch-up all:5 --concurrency-policy forbid --queue q >/dev/null
 	next=$(of edited .next)
 	at_other schedule edit edited --priority 0 --timeout 5m >/dev/null
@@ -284,7 +284,7 @@ story_an_edit_changes_what_is_given() {
 }
 
 # Each scheduled time has exactly one run, whatever is edited between two runs.
-story_an_edit_while_ticks_run_loses_and_doubles_none() {
+test_an_edit_while_ticks_run_loses_and_doubles_none() {
 	local i
 	start_worker worker --concurrency 4
 	reeve schedule add busy --every 100ms nothing --concurrency-policy allow --catch-up all:1000 >/dev/null
@@ -307,7 +307,7 @@ story_an_edit_while_ticks_run_loses_and_doubles_none() {
 
 # A firing uses the current definition: a manager that read the definition before an edit, a pause or a removal does not
 # fire.
-story_who_saw_it_before_a_change_makes_no_tick() {
+test_who_saw_it_before_a_change_makes_no_tick() {
 	local change
 	made_after() { # SQL: how many ticks are made of a row that was seen before that
 		sql "create temp table told (n int);
@@ -330,7 +330,7 @@ story_who_saw_it_before_a_change_makes_no_tick() {
 	expect_eq 1 "$(runs seen outcome | grep -c submitted)"
 }
 
-story_a_removed_one_leaves_its_runs_and_tasks() {
+test_a_removed_one_leaves_its_runs_and_tasks() {
 	start_worker
 	reeve schedule add gone --every 100ms sh "$HOLD" --concurrency-policy queue >/dev/null
 	wait_until 20 '[ -n "$(runs gone task_id)" ]'
@@ -358,7 +358,7 @@ story_a_removed_one_leaves_its_runs_and_tasks() {
 }
 
 # A time window: one schedule starts the queue, another stops it.
-story_a_schedule_starts_and_stops_a_queue() {
+test_a_schedule_starts_and_stops_a_queue() {
 	reeve queue set window --autostart no >/dev/null
 	reeve schedule add open --manual --queue-action start --queue window >/dev/null
 	reeve schedule add shut --every 300ms --start +300ms --queue-action stop --queue window >/dev/null
@@ -377,7 +377,7 @@ story_a_schedule_starts_and_stops_a_queue() {
 	reeve schedule remove shut >/dev/null
 }
 
-story_what_is_wrong_is_said() {
+test_what_is_wrong_is_said() {
 	local before line code words
 	reeve schedule add there --every 1h nothing >/dev/null
 	reeve schedule add acting --every 1h --queue-action stop --queue q >/dev/null
@@ -497,14 +497,14 @@ story_what_is_wrong_is_said() {
 	reeve schedule remove acting >/dev/null
 }
 
-story_a_long_list_is_read_in_pages() {
+test_a_long_list_is_read_in_pages() {
 	sql "insert into schedules (name, every_ms, next_at, paused, spec)
 		select 'many ' || lpad(n::text, 4, '0'), 3600000, now() + interval '1 hour', true, '{\"type\":\"t\"}' from generate_series(1, 2500) n"
 	expect_eq 2500 "$(reeve schedule list --json | jq -r .name | grep '^many' | sort -u | wc -l)"
 	sql "delete from schedules where name like 'many %'"
 }
 
-story_all_words_have_help() {
+test_all_words_have_help() {
 	for word in '' add list show runs pause resume run edit remove; do
 		expect_match '^Usage: reeve schedule' "$(reeve schedule $word --help)"
 	done
@@ -512,7 +512,7 @@ story_all_words_have_help() {
 	expect_match '--at TIME.*--version N' "$(reeve submit --help)"
 }
 
-story_the_example_in_c_as_it_is_documented() {
+test_the_example_in_c_as_it_is_documented() {
 	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
 	wait_until 10 '[ -n "$(reeve worker list --json)" ]'
 	awk '/^    \$ example-schedule/ { on = 1; next } /^$/ { on = 0 } on { print substr($0, 5) }' "$TOP/docs/client.md" >"$DIR/documented"
@@ -530,7 +530,7 @@ shape() {
 }
 
 # The examples of docs/schedules.md, command by command.
-story_the_worked_example() {
+test_the_worked_example() {
 	local line want section
 	PATH=$REEVE_BIN:$PATH
 	for section in 'An example' 'Set the time'; do
@@ -548,4 +548,4 @@ story_the_worked_example() {
 	reeve schedule remove try >/dev/null
 }
 
-run_stories
+run_tests

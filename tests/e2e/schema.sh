@@ -60,7 +60,7 @@ print_schema() { # [VERSION]: for a new database, or one of that version
 	"$REEVE_BIN/reeve-manager" --print-schema ${1:+--schema-from "$1"}
 }
 
-story_the_printed_schema_is_what_a_manager_makes_and_takes() {
+test_the_printed_schema_is_what_a_manager_makes_and_takes() {
 	start_postgres --empty
 	start_manager
 	stop manager
@@ -83,7 +83,7 @@ story_the_printed_schema_is_what_a_manager_makes_and_takes() {
 	expect_eq '' "$(print_schema "$NEWEST" | sed '/^set local check_function_bodies/d' | psql_reeve printed)"
 }
 
-story_an_older_schema_is_refused_and_brought_up_from_print() {
+test_an_older_schema_is_refused_and_brought_up_from_print() {
 	start_postgres
 	new_database older
 	version_8 older
@@ -126,7 +126,7 @@ ended_as() { # DETAILS STATUS RESULT: how that task ended
 	wait_until 20 "[ \"\$(sql \"select status, result from task_history where details = '$1'\")\" = '$2|$3' ]"
 }
 
-story_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
+test_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	start_postgres --empty
 	version_8 reeve
 	new_database fresh
@@ -195,7 +195,7 @@ definitions_are() { # HOW-MANY TIME-US: so many have a hash of this program's fo
 	expect_eq "$1|$2" "$(sql "select count(*) filter (where hash ~ '^[0-9a-f]{64}$'), time_us('epoch') from schema_definitions")"
 }
 
-story_functions_of_another_build_are_replaced_beside_a_manager_that_runs() {
+test_functions_of_another_build_are_replaced_beside_a_manager_that_runs() {
 	start_postgres
 	start_manager
 	start_worker
@@ -236,7 +236,7 @@ story_functions_of_another_build_are_replaced_beside_a_manager_that_runs() {
 }
 
 # A role that may use the existing objects, but create none.
-story_a_manager_without_the_right_to_make_anything_works() {
+test_a_manager_without_the_right_to_make_anything_works() {
 	start_postgres
 	sql "create role clerk login; grant usage on schema reeve to clerk; grant all on all tables in schema reeve to clerk;
 		grant all on all sequences in schema reeve to clerk;
@@ -258,7 +258,7 @@ story_a_manager_without_the_right_to_make_anything_works() {
 }
 
 # Each statement that a manager sends suits the current tables and functions.
-story_every_statement_can_be_prepared() {
+test_every_statement_can_be_prepared() {
 	local file count=0
 	start_postgres
 	for file in "$TOP"/sql/statements/*.sql; do
@@ -272,7 +272,7 @@ story_every_statement_can_be_prepared() {
 }
 
 # The build reads the heads of the statements, and the compiler checks that the messages have these fields.
-story_a_head_that_does_not_fit_its_statement_is_an_error() {
+test_a_head_that_does_not_fit_its_statement_is_an_error() {
 	head_of() { # [OPTION...]: of the statement on standard input
 		cat >"$DIR/statement.sql"
 		awk -v columns="$TOP/sql/columns" "$@" -f "$TOP/sql/heads.awk" "$DIR/statement.sql"
@@ -301,11 +301,11 @@ select 1')
 }
 
 # tests/unit/manager/core/cluster_test.c has the same ids for the function in C.
-story_shards_are_those_of_the_manager() {
+test_shards_are_those_of_the_manager() {
 	start_postgres
 	start_manager
 	expect_eq '1 1 0 0 5 6' "$(sql "select string_agg(shard_of(id, 7)::text, ' ' order by id)
 		from unnest('{1,118,361,88570,1743392197,34315188682438}'::bigint[]) id")"
 }
 
-run_stories
+run_tests

@@ -76,7 +76,7 @@ wait_admitted() {
 	wait_until 20 "[ \"\$(sql 'select count(*) from inbox')\" = 0 ]"
 }
 
-story_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
+test_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
 	start_postgres
 	start_manager
 	start_worker
@@ -103,7 +103,7 @@ story_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
 	expect_eq 0 "$(sql "select count(*) from all_tasks where details = 'died'")"
 }
 
-story_an_application_needs_two_rights_and_has_no_more() {
+test_an_application_needs_two_rights_and_has_no_more() {
 	start_postgres
 	start_manager
 	sql 'create role app login'
@@ -129,7 +129,7 @@ story_an_application_needs_two_rights_and_has_no_more() {
 	expect_eq submit "$(sql "select string_agg(proname, ' ') from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
 }
 
-story_every_parameter_arrives() {
+test_every_parameter_arrives() {
 	start_postgres
 	start_manager
 	grant_app
@@ -165,7 +165,7 @@ story_every_parameter_arrives() {
 	expect_eq "b $batch" "$(sql "select queue, batch_id from tasks where id = $id" | tr '|' ' ')"
 }
 
-story_a_task_by_sql_passes_through_a_pipeline() {
+test_a_task_by_sql_passes_through_a_pipeline() {
 	letter_handlers
 	start_postgres
 	start_manager
@@ -193,7 +193,7 @@ refused() { # SQLSTATE MESSAGE ARGUMENTS: the call is refused so
 	expect_match "ERROR:  $1: $2" "$OUTPUT" "$3"
 }
 
-story_what_is_wrong_is_refused_and_nothing_is_lost() {
+test_what_is_wrong_is_refused_and_nothing_is_lost() {
 	start_postgres
 	start_manager manager --max-details 10000
 	grant_app
@@ -264,7 +264,7 @@ story_what_is_wrong_is_refused_and_nothing_is_lost() {
 
 # Measures the times, in ms, from a transaction's commit to the claim of its task.
 # measures time
-story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
+test_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	local n=50 open=${REEVE_LONG_TRANSACTION_S:-20} pids=()
 	start_postgres -c max_connections=150
 	start_manager other # one without workers: it prefers half of the tasks, and must not keep them from being taken
@@ -311,7 +311,7 @@ story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	expect [ "$(sed -n "$((n * 9 / 10))p" "$DIR/times")" -le 1000 ]
 }
 
-story_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
+test_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
 	start_postgres
 	start_manager
 	start_worker
@@ -335,7 +335,7 @@ story_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
 }
 
 # Each of many new types is ingested without reading all the others; otherwise the last ones would wait very long.
-story_many_new_types_are_admitted_one_by_one() {
+test_many_new_types_are_admitted_one_by_one() {
 	local read
 	start_postgres
 	start_manager
@@ -354,7 +354,7 @@ story_many_new_types_are_admitted_one_by_one() {
 }
 
 # A task in the inbox behaves like any waiting task.
-story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
+test_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	start_postgres
 	start_manager
 	start_worker
@@ -393,7 +393,7 @@ story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	expect_eq 3 "$(sql "select count(*) from task_history where route_id = (select id from routes where queue = 'w')")"
 }
 
-story_an_open_key_keeps_only_those_waiting_who_want_it() {
+test_an_open_key_keeps_only_those_waiting_who_want_it() {
 	start_postgres
 	start_manager
 	start_manager second
@@ -457,7 +457,7 @@ story_an_open_key_keeps_only_those_waiting_who_want_it() {
 # Sixty callers each want a different key of an open transaction. Without the shorter lock timeout, it takes 300 ms to
 # find each of them.
 # measures time
-story_many_open_keys_keep_no_others_waiting() {
+test_many_open_keys_keep_no_others_waiting() {
 	local n=60 pids=() began
 	start_postgres
 	start_manager
@@ -479,7 +479,7 @@ story_many_open_keys_keep_no_others_waiting() {
 	expect_eq $((n + 2)) "$(sql 'select count(*) from tasks')"
 }
 
-story_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
+test_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
 	start_postgres
 	start_manager
 	grant_app
@@ -505,7 +505,7 @@ story_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
 	expect_eq "$id" "$(reeve schedule run export)"
 }
 
-story_a_key_whose_lifetime_is_over_is_free() {
+test_a_key_whose_lifetime_is_over_is_free() {
 	start_postgres
 	start_manager
 	start_worker
@@ -527,7 +527,7 @@ story_a_key_whose_lifetime_is_over_is_free() {
 	wait_ended 20 "$three" "$four"
 }
 
-story_batches_count_exactly_and_wait_for_no_transaction() {
+test_batches_count_exactly_and_wait_for_no_transaction() {
 	start_postgres
 	handlers <<-'END'
 		[handler sh]
@@ -575,7 +575,7 @@ story_batches_count_exactly_and_wait_for_no_transaction() {
 	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, succeeded from batches where id = $first")"
 }
 
-story_implicit_batches_take_tasks_by_sql() {
+test_implicit_batches_take_tasks_by_sql() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 4
@@ -599,7 +599,7 @@ story_implicit_batches_take_tasks_by_sql() {
 	wait_ended 20 "$waiting"
 }
 
-story_a_stopped_queue_starts_with_what_comes_after_the_stop() {
+test_a_stopped_queue_starts_with_what_comes_after_the_stop() {
 	start_postgres
 	start_manager
 	start_worker
@@ -626,7 +626,7 @@ story_a_stopped_queue_starts_with_what_comes_after_the_stop() {
 	done
 }
 
-story_tasks_that_came_while_no_manager_was_there_are_found() {
+test_tasks_that_came_while_no_manager_was_there_are_found() {
 	start_postgres
 	start_manager
 	grant_app
@@ -652,7 +652,7 @@ story_tasks_that_came_while_no_manager_was_there_are_found() {
 }
 
 # Two managers, one of which is killed in each round: each task is ingested once, and batches count exactly.
-story_managers_that_die_while_they_admit_lose_and_double_nothing() {
+test_managers_that_die_while_they_admit_lose_and_double_nothing() {
 	start_postgres
 	start_manager
 	start_manager second
@@ -683,7 +683,7 @@ story_managers_that_die_while_they_admit_lose_and_double_nothing() {
 	expect_eq 0 "$(sql "select count(*) from batches b where b.submitted <> (select count(*) from task_history h where h.batch_id = b.id)")"
 }
 
-story_many_rows_of_a_table_become_tasks_by_one_statement() {
+test_many_rows_of_a_table_become_tasks_by_one_statement() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 8
@@ -698,7 +698,7 @@ story_many_rows_of_a_table_become_tasks_by_one_statement() {
 	figure "10,000 tasks of a new type: $(($(ms) - began)) ms until all were admitted"
 }
 
-story_the_example_runs() {
+test_the_example_runs() {
 	start_postgres
 	start_manager
 	handlers <<-END
@@ -716,4 +716,4 @@ story_the_example_runs() {
 	expect_eq 1 "$(sql 'select count(*) from all_tasks')"
 }
 
-run_stories
+run_tests

@@ -13,16 +13,16 @@ try() { # PART
 	expect "$REEVE_BIN/state-table" "$CONNINFO" "$1"
 }
 
-story_every_event_in_every_state() {
+test_every_event_in_every_state() {
 	try pairs
 }
 
-story_two_connections_after_the_same_row() {
+test_two_connections_after_the_same_row() {
 	try locks
 }
 
-story_two_connections_after_the_same_batch_or_queue() {
+test_two_connections_after_the_same_batch_or_queue() {
 	try batches
 }
 
-run_stories
+run_tests

@@ -12,7 +12,7 @@ told() { # ID: error count, recoverable, whether it took time
 	reeve show "$1" --json | jq -r '"\(.error_count) \(.recoverable) \(.processing_ms > 0)"'
 }
 
-story_results_tell_errors_whether_they_are_tried_again_and_times() {
+test_results_tell_errors_whether_they_are_tried_again_and_times() {
 	start_worker
 	good=$(reeve submit sh 'sleep 0.3')
 	twice=$(reeve submit sh '[ $REEVE_ATTEMPT = 2 ] || { sleep 0.2; exit 3; }' --retry-base 1ms)
@@ -56,7 +56,7 @@ story_results_tell_errors_whether_they_are_tried_again_and_times() {
 	expect_eq '2 false true' "$(told "$fatal")"
 }
 
-story_who_posted_a_task_is_kept() {
+test_who_posted_a_task_is_kept() {
 	start_worker
 	id=$(reeve submit nothing --source 'the till')
 	mine=$(reeve submit nothing)
@@ -104,7 +104,7 @@ rolled_beyond() { # TIME: whether the managers have come there
 	[ "$(sql "select until > $1 from executions_rolled")" = t ]
 }
 
-story_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
+test_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 	known past t0 t1 t2
 	made_up_past
 	# First, no hour is counted in advance. Reads since two times within hours, and again when all hours have been
@@ -135,7 +135,7 @@ story_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 }
 
 # A commit may come long after the time in its row.
-story_what_commits_late_is_counted_too() {
+test_what_commits_late_is_counted_too() {
 	known late t
 	recount_from "now() - interval '3 hours'"
 	mkfifo "$DIR/talk"
@@ -164,7 +164,7 @@ story_what_commits_late_is_counted_too() {
 	expect_eq 1 "$(sql "select sum(count) from executions where queue = 'late'")"
 }
 
-story_a_clock_that_was_ahead_hides_nothing() {
+test_a_clock_that_was_ahead_hides_nothing() {
 	start_worker
 	reeve submit nothing --queue ahead --wait >/dev/null
 	# The state that such a clock leaves: everything is counted up to two days ahead, including a task that has ended.
@@ -177,7 +177,7 @@ story_a_clock_that_was_ahead_hides_nothing() {
 }
 
 # A dump that was made while the count waited for open transactions has a transaction id of another cluster.
-story_counting_goes_on_after_a_dump_was_restored() {
+test_counting_goes_on_after_a_dump_was_restored() {
 	sql "update executions_rolled set until = now() - interval '20 minutes', settled = now() - interval '20 minutes',
 		next_at = now() - interval '10 minutes', next_xid = '500000000'"
 	wait_until 60 "sql 'select executions_roll()' && [ \"\$(sql \"select settled > now() - interval '7 minutes' from executions_rolled\")\" = t ]"
@@ -188,7 +188,7 @@ past_is_there() { # as it was made, also if an earlier test removed a part of it
 		delete from task_history where task_id < 0' && made_up_past; }
 }
 
-story_many_managers_count_at_the_same_time() {
+test_many_managers_count_at_the_same_time() {
 	known past t0 t1 t2
 	past_is_there
 	recount_from "now() - interval '6 hours'"
@@ -203,13 +203,13 @@ story_many_managers_count_at_the_same_time() {
 	expect_eq "$(cat "$DIR/raw")" "$(reeve stats --by type --queue past --since '7h ago' --json)"
 }
 
-story_statistics_are_kept_for_a_year() {
+test_statistics_are_kept_for_a_year() {
 	sql "insert into executions select now() - interval '1 day' * d, 'old', 't', 1, 1, 1, 1, 1, now() from (values (364), (400)) v(d)"
 	start_manager third
 	wait_until 60 "[ \"\$(sql \"select count(*) from executions where queue = 'old'\")\" = 1 ]"
 }
 
-story_an_attempt_counts_for_the_type_that_its_task_had_then() {
+test_an_attempt_counts_for_the_type_that_its_task_had_then() {
 	start_worker
 	first=$(reeve submit nothing --queue v --key k --version 1)
 	reeve wait "$first" >/dev/null
@@ -219,7 +219,7 @@ story_an_attempt_counts_for_the_type_that_its_task_had_then() {
 }
 
 # Whatever the planner's statistics are, recent ends are found by their times, not by a scan of all tasks of a day.
-story_what_ended_lately_is_found_by_its_time() {
+test_what_ended_lately_is_found_by_its_time() {
 	day=$(sql "select to_char(now() at time zone 'UTC' + interval '31 days', 'YYYYMMDD')")
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
 			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
@@ -248,7 +248,7 @@ story_what_ended_lately_is_found_by_its_time() {
 
 # ---- views ----
 
-story_dead_and_long_running_tasks_are_views_and_commands() {
+test_dead_and_long_running_tasks_are_views_and_commands() {
 	start_worker worker --concurrency 4
 	dead=$(reeve submit sh 'echo broken >&2; exit 65')
 	first=$(reeve submit sh "$HOLD" --timeout 10m)
@@ -320,7 +320,7 @@ asked() { # OPTION…
 }
 
 # Whatever is asked for, each page begins behind the one before, also if a stretch has only attempts of others or none.
-story_pages_advance_whatever_is_asked_for() {
+test_pages_advance_whatever_is_asked_for() {
 	sql "select route_of('past', 't1')" >/dev/null
 	past_is_there
 	recount_from "now() - interval '6 hours'"
@@ -336,7 +336,7 @@ story_pages_advance_whatever_is_asked_for() {
 }
 
 # A quarter of a million attempts that end within two seconds are still read in pages of about 50 ms.
-story_many_attempts_that_end_at_once_are_read_in_parts() {
+test_many_attempts_that_end_at_once_are_read_in_parts() {
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
 			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
 		select (now() at time zone 'UTC')::date + 1, -1000000 - n, 1, 0, 'burst', 't', '', 'completed', now(), 1, 5, 1, 1, 1, true, '',
@@ -354,4 +354,4 @@ story_many_attempts_that_end_at_once_are_read_in_parts() {
 	sql 'drop table pages; delete from task_history where task_id < -1000000'
 }
 
-run_stories
+run_tests

@@ -6,7 +6,7 @@
 # measures time
 . "$(dirname "$0")/lib.sh"
 
-story_two_minutes_of_faults_at_random() {
+test_two_minutes_of_faults_at_random() {
 	local status=0 kept=${REEVE_BIN%/bin}/results/storm-run
 	"$TOP/tests/faults/run" --seed 1 --minutes 2 --keep "$DIR/run" || status=$?
 	rm -rf "$kept"
@@ -16,4 +16,4 @@ story_two_minutes_of_faults_at_random() {
 	}
 }
 
-run_stories
+run_tests

@@ -7,7 +7,7 @@ scripts() { # all files that a shell runs
 	find . \( -path './build*' -o -name .git \) -prune -o -type f -exec awk '/^#!.*sh$/ { print FILENAME } { nextfile }' {} +
 }
 
-story_shellcheck_finds_nothing_in_scripts() {
+test_shellcheck_finds_nothing_in_scripts() {
 	cd "$TOP"
 	scripts >"$DIR/scripts"
 	[ "$(wc -l <"$DIR/scripts")" -gt 80 ] || fail "few scripts: $(cat "$DIR/scripts")"
@@ -15,7 +15,7 @@ story_shellcheck_finds_nothing_in_scripts() {
 	xargs -n 12 -P 2 shellcheck --severity warning --external-sources <"$DIR/scripts" || fail 'see above'
 }
 
-story_c_files_have_the_layout_of_clang_format() {
+test_c_files_have_the_layout_of_clang_format() {
 	cd "$TOP"
 	find . \( -path './build*' -o -name .git \) -prune -o -type f -name '*.[ch]' -print >"$DIR/files"
 	[ "$(wc -l <"$DIR/files")" -gt 500 ] || fail "few files: $(cat "$DIR/files")"
@@ -26,11 +26,11 @@ story_c_files_have_the_layout_of_clang_format() {
 LONG='./tests/unit/manager/core/storm_test.c
 ./tests/unit/manager/core/window_test.c'
 
-story_no_c_file_has_over_500_lines_and_no_header_over_400() {
+test_no_c_file_has_over_500_lines_and_no_header_over_400() {
 	cd "$TOP"
 	find . \( -path './build*' -o -name .git \) -prune -o -type f -name '*.[ch]' -exec wc -l {} + | grep -v ' total$' >"$DIR/lines"
 	[ "$(wc -l <"$DIR/lines")" -gt 500 ] || fail "few files: $(cat "$DIR/lines")"
 	expect_eq '' "$(awk '$1 > (/\.h$/ ? 400 : 500) { print $2 }' "$DIR/lines" | grep -vxF "$LONG")"
 }
 
-run_stories
+run_tests

@@ -71,7 +71,7 @@ every_200ms() { # NAME…
 	done
 }
 
-story_three_managers_make_each_tick_once() {
+test_three_managers_make_each_tick_once() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -83,7 +83,7 @@ story_three_managers_make_each_tick_once() {
 	expect [ "$(cat "$DIR"/log/{one,two,three}.log | grep -c 'schedule "a": the run of .* submitted task')" = "$(tasks_of a)" ]
 }
 
-story_ticks_while_managers_are_killed() {
+test_ticks_while_managers_are_killed() {
 	local n name
 	start_postgres
 	start_manager one
@@ -110,7 +110,7 @@ story_ticks_while_managers_are_killed() {
 
 # Tests the check itself: a session that read a schedule before another one changed it does not fire. Nothing else
 # prevents the firing here: scheduled times may occur twice, and tasks have no keys.
-story_a_row_that_was_changed_meanwhile_is_not_taken() {
+test_a_row_that_was_changed_meanwhile_is_not_taken() {
 	tables_only
 	sql 'alter table schedule_runs drop constraint schedule_runs_schedule_id_scheduled_at_key'
 	schedule a every_ms 3600000 concurrency_policy "'allow'" spec '$${"type": "nothing", "key": ""}$$'
@@ -123,7 +123,7 @@ story_a_row_that_was_changed_meanwhile_is_not_taken() {
 }
 
 # If a row returns to an earlier scheduled time, as after a restore of this table alone, the run exists already.
-story_a_planned_time_is_there_once() {
+test_a_planned_time_is_there_once() {
 	tables_only
 	schedule a cron "'0 2 * * *'" next_at "'2026-01-14T02:00Z'" concurrency_policy "'allow'" spec '$${"type": "nothing", "key": ""}$$'
 	sql 'select count(*) from schedules_fire(10)' >"$DIR/null"
@@ -136,7 +136,7 @@ story_a_planned_time_is_there_once() {
 	expect_eq t "$(sql 'select next_at > clock_timestamp() from schedules')"
 }
 
-story_a_frozen_manager_holds_nothing() {
+test_a_frozen_manager_holds_nothing() {
 	local n
 	start_postgres
 	start_manager one
@@ -156,7 +156,7 @@ story_a_frozen_manager_holds_nothing() {
 
 # ---- missed runs ----
 
-story_what_was_missed() {
+test_what_was_missed() {
 	local last
 	tables_only
 	last=$(sql "select schedule_time_text((schedule_latest(s, now() - interval '3 days', now(), 1))[1]) from (select
@@ -182,7 +182,7 @@ story_what_was_missed() {
 }
 
 # A minute of delay is allowed, because managers are restarted or busy.
-story_what_is_only_late_is_not_missed() {
+test_what_is_only_late_is_not_missed() {
 	tables_only
 	schedule a every_ms 3600000 catch_up "'skip'" start_at "clock_timestamp() - interval '30 s'" next_at "clock_timestamp() - interval '30 s'"
 	schedule b every_ms 3600000 catch_up "'skip'" start_at "clock_timestamp() - interval '70 s'" next_at "clock_timestamp() - interval '70 s'"
@@ -192,7 +192,7 @@ story_what_is_only_late_is_not_missed() {
 }
 
 # Times between two polls of a manager are not missed either, however short the interval is.
-story_what_is_only_late_at_short_intervals() {
+test_what_is_only_late_at_short_intervals() {
 	tables_only
 	for overlap in allow queue; do
 		for missed in skip one; do
@@ -216,7 +216,7 @@ story_what_is_only_late_at_short_intervals() {
 	done
 }
 
-story_a_million_that_were_missed() {
+test_a_million_that_were_missed() {
 	tables_only
 	schedule every every_ms 1000 catch_up "'all'" max_catch_up 5 concurrency_policy "'allow'" start_at "timestamptz '2026-01-01'" next_at "timestamptz '2026-01-01'"
 	schedule cron cron "'* * * * *'" zone "'Europe/Berlin'" catch_up "'one'" next_at "timestamptz '2016-01-01'"
@@ -235,7 +235,7 @@ story_a_million_that_were_missed() {
 
 # ---- overlap ----
 
-story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
+test_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 	tables_only
 	schedule late cron "'* * * * *'" catch_up "'all'" max_catch_up 100 concurrency_policy "'allow'" next_at "now() - interval '1 day'"
 	schedule other next_at "now() - interval '1s'" start_at "now() - interval '1s'" every_ms 3600000
@@ -252,7 +252,7 @@ story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 
 # 300 schedules need 3,000 firings a second; another one needs one. While others are due, each schedule fires once per
 # run of the job, so that none waits for more than one firing of each.
-story_many_short_intervals_do_not_keep_a_longer_one_waiting() {
+test_many_short_intervals_do_not_keep_a_longer_one_waiting() {
 	local look others
 	tables_only
 	sql "insert into schedules (name, every_ms, concurrency_policy, spec, start_at, next_at)
@@ -267,7 +267,7 @@ story_many_short_intervals_do_not_keep_a_longer_one_waiting() {
 	expect [ "$others" -le 700 ]
 }
 
-story_overlap() {
+test_overlap() {
 	local first
 	start_postgres
 	start_manager
@@ -296,7 +296,7 @@ story_overlap() {
 
 # A late schedule is not checked less often because it is late: the interval depends on the age of the task for which it
 # waits.
-story_overlap_looks_soon_after_young_tasks() {
+test_overlap_looks_soon_after_young_tasks() {
 	tables_only
 	schedule behind every_ms 500 concurrency_policy "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
 		last_task_id "(select id from submit_task('{\"type\": \"nothing\"}'))"
@@ -307,7 +307,7 @@ story_overlap_looks_soon_after_young_tasks() {
 
 # The next scheduled time is the last one plus the interval, however long a task takes. The next firing is scheduled
 # when the task ends.
-story_a_periodic_task() {
+test_a_periodic_task() {
 	start_postgres
 	start_manager
 	start_worker
@@ -324,7 +324,7 @@ story_a_periodic_task() {
 
 # ---- effects of a firing ----
 
-story_a_schedule_acts_on_queues() {
+test_a_schedule_acts_on_queues() {
 	start_postgres
 	start_manager
 	reeve submit nothing --queue night --delay 1h >"$DIR/null"
@@ -353,7 +353,7 @@ story_a_schedule_acts_on_queues() {
 	expect_eq 'schedule stop' "$(sql "select actor from queue_events where event = 'queue_stop_requested' order by id limit 1")"
 }
 
-story_every_option_of_a_submit() {
+test_every_option_of_a_submit() {
 	local batch task
 	start_postgres
 	start_manager
@@ -381,7 +381,7 @@ story_every_option_of_a_submit() {
 	expect_match '^often:20..-..-..T..:00:00.25Z$' "$(sql "select key from tasks where source = 'schedule often'")"
 }
 
-story_a_key_that_is_there_already() {
+test_a_key_that_is_there_already() {
 	local task at
 	start_postgres
 	start_manager
@@ -394,7 +394,7 @@ story_a_key_that_is_there_already() {
 }
 
 # A refused firing is recorded and not repeated; a temporary obstacle is waited for. Neither delays other schedules.
-story_a_tick_that_cannot_be_made() {
+test_a_tick_that_cannot_be_made() {
 	local batch
 	start_postgres
 	start_manager
@@ -431,7 +431,7 @@ story_a_tick_that_cannot_be_made() {
 
 # A short lock on a table that a firing reads, here the history, does not delay a schedule by a minute, as the
 # schedule's own errors do: its firings would be missed by then.
-story_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
+test_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
 	start_postgres
 	start_manager
 	every_200ms a
@@ -450,7 +450,7 @@ story_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
 
 # ---- manual runs, changes, retention ----
 
-story_a_run_by_hand_is_made_once_a_request() {
+test_a_run_by_hand_is_made_once_a_request() {
 	local request=01990000-0000-7000-8000-000000000001
 	tables_only
 	schedule manual next_at null paused true
@@ -467,7 +467,7 @@ story_a_run_by_hand_is_made_once_a_request() {
 	expect_eq "manual:${request%1}4" "$(sql 'select key from tasks order by id desc limit 1')"
 }
 
-story_soon_after_a_change_also_by_those_who_tell_nobody() {
+test_soon_after_a_change_also_by_those_who_tell_nobody() {
 	start_postgres
 	start_manager
 	schedule told every_ms 3600000
@@ -483,7 +483,7 @@ story_soon_after_a_change_also_by_those_who_tell_nobody() {
 	expect [ "$(reeve stats --json | jq '.schedule_firings // (.counters[] | select(.name == "schedule_firings").value)')" -ge 30 ]
 }
 
-story_old_runs_are_forgotten_but_the_last_ten() {
+test_old_runs_are_forgotten_but_the_last_ten() {
 	tables_only
 	sql "insert into schedules (name, every_ms, spec) values ('a', 1000, '{}'), ('b', 1000, '{}');
 		insert into schedule_runs (schedule_id, scheduled_at, at, outcome)
@@ -498,4 +498,4 @@ story_old_runs_are_forgotten_but_the_last_ten() {
 	expect_eq 4 "$(sql "select count(*) from schedule_runs where at > now() - interval '1 day'")"
 }
 
-run_stories
+run_tests

@@ -20,7 +20,7 @@ changed() {
 	git grep --untracked -lf "$DIR/headers" -- '*.c' || true
 }
 
-story_clang_tidy_finds_no_bugs() {
+test_clang_tidy_finds_no_bugs() {
 	local files=()
 	cd "$TOP"
 	if [ -n "${REEVE_TEST_QUICK:-}" ] && changed >"$DIR/changed" 2>"$DIR/unknown"; then
@@ -48,7 +48,7 @@ source_file() { # LINE: source.c in $DIR, with this line in a function, and how 
 		>"$DIR/compile_commands.json"
 }
 
-story_clang_tidy_reports_bugs() {
+test_clang_tidy_reports_bugs() {
 	source_file 'if (p && n) memset(p, 1000, 8);'
 	expect_fail 1 "$TIDY" "$DIR"
 	expect_match bugprone-suspicious-memset-usage "$OUTPUT"
@@ -58,7 +58,7 @@ story_clang_tidy_reports_bugs() {
 	expect_fail 1 "$TIDY" "$DIR" # again: it did not pass
 }
 
-story_a_file_that_passed_is_checked_again_when_it_changes() {
+test_a_file_that_passed_is_checked_again_when_it_changes() {
 	source_file ''
 	expect_eq '1 files, 1 checked' "$("$TIDY" "$DIR")"
 	touch "$DIR/source.c"
@@ -69,4 +69,4 @@ story_a_file_that_passed_is_checked_again_when_it_changes() {
 	expect_fail 1 "$TIDY" "$DIR"
 }
 
-run_stories
+run_tests

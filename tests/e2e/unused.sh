@@ -51,7 +51,7 @@ end_transaction() {
 	rm "$DIR/statements"
 }
 
-story_a_route_without_tasks_retires_and_comes_back() {
+test_a_route_without_tasks_retires_and_comes_back() {
 	start_postgres
 	start_manager manager --max-routes 2
 	start_worker
@@ -87,7 +87,7 @@ story_a_route_without_tasks_retires_and_comes_back() {
 	expect_eq waits "$(sql 'select queue from routes where retired is null')"
 }
 
-story_a_task_that_comes_while_its_route_retires_is_not_lost() {
+test_a_task_that_comes_while_its_route_retires_is_not_lost() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -130,7 +130,7 @@ story_a_task_that_comes_while_its_route_retires_is_not_lost() {
 }
 
 # Routes retire as fast as possible while their tasks are submitted, at two managers and by SQL.
-story_routes_that_retire_while_tasks_are_submitted_lose_none() {
+test_routes_that_retire_while_tasks_are_submitted_lose_none() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -169,7 +169,7 @@ story_routes_that_retire_while_tasks_are_submitted_lose_none() {
 	expect_eq 4 "$(sql 'select count(*) from routes')"
 }
 
-story_a_replaced_pipeline_goes_when_no_task_has_it() {
+test_a_replaced_pipeline_goes_when_no_task_has_it() {
 	start_postgres
 	start_manager
 	letter_handlers
@@ -204,7 +204,7 @@ story_a_replaced_pipeline_goes_when_no_task_has_it() {
 }
 
 # For rows that depend on no queue's setting, the manager with the longest retention decides.
-story_managers_with_different_days_forget_by_the_longest() {
+test_managers_with_different_days_forget_by_the_longest() {
 	start_postgres
 	start_manager long --history-days 30
 	sql "insert into queue_events (queue, at, event) select 'q', now() - interval '1 day' * d, 'queue_set' from unnest(array[10, 50]) d;
@@ -222,4 +222,4 @@ story_managers_with_different_days_forget_by_the_longest() {
 	wait_until 20 '[ "$(sql "$left")" = "0|0|0|0" ]'
 }
 
-run_stories
+run_tests

@@ -45,7 +45,7 @@ result() { # ID
 	field "$1" result
 }
 
-story_the_command_says_what_happened_with_a_version() {
+test_the_command_says_what_happened_with_a_version() {
 	begin said
 	id=$(reeve submit echo one --key said --version 17 2>"$DIR/said")
 	expect_eq '' "$(cat "$DIR/said")"
@@ -65,7 +65,7 @@ story_the_command_says_what_happened_with_a_version() {
 	expect_match "version 18" "$(event_field "$id" restarted note)"
 }
 
-story_bad_versions_are_refused_and_change_nothing() {
+test_bad_versions_are_refused_and_change_nothing() {
 	expect_fail 2 reeve submit echo --version 1
 	expect_match 'version needs a --key' "$OUTPUT"
 	for version in 0 -1 x 1.5 9223372036854775808 ''; do
@@ -87,7 +87,7 @@ story_bad_versions_are_refused_and_change_nothing() {
 	expect_eq '' "$(sql "select * from keys where key in ('bad', 'k')")"
 }
 
-story_a_newer_version_of_a_queued_task_takes_its_place() {
+test_a_newer_version_of_a_queued_task_takes_its_place() {
 	KEY=queued
 	id=$(first 1 'echo one' --queue later --priority 7 --max-attempts 2 --timeout 5s --source ann)
 	expect_eq "$id" "$(submit 2 'printf two' --queue later --priority -3 --max-attempts 9 --timeout 7s --backoff fixed:3s \
@@ -100,7 +100,7 @@ story_a_newer_version_of_a_queued_task_takes_its_place() {
 	expect_eq bob "$(event_field "$id" restarted actor)"
 }
 
-story_a_newer_version_clears_a_delay() {
+test_a_newer_version_clears_a_delay() {
 	begin delayed
 	id=$(first 1 'printf one' --delay 1h)
 	expect_restarted "$id" 2 'printf two'
@@ -112,7 +112,7 @@ story_a_newer_version_clears_a_delay() {
 	expect_eq four "$(result "$id")"
 }
 
-story_a_newer_version_clears_attempts_and_error_of_a_failed_task() {
+test_a_newer_version_clears_attempts_and_error_of_a_failed_task() {
 	begin failed
 	id=$(first 1 'echo bad thing >&2; exit 3' --retry-base 1h --jitter 0 --max-attempts 2)
 	wait_status 20 "$id" failed
@@ -127,7 +127,7 @@ story_a_newer_version_clears_attempts_and_error_of_a_failed_task() {
 	expect_eq 'submitted claimed failed restarted claimed completed' "$(events "$id")"
 }
 
-story_ended_tasks_run_again_under_their_ids_completed_dead_and_cancelled() {
+test_ended_tasks_run_again_under_their_ids_completed_dead_and_cancelled() {
 	begin ended
 	id=$(first 1 'printf one')
 	expect_eq one "$(result "$id")"
@@ -170,21 +170,21 @@ runs_once_more() { # KEY SCRIPT OUTCOME [OPTION…]: $ID is set
 	expect_refused "$ID" 8
 }
 
-story_an_executing_task_runs_once_more_after_its_success() {
+test_an_executing_task_runs_once_more_after_its_success() {
 	runs_once_more success 'printf done' completed
 	expect_eq 'done' "$(sql "select result from task_attempts where task_id = $ID")"
 }
 
-story_an_executing_task_runs_once_more_after_its_failure() {
+test_an_executing_task_runs_once_more_after_its_failure() {
 	runs_once_more failure 'echo oh no >&2; exit 1' failed --max-attempts 1
 	expect_match 'oh no' "$(sql "select error from task_attempts where task_id = $ID")"
 }
 
-story_an_executing_task_runs_once_more_after_a_fatal_error() {
+test_an_executing_task_runs_once_more_after_a_fatal_error() {
 	runs_once_more fatal 'exit 65' fatal
 }
 
-story_an_executing_task_runs_once_more_after_a_cancel_that_came_before() {
+test_an_executing_task_runs_once_more_after_a_cancel_that_came_before() {
 	begin cancelled
 	id=$(first 1 "trap '' TERM; touch \"\$REEVE_TEST_DIR/began.cancelled\"; until [ -e \"\$REEVE_TEST_DIR/go.cancelled\" ]; do sleep 0.05; done; exit 1")
 	wait_until 20 "[ -e $DIR/began.cancelled ]"
@@ -197,7 +197,7 @@ story_an_executing_task_runs_once_more_after_a_cancel_that_came_before() {
 }
 
 # A cancel also cancels the version that was to run next; a still newer version restarts the task.
-story_a_cancel_that_comes_after_the_newer_version_ends_both() {
+test_a_cancel_that_comes_after_the_newer_version_ends_both() {
 	begin after
 	id=$(first 1 "$HOLD")
 	wait_status 20 "$id" executing
@@ -210,7 +210,7 @@ story_a_cancel_that_comes_after_the_newer_version_ends_both() {
 	expect_eq three "$(result "$id")"
 }
 
-story_an_executing_task_runs_once_more_after_its_worker_was_killed() {
+test_an_executing_task_runs_once_more_after_its_worker_was_killed() {
 	begin killed
 	id=$(first 1 "$HOLD")
 	wait_status 20 "$id" executing
@@ -222,7 +222,7 @@ story_an_executing_task_runs_once_more_after_its_worker_was_killed() {
 	expect_match '^submitted claimed newer_version lost reclaimed restarted claimed completed$' "$(events "$id")"
 }
 
-story_a_newer_version_of_a_task_whose_history_is_gone_makes_a_new_one_under_the_key() {
+test_a_newer_version_of_a_task_whose_history_is_gone_makes_a_new_one_under_the_key() {
 	begin gone
 	id=$(first 1 'printf one')
 	expect_eq one "$(result "$id")"
@@ -241,7 +241,7 @@ story_a_newer_version_of_a_task_whose_history_is_gone_makes_a_new_one_under_the_
 
 # An ordinary key is kept until a day after its task has ended; a key with a version is kept for a year after the last
 # newer version.
-story_older_or_equal_changes_nothing_long_after_the_first_run() {
+test_older_or_equal_changes_nothing_long_after_the_first_run() {
 	begin long
 	id=$(first 5 'printf five')
 	expect_eq five "$(result "$id")"
@@ -265,7 +265,7 @@ story_older_or_equal_changes_nothing_long_after_the_first_run() {
 	reeve wait "$new" >/dev/null
 }
 
-story_a_key_that_was_made_without_a_version_takes_any() {
+test_a_key_that_was_made_without_a_version_takes_any() {
 	begin plain
 	id=$(reeve submit sh 'printf plain' --key plain)
 	expect_eq plain "$(result "$id")"
@@ -276,7 +276,7 @@ story_a_key_that_was_made_without_a_version_takes_any() {
 	expect_eq 't|1' "$(sql "select expires_at > clock_timestamp() + '364 days', version from keys where key = 'plain'")"
 }
 
-story_the_same_request_sent_twice_restarts_once_and_is_answered_alike() {
+test_the_same_request_sent_twice_restarts_once_and_is_answered_alike() {
 	start_manager other
 	begin twice
 	reeve submit nothing --key again --version 1 --wait 2>/dev/null
@@ -290,7 +290,7 @@ story_the_same_request_sent_twice_restarts_once_and_is_answered_alike() {
 	expect_eq 'submitted claimed completed restarted claimed completed' "$(events "$id")"
 }
 
-story_doubles_in_one_submit_leave_the_newest() {
+test_doubles_in_one_submit_leave_the_newest() {
 	for i in 3 1 5 5 2 4; do
 		for key in a b c; do echo "{\"queue\":\"doubles\",\"type\":\"sh\",\"key\":\"$key\",\"version\":$i,\"details\":\"printf $key$i\"}"; done
 	done | shuf >"$DIR/lines"
@@ -357,7 +357,7 @@ expect_newest_ran() { # QUEUE
 	expect_eq '' "$(comm -23 <(sort "$DIR/newest") <(sort -u "$DIR/ran"))" "newest versions that have not run"
 }
 
-story_of_two_submits_at_once_the_newest_version_wins_and_runs_at_the_end() {
+test_of_two_submits_at_once_the_newest_version_wins_and_runs_at_the_end() {
 	begin_race calm true
 	waves calm 10 60
 	all_have_ended calm 60
@@ -366,7 +366,7 @@ story_of_two_submits_at_once_the_newest_version_wins_and_runs_at_the_end() {
 	expect_eq '' "$(sort "$DIR/ran" | uniq -d)"
 }
 
-story_newer_versions_race_with_failures_and_retries_by_hand() {
+test_newer_versions_race_with_failures_and_retries_by_hand() {
 	begin_race wild '[ "${line#*[37]}" = "$line" ]'
 	(until [ -e "$DIR/enough" ]; do jq -r .id "$DIR/told.0" | reeve retry - >/dev/null 2>&1 || true; done) &
 	retries=$!
@@ -378,7 +378,7 @@ story_newer_versions_race_with_failures_and_retries_by_hand() {
 }
 
 # Cancelled versions do not run; but the keys have the newest versions, and the next version restarts all tasks.
-story_newer_versions_race_with_cancels() {
+test_newer_versions_race_with_cancels() {
 	begin_race cancels true
 	(until [ -e "$DIR/enough" ]; do jq -r .id "$DIR/told.0" | reeve cancel - >/dev/null 2>&1 || true; done) &
 	cancels=$!
@@ -396,4 +396,4 @@ story_newer_versions_race_with_cancels() {
 	expect_newest_ran cancels
 }
 
-run_stories
+run_tests

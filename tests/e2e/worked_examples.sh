@@ -53,7 +53,7 @@ queue_done() { # QUEUE: nothing of it is live
 # Handlers that submit tasks.
 #
 
-story_a_handler_submits_to_the_managers_of_its_worker_as_its_task() {
+test_a_handler_submits_to_the_managers_of_its_worker_as_its_task() {
 	local where=$REEVE_MANAGER id made
 	default_handlers
 	export PATH=$REEVE_BIN:$PATH
@@ -84,7 +84,7 @@ story_a_handler_submits_to_the_managers_of_its_worker_as_its_task() {
 	expect_eq "task $made" "$(reeve list --type echo --limit 1 --json | jq -r .source)"
 }
 
-story_what_a_handler_submits_is_there_once_though_it_runs_twice() {
+test_what_a_handler_submits_is_there_once_though_it_runs_twice() {
 	local id
 	default_handlers
 	export PATH=$REEVE_BIN:$PATH
@@ -112,7 +112,7 @@ story_what_a_handler_submits_is_there_once_though_it_runs_twice() {
 	expect_eq 3 "$(grep -c . <<<"$(reeve show "$id" --json | jq -r .result)")" 'the ids that the second attempt was told'
 }
 
-story_a_c_function_submits_tasks() {
+test_a_c_function_submits_tasks() {
 	local id
 	start planner "$REEVE_BIN/example-planner" "$REEVE_MANAGER"
 	id=$(reeve submit plan 3)
@@ -132,7 +132,7 @@ story_a_c_function_submits_tasks() {
 # The examples.
 #
 
-story_nightly_analytics() {
+test_nightly_analytics() {
 	local day yesterday
 	example nightly-analytics
 	day=$(TZ=Europe/Berlin date +%F)
@@ -183,7 +183,7 @@ story_nightly_analytics() {
 	expect_eq "analytics:$yesterday:22" "$(reeve list --where 'queue=night code=queue_stopped newer=1h' --json | jq -r .key)"
 }
 
-story_reminders() {
+test_reminders() {
 	example reminders reeve
 	printf '#!/bin/sh\necho "$1 $4" >>"%s/mails"\n[ "$1" != bounces@example.org ]\n' "$DIR" >"$DIR/send-mail"
 	chmod +x "$DIR/send-mail"
@@ -226,7 +226,7 @@ events() { # COUNT: that many, of three accounts, in two hours
 		printf "{\"account\": %d, \"endpoint\": \"/v1/orders\", \"at\": \"2026-01-14T0%d:30:00Z\"}\n", i % 3, 8 + i % 2 }'
 }
 
-story_api_events() {
+test_api_events() {
 	local id
 	example api-events
 	events 2500 >"$DIR/access.1"
@@ -259,7 +259,7 @@ story_api_events() {
 	expect_eq dead "$(sql "select status from task_history where key = 'events:access.3:000000'")"
 }
 
-story_a_cleanup_at_two() {
+test_a_cleanup_at_two() {
 	local id
 	example cleanup
 	app "insert into sessions (last_used) select now() - interval '1 day' * (n % 60) from generate_series(1, 6000) n"
@@ -285,7 +285,7 @@ story_a_cleanup_at_two() {
 	wait_until 30 "[ \"\$(sql \"select count(*) from task_history where type = 'cleanup'\")\" = 2 ]"
 }
 
-story_a_weekly_report_from_sign_up_on() {
+test_a_weekly_report_from_sign_up_on() {
 	example weekly-report
 	# Accounts that signed up a week ago, whose report is due in half an hour, that have left, and that signed up
 	# yesterday; and one whose third week ended two hours ago, when no schedule ran.
@@ -319,4 +319,4 @@ story_a_weekly_report_from_sign_up_on() {
 	reeve schedule remove weekly:17 >/dev/null
 }
 
-run_stories
+run_tests

@@ -31,7 +31,7 @@ worker_is() { # NAME FIELD: of the living one of that name
 	reeve worker list --json | jq -r "select(.name == \"$1\" and .state == \"alive\").$2"
 }
 
-story_once_does_one_task_and_tells_by_its_exit_code() {
+test_once_does_one_task_and_tells_by_its_exit_code() {
 	one=$(reeve submit sh 'echo one' --queue once)
 	two=$(reeve submit sh 'exit 3' --queue once --max-attempts 1)
 	three=$(reeve submit sh 'echo three' --queue once)
@@ -58,7 +58,7 @@ story_once_does_one_task_and_tells_by_its_exit_code() {
 	reeve cancel "$later" >/dev/null
 }
 
-story_once_can_be_stopped_before_and_within_its_task() {
+test_once_can_be_stopped_before_and_within_its_task() {
 	start_worker idle --once --queue nobody
 	stop idle
 	expect_eq 5 "$STATUS"
@@ -71,7 +71,7 @@ story_once_can_be_stopped_before_and_within_its_task() {
 	expect_left busy
 }
 
-story_until_empty_does_all_that_wait_and_are_due() {
+test_until_empty_does_all_that_wait_and_are_due() {
 	for i in $(seq 1 60); do echo "{\"details\":\"echo $i\"}"; done | reeve submit --bulk - sh --queue many >"$DIR/ids"
 	later=$(reeve submit sh 'echo later' --queue many --delay 1h)
 	other=$(reeve submit sh 'echo other' --queue another)
@@ -96,7 +96,7 @@ story_until_empty_does_all_that_wait_and_are_due() {
 	reeve cancel "$id" >/dev/null
 }
 
-story_until_empty_is_not_confused_by_others() {
+test_until_empty_is_not_confused_by_others() {
 	for _ in $(seq 1 200); do echo '{"details":"exit 0"}'; done | reeve submit --bulk - sh --queue shared >"$DIR/ids"
 	for name in a b c; do launch_worker "$name" --until-empty --queue shared --concurrency 2; done
 	for name in a b c; do
@@ -106,7 +106,7 @@ story_until_empty_is_not_confused_by_others() {
 	expect_eq 200 "$(sql "select count(*) from task_history where queue = 'shared' and status = 'completed'")"
 }
 
-story_until_empty_stops_on_a_signal() {
+test_until_empty_stops_on_a_signal() {
 	id=$(reeve submit sh "$HOLD" --queue signal)
 	launch_worker worker --until-empty --queue signal --concurrency 1
 	wait_began "$id"
@@ -120,14 +120,14 @@ story_until_empty_stops_on_a_signal() {
 	reeve cancel "$later" >/dev/null
 }
 
-story_both_at_once_are_wrong() {
+test_both_at_once_are_wrong() {
 	expect_fail 2 "$REEVE_BIN/reeve-worker" --handlers "$HANDLERS" --once --until-empty
 	expect_match 'do not go together' "$OUTPUT"
 	expect_match '--until-empty' "$("$REEVE_BIN/reeve-worker" --help)"
 }
 
 # Compares the times that the handlers print when they run.
-story_slots_rest_between_tasks() {
+test_slots_rest_between_tasks() {
 	set_queue resting 'resting_ms = 1500'
 	for _ in 1 2 3; do reeve submit sh 'date +%s%3N' --queue resting; done >"$DIR/ids"
 	start_worker worker --queue resting,lively --concurrency 1
@@ -148,7 +148,7 @@ story_slots_rest_between_tasks() {
 	expect_eq 0 "$STATUS"
 }
 
-story_a_worker_waits_before_its_first_task() {
+test_a_worker_waits_before_its_first_task() {
 	set_queue patient 'waiting_ms = 3000'
 	id=$(reeve submit sh 'echo 1' --queue patient)
 	begin=$(ms)
@@ -163,7 +163,7 @@ story_a_worker_waits_before_its_first_task() {
 	expect [ $(($(ms) - begin)) -lt 2500 ]
 }
 
-story_one_is_paused_and_resumed_from_afar() {
+test_one_is_paused_and_resumed_from_afar() {
 	start_worker worker --queue paused
 	reeve worker pause worker >/dev/null
 	wait_until 20 '[ "$(worker_is worker mode)" = paused ]'
@@ -192,7 +192,7 @@ story_one_is_paused_and_resumed_from_afar() {
 	reeve cancel "$later" >/dev/null
 }
 
-story_one_is_drained_from_afar() {
+test_one_is_drained_from_afar() {
 	start_worker worker --queue drained --concurrency 2 --drain-timeout 100ms
 	id=$(reeve submit sh "$HOLD" --queue drained)
 	wait_began "$id"
@@ -208,7 +208,7 @@ story_one_is_drained_from_afar() {
 	reeve cancel "$later" >/dev/null
 }
 
-story_one_is_stopped_from_afar() {
+test_one_is_stopped_from_afar() {
 	start_worker worker --queue halted --concurrency 2 --prefetch 2 --kill-grace 300ms
 	for i in 1 2 3; do reeve submit sh "$HOLD" --queue halted --max-attempts 1; done >"$DIR/ids"
 	wait_until 20 '[ "$(sql "select count(*) from tasks where queue = '\''halted'\'' and status = '\''executing'\''")" = 3 ]'
@@ -221,7 +221,7 @@ story_one_is_stopped_from_afar() {
 	reeve cancel "${ids[@]}" >/dev/null
 }
 
-story_slots_are_more_and_fewer_while_it_runs() {
+test_slots_are_more_and_fewer_while_it_runs() {
 	start_worker worker --queue scaled --concurrency 1
 	for i in 1 2 3 4 5 6; do reeve submit sh "$HOLD" --queue scaled --max-attempts 1; done >"$DIR/ids"
 	executing='sql "select count(*) from tasks where queue = '\''scaled'\'' and status = '\''executing'\''"'
@@ -245,4 +245,4 @@ story_slots_are_more_and_fewer_while_it_runs() {
 	reeve wait - <"$DIR/more" >/dev/null
 }
 
-run_stories
+run_tests

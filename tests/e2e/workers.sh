@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-story_managers_listen_at_every_kind_of_address() {
+test_managers_listen_at_every_kind_of_address() {
 	start_postgres
 	default_handlers
 	six=$(free_port) four=$(free_port)
@@ -39,7 +39,7 @@ story_managers_listen_at_every_kind_of_address() {
 
 # A name belongs to one worker: a second worker with that name waits, logs that once, and registers when the first one
 # has left.
-story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
+test_a_second_worker_of_a_name_waits_for_the_first_to_go() {
 	local name=a-worker-whose-name-is-as-long-as-those-of-containers
 	start_postgres
 	start_manager
@@ -59,7 +59,7 @@ story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
 
 # On SIGHUP a worker reads its handlers file and its log level again. Running tasks continue; an invalid file changes
 # nothing.
-story_a_worker_reads_its_handlers_again() {
+test_a_worker_reads_its_handlers_again() {
 	start_postgres
 	start_manager
 	printf '[worker]\nlog-level = warn\n' >"$DIR/worker.ini"
@@ -104,7 +104,7 @@ story_a_worker_reads_its_handlers_again() {
 }
 
 # On SIGHUP a manager reads its log level again, and continues.
-story_a_manager_reads_its_log_level_again() {
+test_a_manager_reads_its_log_level_again() {
 	start_postgres
 	printf '[manager]\nlog-level = warn\n' >"$DIR/manager.ini"
 	CONNINFO+=' password=secret'
@@ -127,7 +127,7 @@ story_a_manager_reads_its_log_level_again() {
 
 # The supervisor is killed, perhaps by one of the programs that it started: the programs die with it, their attempts
 # fail, and the worker logs why it ends.
-story_a_supervisor_that_is_killed_costs_what_ran_an_attempt() {
+test_a_supervisor_that_is_killed_costs_what_ran_an_attempt() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 1 --prefetch 1
@@ -153,7 +153,7 @@ story_a_supervisor_that_is_killed_costs_what_ran_an_attempt() {
 }
 
 # A task that kills its supervisor is given up like a task that crashes.
-story_a_task_that_kills_its_supervisor_again_and_again_ends_dead() {
+test_a_task_that_kills_its_supervisor_again_and_again_ends_dead() {
 	start_postgres
 	start_manager
 	id=$(reeve submit sh 'kill -KILL $PPID; sleep 1000' --max-attempts 3 --retry-base 10ms)
@@ -166,7 +166,7 @@ story_a_task_that_kills_its_supervisor_again_and_again_ends_dead() {
 	expect_eq 'submitted claimed failed claimed failed claimed dead' "$(events "$id")"
 }
 
-story_a_program_that_has_gone_is_a_failure_that_may_pass() {
+test_a_program_that_has_gone_is_a_failure_that_may_pass() {
 	start_postgres
 	start_manager
 	cp /bin/cat "$DIR/program"
@@ -186,7 +186,7 @@ story_a_program_that_has_gone_is_a_failure_that_may_pass() {
 }
 
 # A process that leaves the handler's process group no longer belongs to the worker; the task does not wait for it.
-story_a_daemon_that_a_handler_starts_holds_up_nothing() {
+test_a_daemon_that_a_handler_starts_holds_up_nothing() {
 	start_postgres
 	start_manager
 	start_worker
@@ -199,7 +199,7 @@ story_a_daemon_that_a_handler_starts_holds_up_nothing() {
 }
 
 # A result must name an attempt; one that cannot leaves no trace in the audit.
-story_results_name_attempts() {
+test_results_name_attempts() {
 	start_postgres
 	start_manager
 	report() { # TOKEN, as a varint in printf's format, of so many bytes
@@ -217,4 +217,4 @@ story_results_name_attempts() {
 	expect_eq queued "$(field 1 status)"
 }
 
-run_stories
+run_tests

@@ -84,9 +84,9 @@ submit_deed() {
 	shift 2
 	if [ "${1:-}" = --type ]; then type=$2 && shift 2; fi
 	fault_folder
-	printf '{"ev":"submit","name":"%s","t":%s}\n' "$name" "$(now_us)" >>"$LEDGERS/story.submit"
+	printf '{"ev":"submit","name":"%s","t":%s}\n' "$name" "$(now_us)" >>"$LEDGERS/test.submit"
 	id=$(reeve submit "$type" "$name $details" "$@")
-	printf '{"ev":"ack","name":"%s","id":%s,"existing":false,"t":%s}\n' "$name" "$id" "$(now_us)" >>"$LEDGERS/story.submit"
+	printf '{"ev":"ack","name":"%s","id":%s,"existing":false,"t":%s}\n' "$name" "$id" "$(now_us)" >>"$LEDGERS/test.submit"
 	echo "$id"
 }
 

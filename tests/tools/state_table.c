@@ -358,7 +358,7 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 	snprintf(trying, sizeof trying, "%s, %s%s%s%s%s", state_name(from), e->name, e->outcome ? " (" : "",
 	    e->outcome ? e->outcome : "", e->outcome ? ")" : "", longer ? ", longer" : "");
 	struct task t = reach(from, e, longer), before = t;
-	const char *was = everything(&t), *story = audit(&t);
+	const char *was = everything(&t), *audited = audit(&t);
 	int attempt = atoi(ask("select attempt from all_tasks where id = %s", t.id));
 	int attempts = atoi(count("task_attempts", &t));
 	if (e->expires)
@@ -369,7 +369,7 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 	expect("the state afterwards", state_name(want ? want->to : from),
 	    *status_of(&t) ? status_of(&t) : state_name(STATE_NONE));
 	if (want) {
-		check_transition(&t, e, want, &before, story, attempt, attempts);
+		check_transition(&t, e, want, &before, audited, attempt, attempts);
 		/* The same report again, as after a lost answer. */
 		if (from == STATE_EXECUTING && (e->outcome || want->to == STATE_COMPLETED)) {
 			const char *now = everything(&t);

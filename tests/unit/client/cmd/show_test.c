@@ -120,7 +120,7 @@ static char *written(int terminal_wide, bool colour)
 	table_number(table, 7);
 	table_text(table, "mail");
 	table_coloured(table, "dead", "\x1b[31m");
-	table_text(table, "a long story of what went wrong\nand why");
+	table_text(table, "a long text of what went wrong\nand why");
 	table_number(table, 12345);
 	table_text(table, "\xe4\xb8\xad\xe6\x96\x87 report");
 	table_text(table, "queued");
@@ -137,7 +137,7 @@ Test(table, is_aligned, .init = begin)
 
 	cr_assert(eq(str, out,
 	    "   ID  TYPE         STATUS  NOTE\n"
-	    "    7  mail         dead    a long story of what went wrong and why\n"
+	    "    7  mail         dead    a long text of what went wrong and why\n"
 	    "12345  \xe4\xb8\xad\xe6\x96\x87 report  queued  -\n"));
 	free(out);
 }
