@@ -23,7 +23,7 @@ the_run() {
 		--mix short=10,recover=2,fail=2
 	start_submitter s --count 150 --rate 60 --seed 7 --cancel 20 --look 20 \
 		--mix short=40,medium=10,recover=20,fail=10,fatal=10,delayed=5,hang=2
-	submit_deed killer-1 'run=10 crash=1' --type doomed --timeout 2s --retry-base 1ms >/dev/null
+	submit_script killer-1 'run=10 crash=1' --type doomed --timeout 2s --retry-base 1ms >/dev/null
 	ended doomed
 	start_fault_function heir --type doomed
 	"$CHECK" --database "$CONNINFO" --ledgers "$LEDGERS" --running --one-clock >"$DIR/while" 2>&1 || true

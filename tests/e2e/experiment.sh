@@ -8,15 +8,15 @@
 seven_tasks() { # BATCH
 	local n
 	for n in 1 2 3 4; do
-		reeve submit deed "well $n" --queue lab --batch "$1"
+		reeve submit script "well $n" --queue lab --batch "$1"
 	done
-	reeve submit deed fatal --queue lab --batch "$1"
-	reeve submit deed never --queue lab --batch "$1"
-	reeve submit deed late --queue lab --batch "$1"
+	reeve submit script fatal --queue lab --batch "$1"
+	reeve submit script never --queue lab --batch "$1"
+	reeve submit script late --queue lab --batch "$1"
 }
 
-deeds() {
-	cat >"$DIR/deed" <<-'END'
+scripts() {
+	cat >"$DIR/script" <<-'END'
 		#!/bin/sh
 		began=$(date +%s%N)
 		trap 'echo "$REEVE_TASK_ID $REEVE_ATTEMPT $began $(date +%s%N)" >>ATTEMPTS' EXIT
@@ -32,11 +32,11 @@ deeds() {
 		*) echo '{"directive": "SUCCESS", "remark": "as it should be"}' >&3 ;;
 		esac
 	END
-	sed -i "s|ATTEMPTS|$DIR/attempts|" "$DIR/deed"
-	chmod +x "$DIR/deed"
+	sed -i "s|ATTEMPTS|$DIR/attempts|" "$DIR/script"
+	chmod +x "$DIR/script"
 	handlers <<-END
-		[handler deed]
-		exec = $DIR/deed
+		[handler script]
+		exec = $DIR/script
 	END
 }
 
@@ -74,7 +74,7 @@ test_the_published_experiment() {
 	local batch one three attempts
 	start_postgres
 	start_manager
-	deeds
+	scripts
 	reeve queue set lab --waiting 1s --resting 500ms --retry-limit 5 --backoff linear:300ms --jitter 0
 	experiment 1
 	one=$batch

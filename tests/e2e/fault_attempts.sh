@@ -17,14 +17,14 @@ test_a_function_that_crashes_its_worker_again_and_again_ends_dead() {
 	begin
 	start supervisor respawn "$DIR/enough" "$REEVE_BIN/fault-worker" --manager "$REEVE_MANAGER" --ledger "$DIR/ledgers" --name p
 	fault_folder
-	id=$(submit_deed poison-1 'run=20 then=crash' --type fault-function --max-attempts 3)
+	id=$(submit_script poison-1 'run=20 then=crash' --type fault-function --max-attempts 3)
 	wait_status 40 "$id" dead
 	expect_eq 3 "$(field "$id" attempt)"
 	expect_match '^submitted claimed .*claimed .*claimed .*dead' "$(events "$id")"
 	expect_eq 3 "$(event_field "$id" claimed worker | wc -l)"
 	expect_eq 3 "$(event_field "$id" reclaimed note | grep -c 'worker p')" 'reclaimed, and told why'
 	# Other tasks are not affected.
-	healthy=$(submit_deed healthy-1 run=20 --type fault-function)
+	healthy=$(submit_script healthy-1 run=20 --type fault-function)
 	wait_status 20 "$healthy" completed
 	touch "$DIR/enough"
 	kill "$(sql "select pid from workers where name = 'p' order by id desc limit 1")"
@@ -51,7 +51,7 @@ test_a_program_that_kills_its_worker_again_and_again_ends_dead() {
 test_a_drain_costs_no_attempt() {
 	begin
 	start_fault_exec a --concurrency 4 --drain-timeout 200ms
-	submit_deeds deed 4 run=1500 '"max_attempts":1'
+	submit_deeds script 4 run=1500 '"max_attempts":1'
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	stop a
 	expect_eq 0 "$STATUS"
@@ -70,7 +70,7 @@ test_a_lost_answer_costs_no_attempt() {
 	start_manager "${SHORT[@]}" --fetch-wait 10s
 	tell network answer lose WorkerService/Fetch 3
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 4
-	submit_deeds deed 4 run=50 '"max_attempts":1'
+	submit_deeds script 4 run=50 '"max_attempts":1'
 	for n in 1 2 3; do
 		wait_until 5 "[ \"\$(applied network)\" = $n ]"
 		expect_eq 'executing|1|4' "$(sql 'select status, attempt, count(*) from tasks group by 1, 2')"
@@ -119,7 +119,7 @@ test_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
 	start_manager # leases are long: nothing is lost here
 	call Register 0a 03 72 61 77 20 01 >/dev/null # "raw", one slot
 	incarnation=$(printf %02x "$(worker_incarnation raw)")
-	id=$(submit_deed deed-1 run=50 --max-attempts 2 --retry-base 10ms)
+	id=$(submit_script script-1 run=50 --max-attempts 2 --retry-base 10ms)
 	for n in 1 2 3; do
 		expect_match '^0 ' "$(call Fetch 08 "$incarnation" 10 0$n 18 01 38 b8 17)" # parked for 3 s at most
 		expect_eq executing "$(sql 'select status from tasks')"

@@ -16,7 +16,7 @@ test_a_claim_is_committed_after_its_worker_was_lost() {
 	tell network drop up
 	stop a KILL
 	standby_absent
-	REEVE_MANAGER=${URL[two]} submit_deeds deed 1 run=50
+	REEVE_MANAGER=${URL[two]} submit_deeds script 1 run=50
 	wait_until 5 waits_for_standby\ claim
 	wait_until 10 'worker_lost a'
 	expect_eq 'queued|0' "$(sql 'select status, attempt from tasks')"

@@ -36,7 +36,7 @@ test_a_host_is_cut_off_for_half_a_lease() {
 
 test_a_host_is_cut_off_for_two_leases() {
 	begin_far "${SHORT[@]}"
-	submit_deeds deed 4 run=2500
+	submit_deeds script 4 run=2500
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	start_fault_exec near --concurrency 4
 	link host down

@@ -10,7 +10,7 @@ one_way() { # up|down
 	start_proxy network manager
 	start_manager "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 4
-	submit_deeds deed 4 run=3000
+	submit_deeds script 4 run=3000
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	start_fault_exec b --concurrency 4
 	tell network drop "$1"

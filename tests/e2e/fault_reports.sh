@@ -12,7 +12,7 @@ late_report() { # during|after
 	start_proxy network manager
 	start_manager "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
-	submit_deeds deed 1 run=900
+	submit_deeds script 1 run=900
 	wait_until 5 '[ "$(starts)" = 1 ]'
 	tell network hold up
 	held=$(now_us)
@@ -100,7 +100,7 @@ test_a_heartbeat_delayed_past_newer_ones() {
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
 	tell network message take /Heartbeat "$DIR/old"
 	wait_until 5 '[ -e "$DIR/old" ]'
-	submit_deeds deed 2 run=2500
+	submit_deeds script 2 run=2500
 	wait_until 10 '[ "$(starts)" = 2 ]'
 	for n in 1 2 3; do
 		tell network message late /Heartbeat 900
@@ -126,7 +126,7 @@ test_replayed_heartbeats_keep_no_dead_worker_alive() {
 	start_manager one "${SHORT[@]}"
 	start_manager two "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
-	submit_deeds deed 2 run=5000
+	submit_deeds script 2 run=5000
 	wait_until 10 '[ "$(starts)" = 2 ]'
 	for n in 1 2; do
 		tell network message copy /Heartbeat "$DIR/old$n"

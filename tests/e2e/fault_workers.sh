@@ -14,7 +14,7 @@ begin_two() { # exec|function
 	begin
 	start_fault_"$1" a --concurrency 4
 	start_fault_"$1" b --concurrency 4
-	TYPE=fault-$1 submit_deeds deed 8 run=1300 # long enough to be met in the middle on a busy machine
+	TYPE=fault-$1 submit_deeds script 8 run=1300 # long enough to be met in the middle on a busy machine
 	wait_until 10 '[ "$(starts)" = 8 ]'
 }
 

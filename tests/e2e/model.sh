@@ -16,7 +16,7 @@ test_the_protocol_keeps_its_promises_in_every_state() {
 	expect_no_match 'not all' "$(cat "$DIR/runs")"
 }
 
-test_without_any_one_of_its_guards_one_breaks() {
+test_without_any_one_of_its_safeguards_a_promise_breaks() {
 	run_model variants
 }
 

@@ -13,7 +13,7 @@ test_the_tests_that_the_pages_name_are_there() {
 	while IFS=/ read -r suite words; do
 		case $suite in
 		units) grep -rqE "^[A-Za-z]*Test\($words, " "$TOP/tests/unit" || missing+=("units/$words") ;;
-		faults) grep -qE "^def $words\(run, rng\)" "$TOP"/tests/faults/{mishaps,strangers}.py || missing+=("faults/$words") ;;
+		faults) grep -qE "^def $words\(run, rng\)" "$TOP"/tests/faults/{fault_kinds,outside_faults}.py || missing+=("faults/$words") ;;
 		*) grep -qsE "^test_[a-z0-9_]*$words" "$TOP/tests/e2e/$suite.sh" || missing+=("$suite/$words") ;;
 		esac
 	done <<<"$names"
@@ -62,7 +62,7 @@ test_no_modules_include_each_other_in_a_circle() {
 test_no_retired_word_is_used() {
 	expect "$TOP/tests/tools/words.py"
 	mkdir -p "$DIR/words/worker" "$DIR/words/sql/migrations"
-	echo 'int client_of_the_Spawner; /* `guard/spawner_dies` */' >"$DIR/words/worker/a.c"
+	echo 'int client_of_the_Spawner; /* `watchdog/spawner_dies` */' >"$DIR/words/worker/a.c"
 	echo 'alter table arrivals rename to inbox;' >"$DIR/words/sql/migrations/1.sql"
 	expect_fail 1 "$TOP/tests/tools/words.py" "$DIR/words"
 	expect_eq 'worker/a.c:1: Spawner -> supervisor' "$OUTPUT"

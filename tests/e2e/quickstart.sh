@@ -54,7 +54,7 @@ test_the_memory_of_a_flood_goes_back_to_the_system() {
 	expect_eq "$first|$((first + 999))" "$(sql 'select min(id), max(id) from tasks')"
 	before=$(resident)
 	for n in 1 2 3 4 5; do
-		start flood$n python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" waits $((n < 5 ? 600 : 1)) "$first" 1000
+		start flood$n python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" waits $((n < 5 ? 600 : 1)) "$first" 1000
 		wait_until 20 "[ \"\$(reeve stats --json | jq '.counters[] | select(.name == \"open_calls\").value')\" -ge $((n < 5 ? 600 * n : 2401)) ]"
 	done
 	most=$(resident)

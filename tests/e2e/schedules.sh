@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The commands for schedules: add, edit, pause, resume, manual run, list, remove. (ticks.sh tests when schedules fire.)
+# The commands for schedules: add, edit, pause, resume, manual run, list, remove. (firings.sh tests when schedules fire.)
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

@@ -1,5 +1,5 @@
 /*
- * A worker for the fault tests whose handler is a C function. It does the job that a task's details describe (deed.h)
+ * A worker for the fault tests whose handler is a C function. It does the job that a task's details describe (script.h)
  * and writes the ledger FOLDER/NAME.handler.
  *
  *	fault-worker --manager URL[,URL] --ledger FOLDER --name NAME [--host HOST] [--type TYPE[,TYPE]] [--concurrency N]
@@ -7,8 +7,8 @@
  *
  * The default types are fault-function, stage-a and stage-c. With --handlers it also runs programs, like reeve-worker.
  */
-#include "tests/faults/deed.h"
 #include "tests/faults/ledger.h"
+#include "tests/faults/script.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static bool told(void *arg, int wait_ms)
 static int perform(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	const struct place *place = attempt->user_data;
-	struct deed_attempt doing = {.ledger = place->ledger,
+	struct script_attempt doing = {.ledger = place->ledger,
 	    .task = attempt->task_id,
 	    .token = attempt->token,
 	    .attempt = attempt->attempt,
@@ -44,24 +44,24 @@ static int perform(const struct reeve_attempt *attempt, struct reeve_outcome *ou
 	    .details = attempt->details,
 	    .told = told,
 	    .arg = (void *)attempt};
-	struct deed deed;
-	char text[DEED_RESULT];
+	struct script script;
+	char text[SCRIPT_RESULT];
 
-	if (!deed_parse(&deed, attempt->details))
+	if (!script_parse(&script, attempt->details))
 		return reeve_outcome_fatal(outcome, "details", "the details mean nothing");
-	switch (deed_perform(&deed, &doing)) {
-	case DEED_COMPLETE:
-		if (deed.ends_here || deed.stage[0])
-			reeve_outcome_stage(outcome, deed.ends_here ? "end" : deed.stage);
-		deed_result(&deed, attempt->token, text);
+	switch (script_perform(&script, &doing)) {
+	case SCRIPT_COMPLETE:
+		if (script.ends_here || script.stage[0])
+			reeve_outcome_stage(outcome, script.ends_here ? "end" : script.stage);
+		script_result(&script, attempt->token, text);
 		return reeve_outcome_complete(outcome, text);
-	case DEED_FAIL:
+	case SCRIPT_FAIL:
 		snprintf(text, sizeof text, "failed %" PRId64, attempt->token);
 		return reeve_outcome_fail(outcome, "fault", text);
-	case DEED_FATAL:
+	case SCRIPT_FATAL:
 		snprintf(text, sizeof text, "fatal %" PRId64, attempt->token);
 		return reeve_outcome_fatal(outcome, "fault", text);
-	case DEED_CRASH: raise(SIGKILL); abort();
+	case SCRIPT_CRASH: raise(SIGKILL); abort();
 	default: return reeve_outcome_fail(outcome, "stopped", "told to stop");
 	}
 }

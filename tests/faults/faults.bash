@@ -7,7 +7,7 @@
 #	launch_fault_exec, launch_fault_function   the same, but they do not wait until it is registered
 #	start_submitter NAME [OPTION…]       starts a fault-submitter at $REEVE_MANAGER
 #	now_us                       prints CLOCK_MONOTONIC in µs, the ledgers' time
-#	submit_deed NAME DETAILS [OPTION…]   submits one task with the details "NAME DETAILS", writes its ledger lines and
+#	submit_script NAME DETAILS [OPTION…]   submits one task with the details "NAME DETAILS", writes its ledger lines and
 #	                             prints its id. Its type is `fault-exec`; --type as the first OPTION sets another
 #	ledger ID EVENT [N]          prints the times (in µs) of that event in the task's N-th attempt (default: in all)
 #	begun ID [N]                 returns whether the task's N-th attempt (default: 1) has begun
@@ -79,7 +79,7 @@ now_us() {
 	"$REEVE_BIN/ledger-clock"
 }
 
-submit_deed() {
+submit_script() {
 	local name=$1 details=$2 type=fault-exec id
 	shift 2
 	if [ "${1:-}" = --type ]; then type=$2 && shift 2; fi

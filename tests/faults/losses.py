@@ -20,11 +20,11 @@ def lost_workers(postgres):
 	return {int(row[0]): (row[1], int(row[2]), float(row[3])) for row in rows or []}
 
 
-def ended_workers(stage):
+def ended_workers(fixture):
 	"""Returns the incarnations whose process has ended, and which are neither marked lost nor have left. Their lease
 	may end at any time."""
-	alive = {worker.popen.pid for worker in stage.workers.values() if worker.alive}
-	rows = stage.postgres.sql("select id, pid from workers where gone_at is null and not lost and not manual and name not like 'flood-%'")
+	alive = {worker.popen.pid for worker in fixture.workers.values() if worker.alive}
+	rows = fixture.postgres.sql("select id, pid from workers where gone_at is null and not lost and not manual and name not like 'flood-%'")
 	return {int(row[0]) for row in rows or [] if int(row[1]) not in alive}
 
 
@@ -36,19 +36,19 @@ def unanswered(log, incarnation, last, urls):
 	return any(int(number) in (last, last + 1) and url in urls for number, url in failed)
 
 
-def judge(stage, before, ended, silent, limit_s):
+def judge(fixture, before, ended, silent, limit_s):
 	"""Returns the names of the workers lost since `before`, an earlier result of lost_workers(): those that the fault
 	explains, and the others. Workers in `ended`, the result of ended_workers() before the fault, are in neither list.
 
 	A worker's last accepted heartbeat is up to a heartbeat interval older than its manager's last answer. If the lease
 	can end before the worker leaves that manager, the worker may be lost. The fault explains that if the worker was
 	connected to one of the managers `silent`, which answered no calls, and was registered again within the limit."""
-	short = stage.lease_ms <= stage.heartbeat_ms + LEAVE_MS
-	urls = {url for manager in silent for url in stage.urls_of(manager)}
+	short = fixture.lease_ms <= fixture.heartbeat_ms + LEAVE_MS
+	urls = {url for manager in silent for url in fixture.urls_of(manager)}
 	explained, others = [], []
-	for incarnation, (name, last, again_s) in sorted(lost_workers(stage.postgres).items()):
+	for incarnation, (name, last, again_s) in sorted(lost_workers(fixture.postgres).items()):
 		if incarnation in before or incarnation in ended:
 			continue
-		with_it = short and urls and again_s <= limit_s and unanswered(stage.log_of(name.split(".")[0]), incarnation, last, urls)
+		with_it = short and urls and again_s <= limit_s and unanswered(fixture.log_of(name.split(".")[0]), incarnation, last, urls)
 		(explained if with_it else others).append(name)
 	return explained, others

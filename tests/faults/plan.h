@@ -1,4 +1,4 @@
-/* Random plans of tasks in pipelines: `plan=…` (deed.h), for the stages of plans.py. */
+/* Random plans of tasks in pipelines: `plan=…` (script.h), for the stages of plans.py. */
 #ifndef TESTS_FAULTS_PLAN_H
 #define TESTS_FAULTS_PLAN_H
 

@@ -1,4 +1,4 @@
-"""Random plans of tasks in pipelines, stage by stage (deed.h), and the pipelines of the fault tests."""
+"""Random plans of tasks in pipelines, stage by stage (script.h), and the pipelines of the fault tests."""
 
 STAGES = ("a", "b", "c", "d")
 MOST_STEPS = 12

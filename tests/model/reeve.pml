@@ -555,7 +555,7 @@ inline lease_ends(i)
 {
 	printf("the lease of incarnation %d by heartbeat %d ends\n", i, over[i]);
 	over[i]++;
-#ifndef WITHOUT_GUARD
+#ifndef WITHOUT_WATCHDOG
 	if
 	:: acked[i] < over[i] ->
 		for (c : 1 .. ATTEMPTS) {
@@ -859,7 +859,7 @@ end:	do
 /* The watchdog checks the lease when it receives SPAWN_START. In variants without that check, the worker checks the
  * lease before it sends SPAWN_START. */
 #define LEASED(i) (acked[i] >= over[i])
-#if defined(WITHOUT_GUARD) || defined(WITHOUT_GUARD_START)
+#if defined(WITHOUT_WATCHDOG) || defined(WITHOUT_WATCHDOG_START)
 #define WORKER_STARTS(i) LEASED(i)
 #define GUARD_STARTS(i) 1
 #else
@@ -951,7 +951,7 @@ end:	do
 		PROMISE(status[att_task[a]] == a, no_handler_starts_without_the_lock);
 		place[a] = PLACE_RUNNING; DONE }
 	:: d_step { place[a] == PLACE_STARTING && !LEASED(BY(a)) ->
-		printf("the guard does not start attempt %d: the lease is over\n", a);
+		printf("the watchdog does not start attempt %d: the lease is over\n", a);
 		place[a] = PLACE_OUTBOX_F; DONE }
 	:: d_step { place[a] == PLACE_RUNNING && ALIVE(BY(a)) ->
 		printf("the handler of attempt %d ends well\n", a);
@@ -960,7 +960,7 @@ end:	do
 		printf("the handler of attempt %d ends badly, or is stopped\n", a);
 		place[a] = PLACE_OUTBOX_F; DONE }
 	:: d_step { place[a] == PLACE_RUNNING && !ALIVE(BY(a)) ->
-		printf("the handler of attempt %d is killed by the guard\n", a);
+		printf("the handler of attempt %d is killed by the watchdog\n", a);
 		place[a] = PLACE_GONE;
 		forget_answers(); DONE }
 	/* its result */

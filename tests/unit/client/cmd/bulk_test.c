@@ -24,8 +24,8 @@ Test(bulk, submits_line_by_line)
 	    eq(int, run_reeve(NULL, "submit", "--bulk", file, "default-type", "--queue", "night", NULL), 0), "%s", run_err);
 	cr_assert(eq(str, run_out, "1\n2\n3\n"));
 	cr_assert(eq(str, run_err, ""));
-	cr_assert(eq(str, (char *)standin_details(run_standin, 1), "{\"n\":1}"));
-	cr_assert(eq(str, (char *)standin_details(run_standin, 3), "last, without a newline"));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 1), "{\"n\":1}"));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 3), "last, without a newline"));
 	cr_assert(eq(int, run_reeve(NULL, "list", NULL), 0));
 	cr_assert(strstr(run_out, " 3  queued  own    default-type ") != NULL, "%s", run_out);
 	cr_assert(strstr(run_out, " 2  queued  night  b            ") != NULL, "%s", run_out);
@@ -41,7 +41,7 @@ Test(bulk, submits_line_by_line)
 
 Test(bulk, one_bad_line_and_nothing_is_sent)
 {
-	struct standin_submit submits[STANDIN_SUBMITS];
+	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
 	char *text = malloc(3000 * 32), *to = text, expected[256];
 
 	/* Many valid chunks come before the invalid line. */
@@ -53,7 +53,7 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	    "reeve: %s:2400: type is empty\nreeve: %s: 1 line cannot be submitted; nothing was\n", file, file);
 	cr_assert(eq(str, run_err, expected));
 	cr_assert(eq(str, run_out, ""));
-	cr_assert(eq(sz, standin_submits(run_standin, submits), 0));
+	cr_assert(eq(sz, fake_server_submits(run_fake_server, submits), 0));
 	free(text);
 
 	cr_assert(eq(int,
@@ -68,12 +68,12 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	cr_assert(strstr(run_err, "reeve: standard input:2: is not JSON: ") != NULL, "%s", run_err);
 	cr_assert(eq(int, run_reeve("{\"type\":\"caf\xe9\"}\n", "submit", "--bulk", "-", NULL), EXIT_REFUSED));
 
-	char *long_line = malloc(STANDIN_MAX_DETAILS + 64);
-	sprintf(long_line, "{\"type\":\"t\",\"details\":\"%0*d\"}", STANDIN_MAX_DETAILS + 1, 7);
+	char *long_line = malloc(FAKE_SERVER_MAX_DETAILS + 64);
+	sprintf(long_line, "{\"type\":\"t\",\"details\":\"%0*d\"}", FAKE_SERVER_MAX_DETAILS + 1, 7);
 	cr_assert(eq(int, run_reeve(long_line, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
 	cr_assert(strstr(run_err, ":1: details is longer than 2000 bytes, the manager's limit\n") != NULL, "%s", run_err);
 	free(long_line);
-	cr_assert(eq(sz, standin_tasks(run_standin), 0));
+	cr_assert(eq(sz, fake_server_tasks(run_fake_server), 0));
 
 	char many[1024] = "";
 	for (int i = 0; i < 11; i++)
@@ -96,27 +96,27 @@ Test(bulk, says_which_lines_became_tasks)
 		to += sprintf(to, "{\"type\":\"%s\"}\n", i == 2500 ? "bad" : "t");
 	const char *file = run_file(text);
 	free(text);
-	standin_refuse_type(run_standin, "bad");
+	fake_server_refuse_type(run_fake_server, "bad");
 	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", file, NULL), EXIT_REFUSED));
 	cr_assert(strstr(run_err, "reeve: as the test wants it\n") != NULL, "%s", run_err);
 	cr_assert(strstr(run_err, ": the tasks of lines 2002 to 3001 were not stored\n") != NULL, "%s", run_err);
 	/* How many chunks were already in flight by then depends on timing. */
-	cr_assert(standin_tasks(run_standin) >= 2000 && standin_tasks(run_standin) <= 5000);
-	snprintf(expected, sizeof expected, "reeve: %zu of 6000 tasks were stored\n", standin_tasks(run_standin));
+	cr_assert(fake_server_tasks(run_fake_server) >= 2000 && fake_server_tasks(run_fake_server) <= 5000);
+	snprintf(expected, sizeof expected, "reeve: %zu of 6000 tasks were stored\n", fake_server_tasks(run_fake_server));
 	cr_assert(strstr(run_err, expected) != NULL, "%s", run_err);
-	if (standin_tasks(run_standin) < 5000) {
+	if (fake_server_tasks(run_fake_server) < 5000) {
 		snprintf(expected, sizeof expected, ": the tasks from line %zu on were not sent\n",
-		    standin_tasks(run_standin) + 1000 + 2);
+		    fake_server_tasks(run_fake_server) + 1000 + 2);
 		cr_assert(strstr(run_err, expected) != NULL, "%s", run_err);
 	}
 	for (const char *at = run_out; *at; at++)
 		n_lines += *at == '\n';
-	cr_assert(eq(sz, n_lines, standin_tasks(run_standin)));
+	cr_assert(eq(sz, n_lines, fake_server_tasks(run_fake_server)));
 }
 
 Test(bulk, says_how_many_tasks_may_be_stored)
 {
-	standin_hold_submits(run_standin, 1000);
+	fake_server_hold_submits(run_fake_server, 1000);
 	cr_assert(ne(int, run_reeve("{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--call-timeout", "1s", NULL), 0));
 	cr_assert(strstr(run_err, ": the tasks of lines 1 to 1 may or may not have been stored\n") != NULL, "%s", run_err);
 	cr_assert(strstr(run_err, "reeve: 0 of 1 tasks are known to be stored, and up to 1 more may be\n") != NULL, "%s",
@@ -125,14 +125,14 @@ Test(bulk, says_how_many_tasks_may_be_stored)
 
 Test(bulk, waits_for_all)
 {
-	standin_end_tasks_as(run_standin, TASK(COMPLETED));
+	fake_server_end_tasks_as(run_fake_server, TASK(COMPLETED));
 	cr_assert(eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", NULL), 0));
 	cr_assert(eq(str, run_out, "1\n2\n"));
 	cr_assert(eq(str, run_err, "reeve: 2 completed, 0 dead, 0 cancelled\n"));
 	cr_assert(eq(int, run_reeve("{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", "--json", NULL), 0));
 	cr_assert(strncmp(run_out, "{\"id\":3,\"queue\":", 16) == 0 && strstr(run_out, "\"status\":\"completed\""), "%s",
 	    run_out);
-	standin_end_tasks_as(run_standin, TASK(DEAD));
+	fake_server_end_tasks_as(run_fake_server, TASK(DEAD));
 	cr_assert(eq(int, run_reeve("{\"type\":\"a\",\"details\":\"why\"}\n", "submit", "--bulk", "-", "--wait", NULL),
 	    EXIT_TASK_FAILED));
 	cr_assert(eq(str, run_err,

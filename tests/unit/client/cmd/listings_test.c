@@ -14,7 +14,7 @@ TestSuite(listings, .init = run_begin, .fini = run_end);
 Test(listings, show_tells_all)
 {
 	RUN(EXIT_OK, "submit", "mail", "{\"to\":\"ann\"}", "--key", "order-17", "--source", "shop", "--max-attempts", "3");
-	standin_end(run_standin, 1, TASK(DEAD), "no\x1b such address\n");
+	fake_server_end(run_fake_server, 1, TASK(DEAD), "no\x1b such address\n");
 	RUN(EXIT_OK, "show", "1");
 	OUT_HAS("task         1\nstatus       dead\nqueue        default\ntype         mail\nkey          order-17\n");
 	OUT_HAS("attempts     1 of 3, each up to 1m\nsource       shop\nsubmitted    20");
@@ -25,7 +25,7 @@ Test(listings, show_tells_all)
 	RUN(EXIT_REFUSED, "show", "2");
 	ERR("reeve: there is no task 2\n");
 	/* The error of an attempt that was followed by others is shown as earlier. */
-	standin_end(run_standin, 1, TASK(COMPLETED), "done");
+	fake_server_end(run_fake_server, 1, TASK(COMPLETED), "done");
 	RUN(EXIT_OK, "show", "1");
 	OUT_HAS(
 	    "earlier code exit:65\n\nearlier error:\nno\x1b such address\n\ndetails:\n{\"to\":\"ann\"}\n\nresult:\ndone\n");
@@ -41,14 +41,14 @@ Test(listings, list_filters_and_pages)
 	ERR("no tasks\n");
 	RUN(EXIT_OK, "submit", "--bulk",
 	    run_file("{\"type\":\"a\"}\n{\"type\":\"b\",\"delay\":\"2h\"}\n{\"type\":\"a\"}\n"));
-	standin_end(run_standin, 1, TASK(DEAD), "why");
+	fake_server_end(run_fake_server, 1, TASK(DEAD), "why");
 	RUN(EXIT_OK, "list");
 	OUT_HAS("ID  STATUS  QUEUE    TYPE  PRIO  TRIES  AGE  WORKER     NOTE\n"
 	        " 3  queued  default  a        0    0/5   ");
 	OUT_HAS(" 2  queued  default  b        0    0/5   ");
 	OUT_HAS("due in 2h\n");
 	OUT_HAS(" 1  dead    default  a        0    1/5   ");
-	OUT_HAS("standin/1  exit:65: why\n");
+	OUT_HAS("fake_server/1  exit:65: why\n");
 	RUN(EXIT_OK, "list", "--type", "a", "--status", "queued", "--json");
 	cr_assert(eq(int, strncmp(run_out, "{\"id\":3,", 8), 0));
 	cr_assert(eq(ptr, strchr(run_out, '\n')[1] ? run_out : NULL, NULL), "one line");
@@ -66,14 +66,14 @@ Test(listings, list_filters_and_pages)
 	RUN(EXIT_OK, "list", "--limit", "1", "--type", "b");
 	ERR("");
 
-	struct standin_submit submits[STANDIN_SUBMITS];
-	size_t before = standin_submits(run_standin, submits);
+	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
+	size_t before = fake_server_submits(run_fake_server, submits);
 	char *file = malloc(2500 * 16);
 	for (int i = 0; i < 2500; i++)
 		sprintf(file + 13 * i, "{\"type\":\"c\"}\n");
 	RUN(EXIT_OK, "submit", "--bulk", run_file(file), "--json");
 	free(file);
-	cr_assert(eq(sz, standin_submits(run_standin, submits) - before, 3), "in chunks of 1,000");
+	cr_assert(eq(sz, fake_server_submits(run_fake_server, submits) - before, 3), "in chunks of 1,000");
 	RUN(EXIT_OK, "list", "--type", "c");
 	ERR("reeve: there are more tasks than the 100 shown; --limit and the filters choose\n");
 	RUN(EXIT_OK, "list", "--type", "c", "--limit", "2200");
@@ -113,7 +113,7 @@ Test(listings, list_fits_the_terminal_and_is_coloured_there)
 	char line[256];
 
 	RUN(EXIT_OK, "submit", "a-type-with-a-rather-long-name-that-does-not-fit");
-	standin_end(run_standin, 1, TASK(DEAD), "a long explanation of why this went so wrong that it is dead");
+	fake_server_end(run_fake_server, 1, TASK(DEAD), "a long explanation of why this went so wrong that it is dead");
 	cr_assert(eq(int, run_reeve_on_terminal(80, "list", NULL), EXIT_OK));
 	cr_assert(strstr(run_out, "\x1b[31mdead\x1b[0m") && strstr(run_out, "\xe2\x80\xa6"), "%s", run_out);
 	setenv("NO_COLOR", "1", 1);

@@ -81,9 +81,9 @@ Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 	RUN(EXIT_USAGE, "help", "nothing");
 	RUN(EXIT_USAGE, "--bogus", "list");
 	setenv("REEVE_MANAGER", "tcp://127.0.0.1:1", 1);
-	RUN(EXIT_OK, "--manager", (char *)standin_url(run_standin), "--json", "submit", "t");
+	RUN(EXIT_OK, "--manager", (char *)fake_server_url(run_fake_server), "--json", "submit", "t");
 	OUT("{\"id\":1,\"existing\":false,\"restarted\":false}\n");
-	RUN(EXIT_OK, "submit", "t", "--manager", (char *)standin_url(run_standin));
+	RUN(EXIT_OK, "submit", "t", "--manager", (char *)fake_server_url(run_fake_server));
 	OUT("2\n");
 }
 
@@ -115,15 +115,15 @@ Test(reeve, tells_on_a_terminal_that_the_manager_refuses)
 	const char *told;
 
 	/* Nine refusals take more than two seconds. */
-	standin_fail_submits(run_standin, 0, 9, STATUS(RESOURCE_EXHAUSTED));
+	fake_server_fail_submits(run_fake_server, 0, 9, STATUS(RESOURCE_EXHAUSTED));
 	cr_assert(eq(int, run_reeve_on_terminal(80, "submit", "t", NULL), EXIT_OK));
 	told = strstr(run_out, notice);
 	cr_assert(told && !strstr(told + 1, notice), "%s", run_out);
 	/* A short refusal is not reported, and nothing is reported to a file. */
-	standin_fail_submits(run_standin, 0, 3, STATUS(ABORTED));
+	fake_server_fail_submits(run_fake_server, 0, 3, STATUS(ABORTED));
 	cr_assert(eq(int, run_reeve_on_terminal(80, "submit", "t", NULL), EXIT_OK));
 	cr_assert(strstr(run_out, "refuses") == NULL, "%s", run_out);
-	standin_fail_submits(run_standin, 0, 9, STATUS(RESOURCE_EXHAUSTED));
+	fake_server_fail_submits(run_fake_server, 0, 9, STATUS(RESOURCE_EXHAUSTED));
 	RUN(EXIT_OK, "submit", "t");
 	ERR("");
 }
@@ -134,11 +134,11 @@ Test(reeve, tells_what_it_waits_for)
 	static const char notice[] = "reeve: waiting for a manager that can answer: as the test wants it\n";
 
 	/* Between two tries are 50 to 200 ms. */
-	standin_fail_submits(run_standin, 0, 30, STATUS(UNAVAILABLE));
+	fake_server_fail_submits(run_fake_server, 0, 30, STATUS(UNAVAILABLE));
 	RUN(EXIT_OK, "submit", "t");
 	ERR(notice);
 	OUT("1\n");
-	standin_fail_submits(run_standin, 0, 2, STATUS(UNAVAILABLE));
+	fake_server_fail_submits(run_fake_server, 0, 2, STATUS(UNAVAILABLE));
 	RUN(EXIT_OK, "submit", "t");
 	ERR("");
 }

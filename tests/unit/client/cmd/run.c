@@ -17,7 +17,7 @@ enum { MAX_ARGUMENTS = 32 };
 
 char run_out[1 << 20];
 char run_err[1 << 20];
-struct standin *run_standin;
+struct fake_server *run_fake_server;
 
 static char path[64];
 
@@ -27,13 +27,13 @@ void run_begin(void)
 	unsetenv("NO_COLOR");
 	unsetenv("COLUMNS");
 	setenv("TERM", "xterm", 1);
-	run_standin = standin_start();
-	setenv("REEVE_MANAGER", standin_url(run_standin), 1);
+	run_fake_server = fake_server_start();
+	setenv("REEVE_MANAGER", fake_server_url(run_fake_server), 1);
 }
 
 void run_end(void)
 {
-	standin_stop(run_standin);
+	fake_server_stop(run_fake_server);
 	if (*path)
 		unlink(path);
 }

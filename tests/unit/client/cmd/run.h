@@ -3,14 +3,14 @@
 #ifndef REEVE_TESTS_CLIENT_RUN_H
 #define REEVE_TESTS_CLIENT_RUN_H
 
-#include "tests/unit/client/standin.h"
+#include "tests/unit/client/fake_server.h"
 
 /* The output of the last run; valid until the next run. */
 extern char run_out[1 << 20];
 extern char run_err[1 << 20];
 
 /* The fake manager of the tests; REEVE_MANAGER is set to its URL. */
-extern struct standin *run_standin;
+extern struct fake_server *run_fake_server;
 void run_begin(void);
 void run_end(void);
 

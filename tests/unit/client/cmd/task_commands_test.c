@@ -32,9 +32,9 @@ Test(task_commands, submit_prints_the_id)
 Test(task_commands, submit_reads_details_from_standard_input)
 {
 	cr_assert(eq(int, run_reeve("line one\nline two\n", "submit", "t", "-", NULL), EXIT_OK));
-	cr_assert(eq(str, (char *)standin_details(run_standin, 1), "line one\nline two\n"));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 1), "line one\nline two\n"));
 	cr_assert(eq(int, run_reeve("", "submit", "t", "-", NULL), EXIT_OK));
-	cr_assert(eq(str, (char *)standin_details(run_standin, 2), ""));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 2), ""));
 	cr_assert(eq(int, run_reeve_bytes("a\0b", 3, "submit", "t", "-", NULL), EXIT_REFUSED));
 	ERR("reeve: details holds a NUL byte\n");
 	cr_assert(eq(int, run_reeve("caf\xe9", "submit", "t", "-", NULL), EXIT_REFUSED));
@@ -45,7 +45,7 @@ Test(task_commands, submit_reads_details_from_standard_input)
 	text[200000] = '\0';
 	cr_assert(eq(int, run_reeve(text, "submit", "t", "-", NULL), EXIT_REFUSED));
 	ERR("reeve: details is longer than 2000 bytes, the manager's limit\n");
-	text[STANDIN_MAX_DETAILS] = '\0';
+	text[FAKE_SERVER_MAX_DETAILS] = '\0';
 	cr_assert(eq(int, run_reeve(text, "submit", "t", "-", NULL), EXIT_OK));
 	free(text);
 }
@@ -80,22 +80,22 @@ Test(task_commands, submit_refuses_nonsense)
 	ERR("reeve: type holds a control character\n");
 	RUN(EXIT_REFUSED, "submit", "t", "--queue", "\x1b[31m");
 	ERR("reeve: queue holds a control character\n");
-	standin_fail_submits(run_standin, 0, 1, STATUS(PERMISSION_DENIED));
+	fake_server_fail_submits(run_fake_server, 0, 1, STATUS(PERMISSION_DENIED));
 	RUN(EXIT_REFUSED, "submit", "t");
 	ERR("reeve: as the test wants it\n");
-	cr_assert(eq(sz, standin_tasks(run_standin), 0));
+	cr_assert(eq(sz, fake_server_tasks(run_fake_server), 0));
 }
 
 Test(task_commands, submit_waits_for_the_result)
 {
-	standin_end_tasks_as(run_standin, TASK(COMPLETED));
+	fake_server_end_tasks_as(run_fake_server, TASK(COMPLETED));
 	RUN(EXIT_OK, "submit", "t", "the result", "--wait");
 	OUT("the result");
 	ERR("");
 	RUN(EXIT_OK, "submit", "t", "the result", "--wait", "--json");
 	OUT_HAS("\"id\":2,");
 	OUT_HAS("\"result\":\"the result\"");
-	standin_end_tasks_as(run_standin, TASK(DEAD));
+	fake_server_end_tasks_as(run_fake_server, TASK(DEAD));
 	RUN(EXIT_TASK_FAILED, "submit", "t", "the error\nin lines", "-w");
 	OUT("");
 	ERR("reeve: task 3 (t) is dead after 1 attempt: exit:65: the error in lines\n");
@@ -105,9 +105,9 @@ Test(task_commands, wait_shows_how_all_ended)
 {
 	for (int i = 0; i < 3; i++)
 		RUN(EXIT_OK, "submit", "t");
-	standin_end(run_standin, 1, TASK(COMPLETED), "fine");
-	standin_end(run_standin, 2, TASK(COMPLETED), "");
-	standin_end(run_standin, 3, TASK(DEAD), "broken");
+	fake_server_end(run_fake_server, 1, TASK(COMPLETED), "fine");
+	fake_server_end(run_fake_server, 2, TASK(COMPLETED), "");
+	fake_server_end(run_fake_server, 3, TASK(DEAD), "broken");
 	RUN(EXIT_OK, "wait", "2", "1");
 	OUT("ID  TYPE  STATUS     ATTEMPTS  RAN  RESULT OR ERROR\n"
 	    " 2  t     completed         1  1ms  -\n"
@@ -152,7 +152,7 @@ Test(task_commands, ids_must_be_numbers)
 Test(task_commands, fetch_asks_again_until_the_manager_knows)
 {
 	RUN(EXIT_OK, "submit", "letter", "to ann");
-	standin_know_later(run_standin, 2);
+	fake_server_know_later(run_fake_server, 2);
 	RUN(EXIT_OK, "fetch");
 	OUT_HAS("letter");
 	OUT_HAS("to ann");
@@ -164,7 +164,7 @@ Test(task_commands, changes_tell_what_they_did)
 {
 	RUN(EXIT_OK, "submit", "t");
 	RUN(EXIT_OK, "submit", "t");
-	standin_end(run_standin, 2, TASK(COMPLETED), "");
+	fake_server_end(run_fake_server, 2, TASK(COMPLETED), "");
 	RUN(EXIT_OK, "update", "1", "--priority", "-3", "--max-attempts", "9", "--delay", "1h");
 	OUT("ID  STATUS  CHANGED  NOTE\n 1  queued  yes      -\n");
 	RUN(EXIT_OK, "show", "1", "--json");
@@ -187,7 +187,7 @@ Test(task_commands, changes_tell_what_they_did)
 	RUN(EXIT_REFUSED, "update", "77", "--priority", "1", "--json");
 	OUT("");
 	RUN(EXIT_OK, "cancel", "1", "--reason", "a whim");
-	cr_assert(eq(str, (char *)standin_reason(run_standin), "a whim"));
+	cr_assert(eq(str, (char *)fake_server_reason(run_fake_server), "a whim"));
 	OUT("ID  STATUS     CHANGED  NOTE\n 1  cancelled  yes      -\n");
 	RUN(EXIT_OK, "cancel", "1");
 	OUT("ID  STATUS     CHANGED  NOTE\n 1  cancelled  no       it has ended\n");

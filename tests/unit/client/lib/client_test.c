@@ -1,6 +1,6 @@
 /* libreeve against a fake manager, over real sockets. */
 #include "common/clock.h"
-#include "tests/unit/client/standin.h"
+#include "tests/unit/client/fake_server.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -20,21 +20,21 @@
 
 enum { COMPLETED = TASK(COMPLETED), DEAD = TASK(DEAD) };
 
-static struct standin *standin;
+static struct fake_server *fake_server;
 static struct reeve_client *client;
 static struct reeve_failure failure;
 
 static void begin(void)
 {
-	standin = standin_start();
-	client = reeve_client_create(&(struct reeve_client_options){.managers = standin_url(standin)}, &failure);
+	fake_server = fake_server_start();
+	client = reeve_client_create(&(struct reeve_client_options){.managers = fake_server_url(fake_server)}, &failure);
 	cr_assert(client != NULL, "%s", failure.message);
 }
 
 static void finish(void)
 {
 	reeve_client_destroy(client);
-	standin_stop(standin);
+	fake_server_stop(fake_server);
 }
 
 /* Submits tasks with ids 1 to `count`, whose content does not matter. */
@@ -104,9 +104,9 @@ Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 
 Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 {
-	char long_name[300], long_details[STANDIN_MAX_DETAILS + 2];
+	char long_name[300], long_details[FAKE_SERVER_MAX_DETAILS + 2];
 	Reeve__V1__SubmittedTask submitted[2];
-	struct standin_submit submits[STANDIN_SUBMITS];
+	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
 
 	memset(long_name, 'n', sizeof long_name - 1);
 	long_name[sizeof long_name - 1] = '\0';
@@ -163,8 +163,8 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	}
 	cr_assert(not(reeve_submit(client, &cases[0].spec, 0, NULL, submitted, &failure)));
 	cr_assert(eq(str, failure.message, "a submit takes 1 to 10000 tasks"));
-	cr_assert(eq(sz, standin_submits(standin, submits), 0));
-	long_details[STANDIN_MAX_DETAILS] = '\0';
+	cr_assert(eq(sz, fake_server_submits(fake_server, submits), 0));
+	long_details[FAKE_SERVER_MAX_DETAILS] = '\0';
 	cr_assert(reeve_check(client, &WITH(.details = long_details), &failure), "%s", failure.message);
 }
 
@@ -172,8 +172,8 @@ Test(client, finds_the_managers_by_the_environment)
 {
 	Reeve__V1__SubmittedTask submitted;
 
-	standin = standin_start();
-	setenv("REEVE_MANAGER", standin_url(standin), 1);
+	fake_server = fake_server_start();
+	setenv("REEVE_MANAGER", fake_server_url(fake_server), 1);
 	client = reeve_client_create(&(struct reeve_client_options){0}, &failure);
 	cr_assert(client != NULL, "%s", failure.message);
 	cr_assert(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure), "%s", failure.message);
@@ -265,23 +265,23 @@ Test(client, tells_why_nobody_is_there)
 
 Test(client, a_full_manager_is_asked_again_with_the_same_id, .init = begin, .fini = finish)
 {
-	struct standin_submit submits[STANDIN_SUBMITS];
+	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
 	Reeve__V1__SubmittedTask submitted;
 	uint8_t id[REEVE_REQUEST_ID];
 
-	standin_fail_submits(standin, 0, 3, STATUS(RESOURCE_EXHAUSTED));
+	fake_server_fail_submits(fake_server, 0, 3, STATUS(RESOURCE_EXHAUSTED));
 	cr_assert(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure), "%s", failure.message);
-	cr_assert(eq(sz, standin_submits(standin, submits), 4));
+	cr_assert(eq(sz, fake_server_submits(fake_server, submits), 4));
 	for (int i = 1; i < 4; i++)
 		cr_assert(eq(int, memcmp(submits[0].request_id, submits[i].request_id, REEVE_REQUEST_ID), 0));
 	cr_assert(gt(i64, uuid7_time_ms(submits[0].request_id), 0));
 
 	cr_assert(reeve_request_id(client, id, &failure));
 	cr_assert(reeve_submit(client, &WITH(0), 1, id, &submitted, &failure));
-	standin_submits(standin, submits);
+	fake_server_submits(fake_server, submits);
 	cr_assert(eq(int, memcmp(submits[4].request_id, id, REEVE_REQUEST_ID), 0));
 
-	standin_fail_submits(standin, 0, 1, STATUS(PERMISSION_DENIED));
+	fake_server_fail_submits(fake_server, 0, 1, STATUS(PERMISSION_DENIED));
 	cr_assert(not(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_PERMISSION_DENIED));
 	cr_assert(eq(str, failure.message, "as the test wants it"));
@@ -291,22 +291,22 @@ Test(client, a_full_manager_is_asked_again_with_the_same_id, .init = begin, .fin
  * became of it, and then the error has both. */
 Test(client, a_call_that_runs_out_of_time_names_the_refusal, .init = begin, .fini = finish)
 {
-	const struct reeve_client_options options = {.managers = standin_url(standin), .call_timeout_ms = 1000};
+	const struct reeve_client_options options = {.managers = fake_server_url(fake_server), .call_timeout_ms = 1000};
 	struct reeve_client *brief = reeve_client_create(&options, &failure);
 	Reeve__V1__SubmittedTask submitted;
 
 	cr_assert(ne(ptr, brief, NULL), "%s", failure.message);
-	standin_fail_submits(standin, 0, 1000, STATUS(RESOURCE_EXHAUSTED));
+	fake_server_fail_submits(fake_server, 0, 1000, STATUS(RESOURCE_EXHAUSTED));
 	cr_assert(not(reeve_submit(brief, &WITH(0), 1, NULL, &submitted, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_RESOURCE_EXHAUSTED));
 	cr_assert(eq(str, failure.message, "as the test wants it"));
-	standin_fail_submits(standin, 0, 2, STATUS(RESOURCE_EXHAUSTED));
-	standin_hold_submits(standin, 2);
+	fake_server_fail_submits(fake_server, 0, 2, STATUS(RESOURCE_EXHAUSTED));
+	fake_server_hold_submits(fake_server, 2);
 	cr_assert(not(reeve_submit(brief, &WITH(0), 1, NULL, &submitted, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_DEADLINE_EXCEEDED));
 	cr_assert(strstr(failure.message, " in time; before that it was refused: as the test wants it") != NULL, "%s",
 	    failure.message);
-	standin_hold_submits(standin, 0);
+	fake_server_hold_submits(fake_server, 0);
 	reeve_client_destroy(brief);
 }
 
@@ -330,7 +330,7 @@ Test(client, serves_many_threads, .init = begin, .fini = finish)
 	for (int i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
 	cr_assert(eq(int, n_failed, 0));
-	cr_assert(eq(sz, standin_tasks(standin), 800));
+	cr_assert(eq(sz, fake_server_tasks(fake_server), 800));
 }
 
 static Reeve__V1__ListResponse *list(Reeve__V1__ListRequest request)
@@ -344,7 +344,7 @@ static Reeve__V1__ListResponse *list(Reeve__V1__ListRequest request)
 Test(client, lists_by_filter_and_page, .init = begin, .fini = finish)
 {
 	make_tasks(5);
-	standin_end(standin, 2, DEAD, "why");
+	fake_server_end(fake_server, 2, DEAD, "why");
 	Reeve__V1__ListResponse *tasks = list((Reeve__V1__ListRequest){.limit = 2});
 	cr_assert(eq(sz, tasks->n_tasks, 2));
 	cr_assert(eq(i64, tasks->tasks[0]->id, 5));
@@ -395,7 +395,7 @@ Test(client, changes_tasks, .init = begin, .fini = finish)
 	Reeve__V1__CancelResponse *cancelled;
 
 	make_tasks(2);
-	standin_end(standin, 1, COMPLETED, "r");
+	fake_server_end(fake_server, 1, COMPLETED, "r");
 	Reeve__V1__UpdateResponse *updated = reeve_task_update(client, &request, NULL, &failure);
 	cr_assert(updated != NULL, "%s", failure.message);
 	cr_assert(eq(sz, updated->n_tasks, 2));
@@ -409,7 +409,7 @@ Test(client, changes_tasks, .init = begin, .fini = finish)
 
 	cancelled = reeve_cancel(client, ids, 1, "no more", &failure);
 	cr_assert(cancelled && cancelled->tasks[0]->status == TASK(CANCELLED));
-	cr_assert(eq(str, (char *)standin_reason(standin), "no more"));
+	cr_assert(eq(str, (char *)fake_server_reason(fake_server), "no more"));
 	reeve_free(cancelled);
 	cr_assert(eq(ptr, reeve_cancel(client, &ids[1], 1, NULL, &failure), NULL));
 	cr_assert(eq(int, failure.code, REEVE_NOT_FOUND));

@@ -1,5 +1,5 @@
 /* Streams of submits: their order, their chunks, and what is reported when a chunk fails. */
-#include "tests/unit/client/standin.h"
+#include "tests/unit/client/fake_server.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct standin *standin;
+static struct fake_server *fake_server;
 static struct reeve_client *client;
 static struct reeve_failure failure;
 
 static void begin(void)
 {
-	standin = standin_start();
-	client = reeve_client_create(&(struct reeve_client_options){.managers = standin_url(standin)}, &failure);
+	fake_server = fake_server_start();
+	client = reeve_client_create(&(struct reeve_client_options){.managers = fake_server_url(fake_server)}, &failure);
 	cr_assert(client != NULL, "%s", failure.message);
 }
 
 static void finish(void)
 {
 	reeve_client_destroy(client);
-	standin_stop(standin);
+	fake_server_stop(fake_server);
 }
 
 /* Numbered tasks, and the reports about them. */
@@ -30,7 +30,7 @@ struct numbers {
 	size_t total, given;
 	size_t bad;     /* this one has no type; 0: none */
 	size_t padding; /* bytes in each */
-	char details[STANDIN_MAX_DETAILS + 1];
+	char details[FAKE_SERVER_MAX_DETAILS + 1];
 	size_t n_told; /* number of stored or missed tasks, which are reported in order */
 	size_t n_stored, n_missed, first_missed;
 	enum reeve_code missed_code;
@@ -58,7 +58,7 @@ static void stored(void *arg, size_t first, const Reeve__V1__SubmittedTask *subm
 	cr_assert(eq(sz, first, numbers->n_told));
 	for (size_t i = 0; i < count; i++) {
 		char expected[32];
-		const char *details = standin_details(standin, submitted[i].id);
+		const char *details = fake_server_details(fake_server, submitted[i].id);
 
 		snprintf(expected, sizeof expected, "task %zu ", first + i + 1);
 		cr_assert(eq(int, strncmp(details, expected, strlen(expected)), 0), "%s", details);
@@ -83,14 +83,14 @@ Test(stream, keeps_order_with_several_chunks_under_way, .init = begin, .fini = f
 	struct numbers numbers = {.total = 1000};
 	struct reeve_stream stream = {
 	    .next = give, .stored = stored, .missed = missed, .arg = &numbers, .chunk_tasks = 50, .in_flight = 4};
-	struct standin_submit submits[STANDIN_SUBMITS];
+	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
 
 	/* No chunk is answered before four have arrived, and then the last one first. */
-	standin_hold_submits(standin, 4);
+	fake_server_hold_submits(fake_server, 4);
 	cr_assert(reeve_submit_stream(client, &stream, &failure), "%s", failure.message);
 	cr_assert(eq(sz, numbers.n_stored, 1000));
-	cr_assert(eq(sz, standin_tasks(standin), 1000));
-	cr_assert(eq(sz, standin_submits(standin, submits), 20));
+	cr_assert(eq(sz, fake_server_tasks(fake_server), 1000));
+	cr_assert(eq(sz, fake_server_submits(fake_server, submits), 20));
 	for (int i = 0; i < 20; i++) {
 		cr_assert(eq(sz, submits[i].count, 50));
 		for (int j = 0; j < i; j++)
@@ -102,10 +102,10 @@ Test(stream, bounds_the_bytes_of_a_chunk, .init = begin, .fini = finish)
 {
 	struct numbers numbers = {.total = 10, .padding = 900};
 	struct reeve_stream stream = {.next = give, .stored = stored, .arg = &numbers, .chunk_bytes = 2100, .in_flight = 1};
-	struct standin_submit submits[STANDIN_SUBMITS];
+	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
 
 	cr_assert(reeve_submit_stream(client, &stream, &failure));
-	cr_assert(eq(sz, standin_submits(standin, submits), 5));
+	cr_assert(eq(sz, fake_server_submits(fake_server, submits), 5));
 	for (int i = 0; i < 5; i++)
 		cr_assert(eq(sz, submits[i].count, 2));
 	/* A task over the limit is sent alone. */
@@ -113,7 +113,7 @@ Test(stream, bounds_the_bytes_of_a_chunk, .init = begin, .fini = finish)
 	numbers.n_told = 0;
 	stream.chunk_bytes = 10;
 	cr_assert(reeve_submit_stream(client, &stream, &failure));
-	cr_assert(eq(sz, standin_submits(standin, submits), 7));
+	cr_assert(eq(sz, fake_server_submits(fake_server, submits), 7));
 }
 
 Test(stream, ends_with_nothing_to_send, .init = begin, .fini = finish)
@@ -122,7 +122,7 @@ Test(stream, ends_with_nothing_to_send, .init = begin, .fini = finish)
 	struct reeve_stream stream = {.next = give, .stored = stored, .arg = &numbers};
 
 	cr_assert(reeve_submit_stream(client, &stream, &failure));
-	cr_assert(eq(sz, standin_tasks(standin), 0));
+	cr_assert(eq(sz, fake_server_tasks(fake_server), 0));
 }
 
 Test(stream, tells_what_was_missed_and_sends_no_more, .init = begin, .fini = finish)
@@ -131,14 +131,14 @@ Test(stream, tells_what_was_missed_and_sends_no_more, .init = begin, .fini = fin
 	struct reeve_stream stream = {
 	    .next = give, .stored = stored, .missed = missed, .arg = &numbers, .chunk_tasks = 10, .in_flight = 1};
 
-	standin_fail_submits(standin, 3, 1, STATUS(FAILED_PRECONDITION));
+	fake_server_fail_submits(fake_server, 3, 1, STATUS(FAILED_PRECONDITION));
 	cr_assert(not(reeve_submit_stream(client, &stream, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_FAILED_PRECONDITION));
 	cr_assert(eq(sz, numbers.n_stored, 30));
 	cr_assert(eq(sz, numbers.n_missed, 10));
 	cr_assert(eq(sz, numbers.first_missed, 30));
 	cr_assert(eq(int, numbers.missed_code, REEVE_FAILED_PRECONDITION));
-	cr_assert(eq(sz, standin_tasks(standin), 30));
+	cr_assert(eq(sz, fake_server_tasks(fake_server), 30));
 }
 
 Test(stream, a_full_manager_is_asked_again, .init = begin, .fini = finish)
@@ -146,13 +146,13 @@ Test(stream, a_full_manager_is_asked_again, .init = begin, .fini = finish)
 	struct numbers numbers = {.total = 100};
 	struct reeve_stream stream = {
 	    .next = give, .stored = stored, .missed = missed, .arg = &numbers, .chunk_tasks = 10, .in_flight = 3};
-	struct standin_submit submits[STANDIN_SUBMITS];
+	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
 	size_t n_ids = 0;
 
-	standin_fail_submits(standin, 2, 5, STATUS(RESOURCE_EXHAUSTED));
+	fake_server_fail_submits(fake_server, 2, 5, STATUS(RESOURCE_EXHAUSTED));
 	cr_assert(reeve_submit_stream(client, &stream, &failure), "%s", failure.message);
 	cr_assert(eq(sz, numbers.n_stored, 100));
-	size_t count = standin_submits(standin, submits);
+	size_t count = fake_server_submits(fake_server, submits);
 	cr_assert(eq(sz, count, 15));
 	for (size_t i = 0; i < count; i++) {
 		size_t j = 0;
@@ -174,6 +174,6 @@ Test(stream, a_wrong_task_ends_it, .init = begin, .fini = finish)
 	cr_assert(eq(int, failure.code, REEVE_INVALID_ARGUMENT));
 	cr_assert(eq(str, failure.message, "tasks[24].type is empty"));
 	cr_assert(eq(sz, numbers.n_stored, 20));
-	cr_assert(eq(sz, standin_tasks(standin), 20));
+	cr_assert(eq(sz, fake_server_tasks(fake_server), 20));
 	cr_assert(eq(sz, numbers.given, 25));
 }

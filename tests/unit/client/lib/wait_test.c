@@ -1,6 +1,6 @@
 /* Waiting: each end is reported once, however many tasks there are, and a wait can be interrupted. */
 #include "common/clock.h"
-#include "tests/unit/client/standin.h"
+#include "tests/unit/client/fake_server.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -11,21 +11,21 @@
 
 enum { MANY = 10500, COMPLETED = REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED };
 
-static struct standin *standin;
+static struct fake_server *fake_server;
 static struct reeve_client *client;
 static struct reeve_failure failure;
 
 static void begin(void)
 {
-	standin = standin_start();
-	client = reeve_client_create(&(struct reeve_client_options){.managers = standin_url(standin)}, &failure);
+	fake_server = fake_server_start();
+	client = reeve_client_create(&(struct reeve_client_options){.managers = fake_server_url(fake_server)}, &failure);
 	cr_assert(client != NULL, "%s", failure.message);
 }
 
 static void finish(void)
 {
 	reeve_client_destroy(client);
-	standin_stop(standin);
+	fake_server_stop(fake_server);
 }
 
 static bool give(void *arg, Reeve__V1__TaskSpec *spec)
@@ -68,7 +68,7 @@ static bool polled(void *arg, size_t pending)
 	told->n_polls++;
 	told->pending = pending;
 	if (told->end_next)
-		standin_end(standin, told->end_next, COMPLETED, "r");
+		fake_server_end(fake_server, told->end_next, COMPLETED, "r");
 	told->end_next = 0;
 	return !told->enough;
 }
@@ -81,17 +81,17 @@ Test(wait, tells_of_each_once_however_many, .init = begin, .fini = finish)
 	int64_t *ids = calloc(2 * MANY, sizeof *ids);
 	size_t pending = 77, most;
 
-	standin_end_tasks_as(standin, COMPLETED);
+	fake_server_end_tasks_as(fake_server, COMPLETED);
 	make_tasks(MANY);
 	for (int i = 0; i < 2 * MANY; i++)
 		ids[i] = MANY - i % MANY;
-	standin_cut_waits(standin, 3000);
+	fake_server_cut_waits(fake_server, 3000);
 	cr_assert(reeve_wait(client, ids, (size_t)2 * MANY, &wait, &pending, &failure), "%s", failure.message);
 	cr_assert(eq(sz, pending, 0));
 	cr_assert(eq(int, told.n_ended, MANY));
 	for (int i = 1; i <= MANY; i++)
 		cr_assert(eq(int, told.times[i], 1));
-	standin_waits(standin, &most);
+	fake_server_waits(fake_server, &most);
 	cr_assert(eq(sz, most, REEVE_MAX_BATCH));
 	free(ids);
 }
@@ -105,12 +105,12 @@ Test(wait, only_looks, .init = begin, .fini = finish)
 	make_tasks(MANY);
 	for (int i = 0; i < MANY; i++)
 		ids[i] = i + 1;
-	standin_end(standin, 5, COMPLETED, "r");
-	standin_end(standin, MANY, REEVE__V1__TASK_STATUS__TASK_STATUS_DEAD, "e");
+	fake_server_end(fake_server, 5, COMPLETED, "r");
+	fake_server_end(fake_server, MANY, REEVE__V1__TASK_STATUS__TASK_STATUS_DEAD, "e");
 	cr_assert(reeve_wait(client, ids, MANY, &wait, &pending, &failure), "%s", failure.message);
 	cr_assert(eq(sz, pending, MANY - 2));
 	cr_assert(told.times[5] == 1 && told.times[MANY] == 1 && told.n_ended == 2);
-	cr_assert(lt(sz, standin_waits(standin, &most), 6));
+	cr_assert(lt(sz, fake_server_waits(fake_server, &most), 6));
 	cr_assert(reeve_wait(client, ids, 0, &wait, &pending, &failure));
 	cr_assert(eq(sz, pending, 0));
 	free(ids);
@@ -154,7 +154,7 @@ static void *interrupt_soon(void *arg)
 
 	(void)arg;
 	/* Only after the manager has the call. */
-	while (standin_waits(standin, &most) == 0)
+	while (fake_server_waits(fake_server, &most) == 0)
 		sched_yield();
 	reeve_client_interrupt(client);
 	return NULL;

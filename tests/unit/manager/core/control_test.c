@@ -121,7 +121,7 @@ static void beat_with(const struct store_worker_command *commands, int count)
 	fake_end(core);
 }
 
-Test(control, standing_orders_end_parked_fetches)
+Test(control, fake_serverg_orders_end_parked_fetches)
 {
 	static const char *const kinds[] = {"pause", "drain", "stop"};
 
@@ -136,7 +136,7 @@ Test(control, standing_orders_end_parked_fetches)
 	}
 }
 
-Test(control, other_standing_orders_leave_them_parked)
+Test(control, other_fake_serverg_orders_leave_them_parked)
 {
 	const struct store_worker_command commands[] = {{"concurrency", 0, 0, 5}, {"cancel", 3, 4, 0}};
 

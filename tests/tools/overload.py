@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 """Clients that a manager must withstand: they follow the protocol, but use more than their share.
 
-	hostile.py URL waits COUNT TASK [N]   COUNT Waits for a task, or for N tasks from that id on, on one connection
-	hostile.py URL fetches COUNT [FIRST [again]]  COUNT Fetches on one connection, of COUNT incarnations: from FIRST on, or
+	overload.py URL waits COUNT TASK [N]   COUNT Waits for a task, or for N tasks from that id on, on one connection
+	overload.py URL fetches COUNT [FIRST [again]]  COUNT Fetches on one connection, of COUNT incarnations: from FIRST on, or
 	                                      of incarnations that never existed; `again`: as if each was sent before
-	hostile.py URL announce COUNT BYTES   COUNT connections, each with the header of a message of BYTES bytes
-	hostile.py URL connections COUNT      COUNT connections, each with one open Wait for task 1
-	hostile.py URL idle COUNT             COUNT connections that send nng's protocol header and then nothing
-	hostile.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
-	hostile.py URL types COUNT TASKS      COUNT Submits of TASKS tasks, each of a new type, all at once
-	hostile.py URL reads COUNT CALLS      COUNT connections, each with CALLS open calls that list schedules
-	hostile.py URL gets COUNT TASK        COUNT connections, each of which gets the task repeatedly
-	hostile.py URL token BYTES            one call with a token of BYTES bytes
-	hostile.py URL large COUNT BYTES      COUNT connections, each with one Submit of a task with BYTES bytes of details
-	hostile.py URL turns TASK             each of `kinds`, in turn: a backlog on one connection, and a call of another
+	overload.py URL announce COUNT BYTES   COUNT connections, each with the header of a message of BYTES bytes
+	overload.py URL connections COUNT      COUNT connections, each with one open Wait for task 1
+	overload.py URL idle COUNT             COUNT connections that send nng's protocol header and then nothing
+	overload.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
+	overload.py URL types COUNT TASKS      COUNT Submits of TASKS tasks, each of a new type, all at once
+	overload.py URL reads COUNT CALLS      COUNT connections, each with CALLS open calls that list schedules
+	overload.py URL gets COUNT TASK        COUNT connections, each of which gets the task repeatedly
+	overload.py URL token BYTES            one call with a token of BYTES bytes
+	overload.py URL large COUNT BYTES      COUNT connections, each with one Submit of a task with BYTES bytes of details
+	overload.py URL turns TASK             each of `kinds`, in turn: a backlog on one connection, and a call of another
 
 `turns` prints a line for each kind, and ends: how many calls of the backlog were answered before the other call, of how
 many; the milliseconds that it took then, and took without the backlog; the code of its answer, the codes of the backlog's.
 
 The others print `ready` when that is done, and then every second the answers received (count, code, message). Keeps the
-connections open until it is killed. They come from the address HOSTILE_FROM, if that is set.
+connections open until it is killed. They come from the address GREEDY_FROM, if that is set.
 """
 import collections
 import os
@@ -60,13 +60,13 @@ def uuid7():
 
 def envelope(method, body=b'', token=b''):
     return (field(1, b'/reeve.v1.' + method.encode()) + field(2, uuid7()) + (field(4, token) if token else b'') +
-            field(5, b'hostile') + field(6, body) + field(7, CONTRACT))
+            field(5, b'greedy') + field(6, body) + field(7, CONTRACT))
 
 
 class Connection:
     def __init__(self, url):
         host, port = url.replace('tcp://', '').rsplit(':', 1)
-        source = os.environ.get('HOSTILE_FROM')
+        source = os.environ.get('GREEDY_FROM')
         self.socket = socket.create_connection((host, int(port)), source_address=(source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.sendall(b'\0SP\0\0\x30\0\0')

@@ -197,11 +197,11 @@ one_statement_looks_many_strangers_up() {
 	all=$(statements '.*' 'redeliver|worker_lookup')
 	tell away delay up 5
 	tell away delay down 5
-	start strangers python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 500
-	wait_until 20 '[ "$(grep -c "9 incarnation .* register again" "$DIR/log/strangers.log")" = 500 ]'
+	start outside_faults python3 "$TOP/tests/tools/overload.py" "${URL[one]}" fetches 500
+	wait_until 20 '[ "$(grep -c "9 incarnation .* register again" "$DIR/log/outside_faults.log")" = 500 ]'
 	looks=$(($(statements lookup 'redeliver|worker_lookup') - looks))
 	all=$(($(statements '.*' 'redeliver|worker_lookup') - all))
-	note "$looks statements have looked strangers up"
+	note "$looks statements have looked outside_faults up"
 	expect [ "$looks" -ge 5 ]
 	expect [ "$looks" -le 10 ]
 	expect_eq "$looks" "$all" 'look-ups of all connections'
@@ -215,7 +215,7 @@ one_statement_looks_many_lost_workers_up() {
 	asked=$(counter one lookup_operations)
 	reeve cancel --where status=queued >/dev/null || [ $? = 4 ] # 4: the workers of before have left none
 	sql "insert into workers (id, name, host, manual) overriding system value select 800000000 + n, 'lost ' || n, '', true from generate_series(1, 200) n"
-	start lost python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 200 800000001
+	start lost python3 "$TOP/tests/tools/overload.py" "${URL[one]}" fetches 200 800000001
 	wait_until 20 "[ \"\$(counter one lookup_operations)\" -ge $((asked + 200)) ]"
 	pause 0.5 # the last of them has been answered: they all live
 	sql 'update workers set lost = true, gone_at = clock_timestamp() where id > 800000000'
@@ -233,9 +233,9 @@ one_caller_looks_up_beside_a_flood_of_strangers() {
 	local answered
 	tell away delay up 100
 	tell away delay down 100
-	start flood python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 2000
+	start flood python3 "$TOP/tests/tools/overload.py" "${URL[one]}" fetches 2000
 	wait_until 20 "grep -q ready $DIR/log/flood.log"
-	start single python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 1
+	start single python3 "$TOP/tests/tools/overload.py" "${URL[one]}" fetches 1
 	wait_until 20 "grep -q 'register again' $DIR/log/single.log"
 	answered=$(grep -c 'register again' "$DIR/log/flood.log" || true)
 	note "$answered of the flood's Fetches had been answered when the other was"

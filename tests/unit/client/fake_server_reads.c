@@ -1,5 +1,5 @@
 /* The fake manager's methods that read tasks and events: Get, List, Wait, Audit. */
-#include "tests/unit/client/standin_internal.h"
+#include "tests/unit/client/fake_server_internal.h"
 
 #include "common/clock.h"
 
@@ -8,19 +8,19 @@
 #include <string.h>
 #include <utlist.h>
 
-void standin_serve_get(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void fake_server_serve_get(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	struct standin *standin = service;
+	struct fake_server *fake_server = service;
 	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
 	int64_t id = ((const Reeve__V1__GetRequest *)message)->id;
 
-	pthread_mutex_lock(&standin->lock);
-	response.task = standin_find_task(standin, id);
+	pthread_mutex_lock(&fake_server->lock);
+	response.task = fake_server_find_task(fake_server, id);
 	if (response.task)
 		rpc_call_reply(call, &response.base);
 	else
 		rpc_call_fail(call, STATUS(NOT_FOUND), "there is no task %lld", (long long)id);
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_unlock(&fake_server->lock);
 }
 
 static bool matches(const Reeve__V1__Task *task, const Reeve__V1__ListRequest *request)
@@ -31,43 +31,43 @@ static bool matches(const Reeve__V1__Task *task, const Reeve__V1__ListRequest *r
 	    (!request->before_id || task->id < request->before_id);
 }
 
-void standin_serve_list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void fake_server_serve_list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	struct standin *standin = service;
+	struct fake_server *fake_server = service;
 	const Reeve__V1__ListRequest *request = (const void *)message;
 	Reeve__V1__ListResponse response = REEVE__V1__LIST_RESPONSE__INIT;
 	uint32_t limit = request->limit ? request->limit : 100;
 
-	pthread_mutex_lock(&standin->lock);
-	response.tasks = calloc(standin->n_tasks + 1, sizeof *response.tasks);
-	for (size_t i = standin->n_tasks; i-- > 0 && !response.next_before_id;) {
-		if (!matches(standin->tasks[i], request))
+	pthread_mutex_lock(&fake_server->lock);
+	response.tasks = calloc(fake_server->n_tasks + 1, sizeof *response.tasks);
+	for (size_t i = fake_server->n_tasks; i-- > 0 && !response.next_before_id;) {
+		if (!matches(fake_server->tasks[i], request))
 			continue;
 		if (response.n_tasks == limit)
 			response.next_before_id = response.tasks[limit - 1]->id;
 		else
-			response.tasks[response.n_tasks++] = standin->tasks[i];
+			response.tasks[response.n_tasks++] = fake_server->tasks[i];
 	}
 	rpc_call_reply(call, &response.base);
 	free(response.tasks);
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_unlock(&fake_server->lock);
 }
 
 /* Answers a Wait if all its tasks have ended, or if `anyway`. */
 static bool answer_wait(
-    struct standin *standin, struct rpc_call *call, const Reeve__V1__WaitRequest *request, bool anyway)
+    struct fake_server *fake_server, struct rpc_call *call, const Reeve__V1__WaitRequest *request, bool anyway)
 {
 	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
 	size_t n_ended = 0;
 
 	response.ended = calloc(request->n_ids + 1, sizeof *response.ended);
 	for (size_t i = 0; i < request->n_ids; i++) {
-		Reeve__V1__Task *task = standin_find_task(standin, request->ids[i]);
+		Reeve__V1__Task *task = fake_server_find_task(fake_server, request->ids[i]);
 
 		if (task->status < ENDED_FIRST)
 			continue;
 		n_ended++;
-		if (standin->cut == 0 || response.n_ended < standin->cut)
+		if (fake_server->cut == 0 || response.n_ended < fake_server->cut)
 			response.ended[response.n_ended++] = task;
 	}
 	response.pending = (uint32_t)(request->n_ids - response.n_ended);
@@ -78,55 +78,55 @@ static bool answer_wait(
 	return answers;
 }
 
-void standin_serve_wait(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void fake_server_serve_wait(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	struct standin *standin = service;
+	struct fake_server *fake_server = service;
 	const Reeve__V1__WaitRequest *request = (const void *)message;
 
-	pthread_mutex_lock(&standin->lock);
-	standin->n_waits++;
-	if (request->n_ids > standin->max_ids)
-		standin->max_ids = request->n_ids;
+	pthread_mutex_lock(&fake_server->lock);
+	fake_server->n_waits++;
+	if (request->n_ids > fake_server->max_ids)
+		fake_server->max_ids = request->n_ids;
 	for (size_t i = 0; i < request->n_ids; i++) {
-		if (standin_find_task(standin, request->ids[i]))
+		if (fake_server_find_task(fake_server, request->ids[i]))
 			continue;
 		rpc_call_fail(call, STATUS(NOT_FOUND), "there is no task %lld", (long long)request->ids[i]);
-		pthread_mutex_unlock(&standin->lock);
+		pthread_mutex_unlock(&fake_server->lock);
 		return;
 	}
-	if (!answer_wait(standin, call, request, request->wait_ms == 0)) {
+	if (!answer_wait(fake_server, call, request, request->wait_ms == 0)) {
 		struct waiting *waiting = calloc(1, sizeof *waiting);
 
 		waiting->call = call;
 		waiting->request = request;
 		waiting->end_ms = clock_monotonic_ms() + request->wait_ms;
-		DL_APPEND(standin->waits, waiting);
+		DL_APPEND(fake_server->waits, waiting);
 	}
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_unlock(&fake_server->lock);
 }
 
-void standin_answer_waits(struct standin *standin)
+void fake_server_answer_waits(struct fake_server *fake_server)
 {
 	struct waiting *waiting, *next;
 
-	pthread_mutex_lock(&standin->lock);
-	DL_FOREACH_SAFE (standin->waits, waiting, next) {
+	pthread_mutex_lock(&fake_server->lock);
+	DL_FOREACH_SAFE (fake_server->waits, waiting, next) {
 		bool over = clock_monotonic_ms() >= waiting->end_ms;
 
-		if (answer_wait(standin, waiting->call, waiting->request, over)) {
-			DL_DELETE(standin->waits, waiting);
+		if (answer_wait(fake_server, waiting->call, waiting->request, over)) {
+			DL_DELETE(fake_server->waits, waiting);
 			free(waiting);
 		}
 	}
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_unlock(&fake_server->lock);
 }
 
 enum { EVENTS_A_PAGE = 3 };
 
 /* Serves one event for each submitted task. */
-void standin_serve_audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void fake_server_serve_audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	struct standin *standin = service;
+	struct fake_server *fake_server = service;
 	const Reeve__V1__AuditRequest *request = (const void *)message;
 	Reeve__V1__AuditResponse response = REEVE__V1__AUDIT_RESPONSE__INIT;
 	uint32_t limit = request->limit ? request->limit : 1000;
@@ -134,15 +134,15 @@ void standin_serve_audit(void *service, struct rpc_call *call, const ProtobufCMe
 	Reeve__V1__AuditEvent *events;
 	char page[24];
 
-	pthread_mutex_lock(&standin->lock);
-	events = calloc(standin->n_tasks + 1, sizeof *events);
-	response.events = calloc(standin->n_tasks + 1, sizeof *response.events);
+	pthread_mutex_lock(&fake_server->lock);
+	events = calloc(fake_server->n_tasks + 1, sizeof *events);
+	response.events = calloc(fake_server->n_tasks + 1, sizeof *response.events);
 	if (request->newest) { /* the position of the newest, and one more */
-		begin = standin->n_tasks > limit && !request->task_id ? standin->n_tasks - limit - 1 : 0;
+		begin = fake_server->n_tasks > limit && !request->task_id ? fake_server->n_tasks - limit - 1 : 0;
 		limit = 0;
 	}
-	for (size_t i = begin; i < standin->n_tasks; i++) {
-		const Reeve__V1__Task *task = standin->tasks[i];
+	for (size_t i = begin; i < fake_server->n_tasks; i++) {
+		const Reeve__V1__Task *task = fake_server->tasks[i];
 		Reeve__V1__AuditEvent *event = &events[response.n_events];
 
 		if ((request->task_id && task->id != request->task_id) || task->created_us < request->since_us ||
@@ -166,5 +166,5 @@ void standin_serve_audit(void *service, struct rpc_call *call, const ProtobufCMe
 	rpc_call_reply(call, &response.base);
 	free(response.events);
 	free(events);
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_unlock(&fake_server->lock);
 }

@@ -1,5 +1,5 @@
 /* The fake manager's methods that change tasks: Cancel, Retry, Update. */
-#include "tests/unit/client/standin_internal.h"
+#include "tests/unit/client/fake_server_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const char *change_task(Reeve__V1__Task *task, const char *method, const 
 }
 
 /* The three responses have the same fields with the same numbers, so that one of them serves for all on the wire. */
-static void serve_change(struct standin *standin, struct rpc_call *call, const char *method, const int64_t *ids,
+static void serve_change(struct fake_server *fake_server, struct rpc_call *call, const char *method, const int64_t *ids,
     size_t n_ids, const ProtobufCMessage *message)
 {
 	Reeve__V1__CancelResponse cancel = REEVE__V1__CANCEL_RESPONSE__INIT;
@@ -43,9 +43,9 @@ static void serve_change(struct standin *standin, struct rpc_call *call, const c
 	int64_t *missing = calloc(n_ids, sizeof *missing);
 	size_t n_list = 0, n_missing = 0;
 
-	pthread_mutex_lock(&standin->lock);
+	pthread_mutex_lock(&fake_server->lock);
 	for (size_t i = 0; i < n_ids; i++) {
-		Reeve__V1__Task *task = standin_find_task(standin, ids[i]);
+		Reeve__V1__Task *task = fake_server_find_task(fake_server, ids[i]);
 		const char *note;
 
 		if (!task) {
@@ -70,31 +70,31 @@ static void serve_change(struct standin *standin, struct rpc_call *call, const c
 		rpc_call_fail(call, STATUS(NOT_FOUND), "there is no task %lld", (long long)ids[0]);
 	else
 		rpc_call_reply(call, *method == 'C' ? &cancel.base : *method == 'R' ? &retry.base : &update.base);
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_unlock(&fake_server->lock);
 	free(changes);
 	free(list);
 	free(missing);
 }
 
-void standin_serve_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void fake_server_serve_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	struct standin *standin = service;
+	struct fake_server *fake_server = service;
 	const Reeve__V1__CancelRequest *request = (const void *)message;
 
-	pthread_mutex_lock(&standin->lock);
-	snprintf(standin->reason, sizeof standin->reason, "%s", request->reason);
-	pthread_mutex_unlock(&standin->lock);
-	serve_change(standin, call, "Cancel", request->ids, request->n_ids, message);
+	pthread_mutex_lock(&fake_server->lock);
+	snprintf(fake_server->reason, sizeof fake_server->reason, "%s", request->reason);
+	pthread_mutex_unlock(&fake_server->lock);
+	serve_change(fake_server, call, "Cancel", request->ids, request->n_ids, message);
 }
 
-void standin_serve_retry(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void fake_server_serve_retry(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__RetryRequest *request = (const void *)message;
 
 	serve_change(service, call, "Retry", request->ids, request->n_ids, message);
 }
 
-void standin_serve_update(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void fake_server_serve_update(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__UpdateRequest *request = (const void *)message;
 

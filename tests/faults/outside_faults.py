@@ -1,5 +1,5 @@
 """Faults that others cause: clients that request too much, sessions that hold locks, roles that send notifications,
-clocks that are set, and managers that stop in the middle of a transaction. Each kind is a generator, as in mishaps.py.
+clocks that are set, and managers that stop in the middle of a transaction. Each kind is a generator, as in fault_kinds.py.
 
 Most of them are `calm`: they do not affect workers, so no worker may be lost. A kind that may have no effect checks
 whether it had one. If not, it sets the reason in `missed` and is drawn again.
@@ -10,8 +10,8 @@ import signal
 import statistics
 import subprocess
 
-from mishap import Mishap
-from stage import MAX_CALLS, MAX_CONNECTIONS
+from fault import Fault
+from fixture import MAX_CALLS, MAX_CONNECTIONS
 from watch import now_us
 
 HOUR_S = 3600
@@ -35,7 +35,7 @@ HOLD_TRIES = 10
 
 
 def one_of(run, rng):
-	return rng.choice(sorted(run.stage.managers.values(), key=lambda m: m.name))
+	return rng.choice(sorted(run.fixture.managers.values(), key=lambda m: m.name))
 
 
 def finish(run, process, seconds, what):
@@ -48,14 +48,14 @@ def finish(run, process, seconds, what):
 			process.kill()
 			return
 	if process.code != 0:
-		run.complain(f"{what} ended with {process.code}: {run.stage.log_of(process.name).strip()[-300:]}")
+		run.complain(f"{what} ended with {process.code}: {run.fixture.log_of(process.name).strip()[-300:]}")
 
 
 def held(run, statement, seconds, user="postgres", count="select 1", tries=HOLD_TRIES):
 	"""Starts a session that holds something for `seconds` (Postgres.hold). Returns its Holder, or None after `tries`
 	sessions that held nothing."""
 	for _ in range(tries):
-		holder = run.stage.postgres.hold(statement, seconds, user, count)
+		holder = run.fixture.postgres.hold(statement, seconds, user, count)
 		while holder.holds() is None:
 			yield 0.05
 		if holder.holds() > 0:
@@ -64,12 +64,12 @@ def held(run, statement, seconds, user="postgres", count="select 1", tries=HOLD_
 	return None
 
 
-def let_go(mishap, holder):
+def let_go(fault, holder):
 	"""Waits until the session has held it for the full time."""
 	while holder.alive:
 		yield 0.05
 	if holder.code != 0:  # another fault ended it
-		mishap.missed = f"the session that held something ended with {holder.code}"
+		fault.missed = f"the session that held something ended with {holder.code}"
 
 
 def cost_of(run, steps):
@@ -90,9 +90,9 @@ def cost_of(run, steps):
 	return result, max([run.watch.service_us(since, until, since), *(now_us() - t for t in run.watch.waiting(until))])
 
 
-def too_slow(run, mishap, cost):
+def too_slow(run, fault, cost):
 	if cost > run.promised_us:
-		mishap.missed = f"a probe took {cost / 1e6:.1f} s with nothing in its way"
+		fault.missed = f"a probe took {cost / 1e6:.1f} s with nothing in its way"
 	return cost > run.promised_us
 
 
@@ -130,22 +130,22 @@ def frozen_in_a_transaction(run, rng):
 	manager, how, seconds = one_of(run, rng), run.in_turn("frozen", ("frozen", "cut off", "host gone")), run.span(4, 8)
 	name = run.next_name("z")
 
-	def steps(mishap):
-		mishap.calm = True
-		mishap.silent = None if how == "host gone" else manager  # workers leave a manager at once if its process ends
-		wire = run.stage.proxies[f"database-{manager.name}"]
+	def steps(fault):
+		fault.calm = True
+		fault.silent = None if how == "host gone" else manager  # workers leave a manager at once if its process ends
+		wire = run.fixture.proxies[f"database-{manager.name}"]
 		wire.tell("delay", "both", "10")
-		load = run.stage.submit_meanwhile(name, [manager], "--rate", "20", "--seed", "1", "--mix", "tiny=1", "--threads", "6", "--batches",
+		load = run.fixture.submit_meanwhile(name, [manager], "--rate", "20", "--seed", "1", "--mix", "tiny=1", "--threads", "6", "--batches",
 			"80", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0")
 		yield 1
 		for _ in range(30):
-			mishap.begun = now_us()
+			fault.begun = now_us()
 			if how == "frozen":
 				manager.signal(signal.SIGSTOP)
 			else:
 				wire.tell("drop", "both")
 			yield 0.3
-			if run.stage.postgres.left_open():
+			if run.fixture.postgres.left_open():
 				break
 			manager.signal(signal.SIGCONT)
 			if how != "frozen":
@@ -153,7 +153,7 @@ def frozen_in_a_transaction(run, rng):
 			wire.tell("delay", "both", "10")
 			yield 0.4
 		else:
-			mishap.missed = f"manager {manager.name} was never caught in a transaction"
+			fault.missed = f"manager {manager.name} was never caught in a transaction"
 		if how == "host gone":
 			manager.kill()
 		yield seconds
@@ -164,7 +164,7 @@ def frozen_in_a_transaction(run, rng):
 		load.signal(signal.SIGTERM)
 		yield from finish(run, load, 40, f"the submitter {name}")
 
-	return Mishap("manager frozen in a transaction", f"{manager.name}, {how}, for {seconds:.1f} s", steps,
+	return Fault("manager frozen in a transaction", f"{manager.name}, {how}, for {seconds:.1f} s", steps,
 		{manager.name, f"database-{manager.name}"})
 
 
@@ -187,21 +187,21 @@ def rows_locked(run, rng):
 	"""A forgotten session has changed rows and holds their locks."""
 	what, seconds = run.in_turn("rows", sorted(ROWS)), run.span(5, 20)
 
-	def steps(mishap):
-		mishap.calm = True
+	def steps(fault):
+		fault.calm = True
 		_, cost = yield from cost_of(run, ())
-		if too_slow(run, mishap, cost):
+		if too_slow(run, fault, cost):
 			return
-		mishap.limit_us = run.promised_us + cost
+		fault.limit_us = run.promised_us + cost
 		holder = yield from held(run, "", seconds, count=f"with rows as ({ROWS[what]}) select count(*) from rows")
 		if not holder:
-			mishap.missed = f"there were no {what} to lock"
+			fault.missed = f"there were no {what} to lock"
 			return
-		mishap.begun = now_us()
-		yield from let_go(mishap, holder)
+		fault.begun = now_us()
+		yield from let_go(fault, holder)
 		run.say(f"{holder.holds()} {what} were locked")
 
-	return Mishap("rows locked", f"{what}, for {seconds:.1f} s", steps, set())
+	return Fault("rows locked", f"{what}, for {seconds:.1f} s", steps, set())
 
 
 def history_read(run, rng):
@@ -209,37 +209,37 @@ def history_read(run, rng):
 	manager, seconds = one_of(run, rng), run.span(5, 12)
 	waited = "cannot make partitions of the history"
 
-	def steps(mishap):
-		mishap.calm = True
-		postgres = run.stage.postgres
+	def steps(fault):
+		fault.calm = True
+		postgres = run.fixture.postgres
 		own, cost = yield from cost_of(run, restarted(run, manager))
-		if too_slow(run, mishap, cost):
+		if too_slow(run, fault, cost):
 			return
-		mishap.limit_us = run.promised_us + cost
+		fault.limit_us = run.promised_us + cost
 		rows = postgres.sql("select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = "
 			"'task_history'::regclass and c.relname <> 'task_history_default' and c.reltuples <= 0 order by 1 desc limit 1")
 		remove = (yield from held(run, f"drop table {rows[0][0]}; commit; begin", 0)) if rows else None
 		holder = (yield from held(run, "lock table task_history in access share mode", seconds)) if remove else None
 		if not holder:
-			mishap.missed = "no partition could be dropped, or not be kept from being made again"
+			fault.missed = "no partition could be dropped, or not be kept from being made again"
 			return
-		before = run.stage.log_of(manager.name).count(waited)
-		mishap.begun = now_us()
+		before = run.fixture.log_of(manager.name).count(waited)
+		fault.begun = now_us()
 		yield from restarted(run, manager, own + run.promised_us / 1e6)
-		if not holder.alive or run.stage.log_of(manager.name).count(waited) == before:
-			mishap.missed = f"manager {manager.name} did not have to make a partition while the history was read"
-		yield from let_go(mishap, holder)
+		if not holder.alive or run.fixture.log_of(manager.name).count(waited) == before:
+			fault.missed = f"manager {manager.name} did not have to make a partition while the history was read"
+		yield from let_go(fault, holder)
 
-	return Mishap("history read", f"for {seconds:.1f} s, while manager {manager.name} starts", steps, {manager.name})
+	return Fault("history read", f"for {seconds:.1f} s, while manager {manager.name} starts", steps, {manager.name})
 
 
 def joined(run, name, manager):
 	"""Starts a new worker of that name and, after its registration, restarts a manager. (A restart during the
 	registration could leave a lost incarnation.) Returns the worker, and how long the start of each took, in s."""
 	since = now_us()
-	worker = run.stage.work_meanwhile(name, [f"idle-{name}"])
+	worker = run.fixture.work_meanwhile(name, [f"idle-{name}"])
 	registered = f"select 1 from workers where name = '{worker.life}' and not lost"
-	while not run.stage.postgres.sql(registered) and now_us() - since < 60e6:
+	while not run.fixture.postgres.sql(registered) and now_us() - since < 60e6:
 		yield 0.05
 	took = (now_us() - since) / 1e6
 	return worker, took, (yield from restarted(run, manager))
@@ -250,37 +250,37 @@ def advisory_locks(run, rng):
 	manager, seconds = one_of(run, rng), run.span(5, 12)
 	first, second = run.next_name("a"), run.next_name("a")
 
-	def steps(mishap):
-		mishap.calm = True
-		postgres = run.stage.postgres
-		postgres.make_stranger()
+	def steps(fault):
+		fault.calm = True
+		postgres = run.fixture.postgres
+		postgres.make_unprivileged()
 		(worker, worker_own, manager_own), cost = yield from cost_of(run, joined(run, first, manager))
 		worker.signal(signal.SIGTERM)
 		yield from finish(run, worker, 30, f"worker {worker.life}")
-		if too_slow(run, mishap, cost):
+		if too_slow(run, fault, cost):
 			return
-		mishap.limit_us = run.promised_us + cost
+		fault.limit_us = run.promised_us + cost
 		names = ("task_history partitions", "schema_migrations", "archive", "metrics")
 		locks = [f"pg_advisory_lock(hashtext('reeve.{name}'))" for name in names]
 		locks += [f"pg_advisory_lock(hashtextextended('reeve.queue {queue}', 0))" for queue in range(20)]
 		locks.append(f"pg_advisory_lock(hashtext('reeve.worker'), hashtext('{second}.1'))")
-		holder = yield from held(run, f"do $$ begin perform {', '.join(locks)}; end $$", seconds, "stranger",
+		holder = yield from held(run, f"do $$ begin perform {', '.join(locks)}; end $$", seconds, "unprivileged",
 			f"select count(*) / {len(locks)} from pg_locks where locktype = 'advisory' and granted and pid = pg_backend_pid()")
 		if not holder:
-			mishap.missed = "somebody else has one of the advisory locks"
+			fault.missed = "somebody else has one of the advisory locks"
 			return
-		mishap.begun = now_us()
+		fault.begun = now_us()
 		worker, *took = yield from joined(run, second, manager)
 		for what, own, now in zip((f"worker {worker.life}", f"manager {manager.name}"), (worker_own, manager_own), took):
 			if now > own + run.promised_us / 1e6:
 				run.complain(f"{what} was there {now:.1f} s after its start, and {own:.1f} s without locks")
 		if not holder.alive:
-			mishap.missed = "the locks were gone before worker and manager were there"
-		yield from let_go(mishap, holder)
+			fault.missed = "the locks were gone before worker and manager were there"
+		yield from let_go(fault, holder)
 		worker.signal(signal.SIGTERM)
 		yield from finish(run, worker, 30, f"worker {worker.life}")
 
-	return Mishap("advisory locks", f"for {seconds:.1f} s, while manager {manager.name} and a worker start", steps,
+	return Fault("advisory locks", f"for {seconds:.1f} s, while manager {manager.name} and a worker start", steps,
 		{manager.name, "advisory locks"})
 
 
@@ -300,24 +300,24 @@ def notify_noise(run, rng):
 				f"{draw.getrandbits(256):x}", "x" * draw.randint(1, 7000))))
 			yield "select pg_sleep(0.01);"
 
-	def steps(mishap):
-		mishap.calm = True
-		run.stage.postgres.make_stranger()
-		rows = run.stage.postgres.sql("select coalesce(max(id), 0) from workers")
-		session = run.stage.postgres.type_in(lines(int(rows[0][0]) if rows else 10), "stranger")
+	def steps(fault):
+		fault.calm = True
+		run.fixture.postgres.make_unprivileged()
+		rows = run.fixture.postgres.sql("select coalesce(max(id), 0) from workers")
+		session = run.fixture.postgres.type_in(lines(int(rows[0][0]) if rows else 10), "unprivileged")
 		while session.poll() is None:
 			yield 0.05
 		if session.returncode != 0:
-			mishap.missed = f"the session that sent them ended with {session.returncode}"
+			fault.missed = f"the session that sent them ended with {session.returncode}"
 
-	return Mishap("notify noise", f"{count} notifications", steps, {worker.name for worker in run.stage.workers.values()})
+	return Fault("notify noise", f"{count} notifications", steps, {worker.name for worker in run.fixture.workers.values()})
 
 
-def compare_waits(run, mishap, many, known):
+def compare_waits(run, fault, many, known):
 	medians, longest = [statistics.median(waits) for waits in (many, known)], [max(many), max(known)]
 	run.say("tasks of new types waited for {:.0f} ms at the median, others for {:.0f} ms; the longest {:.0f} and {:.0f} ms".format(
 		*(us / 1000 for us in medians + longest)))
-	if mishap.bounded and (medians[0] > 2 * medians[1] + TYPES_US or longest[0] > longest[1] + COLD_US):
+	if fault.bounded and (medians[0] > 2 * medians[1] + TYPES_US or longest[0] > longest[1] + COLD_US):
 		run.complain("tasks of new types waited for longer than others")
 
 
@@ -328,17 +328,17 @@ def types_many(run, rng):
 	manager = one_of(run, rng)
 	many, known = run.next_name("m"), run.next_name("o")
 
-	def steps(mishap):
-		mishap.calm = True
+	def steps(fault):
+		fault.calm = True
 		types = [f"many-{many}-{n}" for n in range(TYPES)]
-		worker = run.stage.work_meanwhile(f"w{many}", [*types, known])
+		worker = run.fixture.work_meanwhile(f"w{many}", [*types, known])
 		yield 1
 		run.watch.probes.update((many, known))
-		wires = [wire for wire in run.stage.proxies.values() if wire.speaks == "postgres"]
+		wires = [wire for wire in run.fixture.proxies.values() if wire.speaks == "postgres"]
 		for wire in wires:
 			wire.tell("delay", "both", str(ms))
-		mishap.begun = now_us()
-		loads = [run.stage.submit_meanwhile(name, run.stage.managers.values(), "--rate", rate, "--seed", "1", "--mix", "tiny=1", "--threads",
+		fault.begun = now_us()
+		loads = [run.fixture.submit_meanwhile(name, run.fixture.managers.values(), "--rate", rate, "--seed", "1", "--mix", "tiny=1", "--threads",
 			"4", "--types", ",".join(f"{kind}=1" for kind in kinds), "--priority", "10", "--cancel", "0", "--keyed", "0", "--again", "0",
 			"--look", "0") for name, rate, kinds in ((many, "100", types), (known, "20", [known]))]
 		yield seconds / 2
@@ -355,23 +355,23 @@ def types_many(run, rng):
 		until = now_us() + 60_000_000
 		while run.watch.waiting(submitted) and now_us() < until:
 			yield 0.2
-		rows = run.stage.postgres.sql(f"select count(distinct type) from task_history where type like 'many-{many}-%'")
+		rows = run.fixture.postgres.sql(f"select count(distinct type) from task_history where type like 'many-{many}-%'")
 		if not rows or int(rows[0][0]) < TYPES_ENOUGH:
-			mishap.missed = f"there were tasks of {rows[0][0] if rows else 'no'} types"
+			fault.missed = f"there were tasks of {rows[0][0] if rows else 'no'} types"
 		else:
-			compare_waits(run, mishap, run.watch.waits_us(many), run.watch.waits_us(known))
+			compare_waits(run, fault, run.watch.waits_us(many), run.watch.waits_us(known))
 		worker.signal(signal.SIGTERM)
 		yield from finish(run, worker, 30, f"worker {worker.life}")
 
-	return Mishap("many types", f"{TYPES} of them, the database {2 * ms} ms away, for {seconds:.1f} s"
-		f"{f', manager {manager.name} restarted meanwhile' if cold else ''}", steps, {*run.stage.managers,
-		*(name for name in run.stage.proxies if name.startswith("database-"))})
+	return Fault("many types", f"{TYPES} of them, the database {2 * ms} ms away, for {seconds:.1f} s"
+		f"{f', manager {manager.name} restarted meanwhile' if cold else ''}", steps, {*run.fixture.managers,
+		*(name for name in run.fixture.proxies if name.startswith("database-"))})
 
 
 def check_now(run, manager):
 	"""Runs `reeve check` at that manager, which must answer within the limit."""
 	since = now_us()
-	check = subprocess.Popen([f"{run.stage.bin}/reeve", "check", "--manager", manager.url, "--failed-waiting", "1000000"],
+	check = subprocess.Popen([f"{run.fixture.bin}/reeve", "check", "--manager", manager.url, "--failed-waiting", "1000000"],
 		stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 	while check.poll() is None:
 		yield 0.05
@@ -383,7 +383,7 @@ def check_now(run, manager):
 def submit_now(run, manager, name):
 	"""Submits over a new connection. The manager must acknowledge within the limit."""
 	since = now_us()
-	submitter = run.stage.submit_meanwhile(name, [manager], "--count", "1", "--mix", "tiny=1", "--types", "fault-function=1", "--threads",
+	submitter = run.fixture.submit_meanwhile(name, [manager], "--count", "1", "--mix", "tiny=1", "--types", "fault-function=1", "--threads",
 		"1", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0", "--patience", "20000")
 	yield from finish(run, submitter, 60, f"a new submitter, {name},")
 	took = (now_us() - since) / 1e6
@@ -391,21 +391,21 @@ def submit_now(run, manager, name):
 		run.complain(f"a submit over a new connection to manager {manager.name} took {took:.1f} s")
 
 
-def outlasted(run, mishap, manager, flood, seconds, what):
+def outlasted(run, fault, manager, flood, seconds, what):
 	"""Submits and checks over new connections while the flood lasts. Then waits for its end: it must succeed within
 	`seconds`, unless there is another fault as well."""
-	while flood.alive and "begins" not in run.stage.log_of(flood.name):
+	while flood.alive and "begins" not in run.fixture.log_of(flood.name):
 		yield 0.05
-	mishap.begun = now_us()
+	fault.begun = now_us()
 	yield 1.5
 	yield from submit_now(run, manager, run.next_name("n"))
 	yield from check_now(run, manager)
-	if mishap.bounded:
+	if fault.bounded:
 		yield from finish(run, flood, seconds, what)
 	while flood.alive:
 		yield 0.05
 	if flood.code != 0:
-		mishap.missed = f"{what} ended with {flood.code}"
+		fault.missed = f"{what} ended with {flood.code}"
 
 
 def flooded(run, rng):
@@ -414,19 +414,19 @@ def flooded(run, rng):
 	count = FLOODS[kind]
 	name = run.next_name("flood")
 
-	def steps(mishap):
-		mishap.calm = True
+	def steps(fault):
+		fault.calm = True
 		backlog = None
 		if kind in ("fetches", "lost"):  # without tasks these could not keep any from others
-			backlog = run.stage.submit_meanwhile(run.next_name("y"), run.stage.managers.values(), "--count", "3000", "--rate", "600", "--seed",
+			backlog = run.fixture.submit_meanwhile(run.next_name("y"), run.fixture.managers.values(), "--count", "3000", "--rate", "600", "--seed",
 				"1", "--mix", "tiny=1", "--threads", "16", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0")
-		flood = run.stage.flood(name, manager, kind, count, seconds)
-		yield from outlasted(run, mishap, manager, flood, seconds + 60, f"the flood of {kind}")
+		flood = run.fixture.flood(name, manager, kind, count, seconds)
+		yield from outlasted(run, fault, manager, flood, seconds + 60, f"the flood of {kind}")
 		if backlog:
 			yield from finish(run, backlog, 60, f"the submitter {backlog.name}")
-		run.say(run.stage.log_of(name).strip().replace("begins\n", ""))
+		run.say(run.fixture.log_of(name).strip().replace("begins\n", ""))
 
-	return Mishap(f"flooded with {kind}", f"{count} of them at manager {manager.name}, for {seconds} s", steps, {manager.name})
+	return Fault(f"flooded with {kind}", f"{count} of them at manager {manager.name}, for {seconds} s", steps, {manager.name})
 
 
 def fetches_parked(run, rng):
@@ -434,33 +434,33 @@ def fetches_parked(run, rng):
 	manager, seconds = one_of(run, rng), int(run.span(5, 10))
 	name = run.next_name("flood")
 
-	def steps(mishap):
-		mishap.calm = True
-		flood = run.stage.flood(name, manager, "parked", PARKED, seconds)
-		yield from outlasted(run, mishap, manager, flood, seconds + 120, "the flood of parked Fetches")
-		run.say(run.stage.log_of(name).strip().replace("begins\n", ""))
+	def steps(fault):
+		fault.calm = True
+		flood = run.fixture.flood(name, manager, "parked", PARKED, seconds)
+		yield from outlasted(run, fault, manager, flood, seconds + 120, "the flood of parked Fetches")
+		run.say(run.fixture.log_of(name).strip().replace("begins\n", ""))
 
-	return Mishap("Fetches parked", f"{PARKED} of them at manager {manager.name}, for {seconds} s", steps, {manager.name})
+	return Fault("Fetches parked", f"{PARKED} of them at manager {manager.name}, for {seconds} s", steps, {manager.name})
 
 
 def clock_jumped(run, rng):
 	"""The database's clock is set forward by hours, and back. One manager may have started after one of these jumps."""
 	hours, seconds, rest = rng.choice((2, 2, 26)), rng.uniform(2, 5), rng.uniform(1, 3)
-	fresh, old = rng.sample(sorted(run.stage.managers), 2)
+	fresh, old = rng.sample(sorted(run.fixture.managers), 2)
 	how = rng.choice(("", "forward", "back"))
 
-	def steps(mishap):
-		mishap.calm = True
-		managers = run.stage.managers
+	def steps(fault):
+		fault.calm = True
+		managers = run.fixture.managers
 		if how == "back":  # it does not see the clock ahead
 			managers[fresh].kill()
 			yield 0.3
-		run.stage.postgres.set_clock(hours * HOUR_S)
-		mishap.begun = now_us()
+		run.fixture.postgres.set_clock(hours * HOUR_S)
+		fault.begun = now_us()
 		yield seconds
 		if how == "forward":
 			yield from restarted(run, managers[fresh])
-		run.stage.postgres.set_clock(0)
+		run.fixture.postgres.set_clock(0)
 		yield 0.5
 		if how == "back":
 			yield from started(run, managers[fresh])
@@ -471,11 +471,11 @@ def clock_jumped(run, rng):
 		yield rest
 
 	text = {"": "", "forward": f", manager {fresh} restarted meanwhile", "back": f", manager {fresh} away meanwhile, then {old} killed"}
-	return Mishap("clock jumped", f"{hours} h forward for {seconds:.1f} s, and back{text[how]}", steps, {*run.stage.managers, "postgres"})
+	return Fault("clock jumped", f"{hours} h forward for {seconds:.1f} s, and back{text[how]}", steps, {*run.fixture.managers, "postgres"})
 
 
 # The kinds, with their weights in the draw.
-STRANGERS = {
+OUTSIDE = {
 	frozen_in_a_transaction: 4,
 	rows_locked: 3,
 	history_read: 1,

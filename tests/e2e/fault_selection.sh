@@ -11,14 +11,14 @@ driver() { # a Python program on standard input, with the driver's modules
 test_a_short_run_has_each_kind_of_what_others_do() {
 	driver <<-'END'
 		import random
-		from mishaps import KINDS, Deck
-		from strangers import STRANGERS
+		from fault_kinds import KINDS, Deck
+		from outside_faults import OUTSIDE
 		for seed in range(50):
 		    deck = Deck(random.Random(seed), list(KINDS))
 		    draws = [deck.draw() for _ in range(12)]
 		    alone = [kinds[0] for kinds in draws if len(kinds) == 1]
-		    assert set(STRANGERS) <= set(alone), (seed, set(STRANGERS) - set(alone))
-		    assert any(kind not in STRANGERS for kinds in draws for kind in kinds), seed
+		    assert set(OUTSIDE) <= set(alone), (seed, set(OUTSIDE) - set(alone))
+		    assert any(kind not in OUTSIDE for kinds in draws for kind in kinds), seed
 		    assert not deck.owed
 	END
 }
@@ -26,8 +26,8 @@ test_a_short_run_has_each_kind_of_what_others_do() {
 test_a_kind_without_effect_comes_again_and_is_told_of() {
 	driver <<-'END'
 		import random
-		from mishaps import Deck, TRIES
-		from strangers import fetches_parked, rows_locked
+		from fault_kinds import Deck, TRIES
+		from outside_faults import fetches_parked, rows_locked
 		deck = Deck(random.Random(1), [rows_locked, fetches_parked])
 		while deck.owed:
 		    for kind in deck.draw():
@@ -41,13 +41,13 @@ test_a_kind_without_effect_comes_again_and_is_told_of() {
 
 test_a_session_that_holds_nothing_says_so() {
 	start_postgres
-	mkdir "$DIR/stage"
+	mkdir "$DIR/fixture"
 	PG=$PGDIR driver <<-'END' | tee "$DIR/held"
 		import os, time
-		from stage import Holder, Stage, Postgres
+		from fixture import Holder, Fixture, Postgres
 		class Here:
-		    folder, helpers, environment = os.environ["REEVE_TEST_DIR"] + "/stage", [], {}
-		    log_of = Stage.log_of
+		    folder, helpers, environment = os.environ["REEVE_TEST_DIR"] + "/fixture", [], {}
+		    log_of = Fixture.log_of
 		os.mkdir(Here.folder + "/log")
 		postgres = Postgres(Here())
 		postgres.data = os.environ["PG"]
@@ -91,10 +91,10 @@ test_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_sho
 	PG=$PGDIR ONE=${URL[one]} TWO=${URL[two]} driver <<-'END'
 		import os
 		from losses import judge, lost_workers
-		from stage import Postgres, Stage
+		from fixture import Postgres, Fixture
 		class Here:
 		    folder, environment, lease_ms, heartbeat_ms = os.environ["REEVE_TEST_DIR"], {}, 1500, 500
-		    log_of = Stage.log_of
+		    log_of = Fixture.log_of
 		    urls_of = staticmethod(lambda manager: [os.environ[manager]])
 		here = Here()
 		here.postgres = Postgres(here)

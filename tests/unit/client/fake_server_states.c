@@ -1,5 +1,5 @@
 /* The fake manager's methods that say what it is and who is there, and those for pull clients. */
-#include "tests/unit/client/standin_internal.h"
+#include "tests/unit/client/fake_server_internal.h"
 
 #include "common/clock.h"
 
@@ -14,9 +14,9 @@ static void serve_ping(void *service, struct rpc_call *call, const ProtobufCMess
 	(void)message;
 	response.now_us = clock_wall_us();
 	response.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
-	response.manager = (char *)"standin";
+	response.manager = (char *)"fake_server";
 	response.database_up = true;
-	response.max_details_bytes = STANDIN_MAX_DETAILS;
+	response.max_details_bytes = FAKE_SERVER_MAX_DETAILS;
 	response.max_message_bytes = 8 * 1024 * 1024;
 	rpc_call_reply(call, &response.base);
 }
@@ -68,14 +68,14 @@ static void serve_workers(void *service, struct rpc_call *call, const ProtobufCM
 
 static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	struct standin *standin = service;
+	struct fake_server *fake_server = service;
 	Reeve__V1__StatsResponse response = REEVE__V1__STATS_RESPONSE__INIT;
 	Reeve__V1__Counter counter = REEVE__V1__COUNTER__INIT, *list[] = {&counter};
 
 	(void)message;
-	pthread_mutex_lock(&standin->lock);
-	response.queued = (int64_t)standin->n_tasks;
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_lock(&fake_server->lock);
+	response.queued = (int64_t)fake_server->n_tasks;
+	pthread_mutex_unlock(&fake_server->lock);
 	response.workers_alive = 1;
 	counter.name = (char *)"claims_won";
 	counter.value = 42;
@@ -84,7 +84,7 @@ static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMes
 	rpc_call_reply(call, &response.base);
 }
 
-const struct rpc_entry standin_admin_methods[] = {
+const struct rpc_entry fake_server_admin_methods[] = {
     {"Ping", serve_ping, RPC_ORDINARY, NULL},
     {"ListQueues", serve_queues, RPC_ORDINARY, NULL},
     {"ListWorkers", serve_workers, RPC_ORDINARY, NULL},
@@ -116,21 +116,22 @@ static void serve_leave(void *service, struct rpc_call *call, const ProtobufCMes
 static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__FetchRequest *request = (const void *)message;
-	struct standin *standin = service;
+	struct fake_server *fake_server = service;
 	Reeve__V1__FetchResponse response = REEVE__V1__FETCH_RESPONSE__INIT;
 	Reeve__V1__Assignment given = REEVE__V1__ASSIGNMENT__INIT, *list[] = {&given};
 	size_t first = 0;
 
-	pthread_mutex_lock(&standin->lock);
+	pthread_mutex_lock(&fake_server->lock);
 	response.incarnation = request->incarnation;
 	response.fetch_id = request->fetch_id;
-	while (first < standin->n_tasks && standin->tasks[first]->status != REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED)
+	while (
+	    first < fake_server->n_tasks && fake_server->tasks[first]->status != REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED)
 		first++;
-	if (standin->unsure > 0) {
-		standin->unsure--;
+	if (fake_server->unsure > 0) {
+		fake_server->unsure--;
 		response.retry_after_ms = 50;
-	} else if (first < standin->n_tasks) {
-		Reeve__V1__Task *task = standin->tasks[first];
+	} else if (first < fake_server->n_tasks) {
+		Reeve__V1__Task *task = fake_server->tasks[first];
 
 		task->status = REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
 		given.task_id = task->id;
@@ -146,10 +147,10 @@ static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMes
 		response.n_assignments = 1;
 	}
 	rpc_call_reply(call, &response.base);
-	pthread_mutex_unlock(&standin->lock);
+	pthread_mutex_unlock(&fake_server->lock);
 }
 
-const struct rpc_entry standin_worker_methods[] = {
+const struct rpc_entry fake_server_worker_methods[] = {
     {"Register", serve_register, RPC_ORDINARY, NULL},
     {"Fetch", serve_fetch, RPC_ORDINARY, NULL},
     {"Leave", serve_leave, RPC_ORDINARY, NULL},

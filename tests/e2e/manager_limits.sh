@@ -15,7 +15,7 @@ refusals_said() { # REGEX: how many lines of the log tell of one
 	grep -c "warn .*refusing a call, and perhaps more: $1" "$DIR/log/manager.log" || true
 }
 
-answers_to() { # NAME of a hostile.py: how many it has received
+answers_to() { # NAME of a overload.py: how many it has received
 	awk '{ n += $1 } END { print n + 0 }' "$DIR/log/$1.log"
 }
 
@@ -26,7 +26,7 @@ test_calls_over_the_limit_are_logged_and_counted() {
 	start_manager --max-calls 100 --connection-share 100
 	expect_eq 0 "$(refused_calls)"
 	id=$(reeve submit nothing --delay 1h)
-	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" waits 400 "$id"
+	start flood python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" waits 400 "$id"
 	# Without a call of ours before all are answered: it would have one of the 100 places, and leave it free.
 	wait_until 20 '[ "$(answers_to flood)" -ge 298 ]'
 	expect [ "$(refused_calls)" -ge 298 ]
@@ -51,7 +51,7 @@ test_a_backlog_over_a_connections_share_is_logged_and_counted() {
 	start_postgres
 	start_manager --max-pending 16MiB
 	reeve submit nothing --queue flood --delay 1h >/dev/null
-	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" submits 30 10000
+	start flood python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" submits 30 10000
 	wait_until 20 "grep -qF '$share' '$DIR/log/flood.log'"
 	expect_eq 0 "$(grep -c 'database (--max-pending)' "$DIR/log/flood.log")" 'refused for want of room for all'
 	expect [ "$(refusals_said "$share")" -ge 1 ]
@@ -70,9 +70,9 @@ test_what_waits_of_all_connections_is_bounded() {
 	session=$(sql "select pid from pg_stat_activity where application_name = 'reeve-manager submit'")
 	kill -STOP "$session"
 	open=$(counter open_calls)
-	start first python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" large 1 1 # is in flight, so that the others wait
+	start first python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" large 1 1 # is in flight, so that the others wait
 	wait_until 10 "[ \"\$(counter open_calls)\" -gt $open ]"
-	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" large 40 524288
+	start flood python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" large 40 524288
 	wait_until 10 '[ "$(answers_to flood)" -ge 25 ]'
 	reeve cancel "$id" >/dev/null
 	kill -CONT "$session"

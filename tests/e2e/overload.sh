@@ -7,9 +7,9 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-hostile() { # NAME ARGUMENT…: starts it and waits until it has done what it does
+greedy() { # NAME ARGUMENT…: starts it and waits until it has done what it does
 	local name=$1
-	start "$name" python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" "${@:2}"
+	start "$name" python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" "${@:2}"
 	wait_until 60 "grep -qx ready $DIR/log/$name.log"
 }
 
@@ -25,7 +25,7 @@ most_resident() { # NAME: KiB, the most that it was at any moment
 	awk '/^VmHWM:/ { print $2 }' "/proc/$(pid "$1")/status"
 }
 
-told() { # NAME TEXT: how many answers of a hostile program said so
+told() { # NAME TEXT: how many answers of a greedy program said so
 	awk -v text="$2" 'index($0, text) { n += $1 } END { print n + 0 }' "$DIR/log/$1.log"
 }
 
@@ -45,7 +45,7 @@ test_one_connection_cannot_take_all_calls() {
 	start_manager --lease 3s --heartbeat 1s
 	start_worker
 	id=$(reeve submit nothing --delay 1h)
-	hostile flood waits 20500 "$id"
+	greedy flood waits 20500 "$id"
 	wait_until 10 "grep -q -- '--connection-share of --max-calls' $DIR/log/flood.log"
 	before=$(worker_incarnation worker)
 	for _ in 1 2 3 4 5 6; do
@@ -57,11 +57,11 @@ test_one_connection_cannot_take_all_calls() {
 	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
 	# A closed connection releases its calls, so there is room for 2,000 calls again, though not for 4,000.
 	start_manager small --max-calls 2500 --connection-share 100
-	hostile first waits 2000 "$id"
+	greedy first waits 2000 "$id"
 	wait_until 10 '[ "$(counter open_calls)" -ge 2000 ]'
 	stop first KILL
 	wait_until 10 '[ "$(counter open_calls)" -lt 100 ]'
-	hostile again waits 2000 "$id"
+	greedy again waits 2000 "$id"
 	wait_until 10 '[ "$(counter open_calls)" -ge 2000 ]'
 	expect_eq 0 "$(counter calls_refused)"
 }
@@ -76,7 +76,7 @@ test_leases_are_kept_when_all_calls_are_taken() {
 	start_worker worker --concurrency 1 # no Fetch comes and goes while its task runs: the floods have all calls
 	task=$(reeve submit sh "until [ -e $DIR/enough ]; do sleep 0.1; done; echo done")
 	wait_until 10 '[ "$(sql "select status from tasks where id = $task")" = executing ]'
-	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
+	for i in 1 2 3; do greedy "flood$i" waits 600 "$id"; done
 	expect_match executing "$(reeve show "$task")"
 	reeve worker list | grep -q worker
 	wait_until 10 "grep -q '1000 calls are open.*--max-calls' $DIR/log/flood3.log"
@@ -101,7 +101,7 @@ test_operators_reads_leave_room_for_other_operators() {
 	start holder "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve \
 		-c begin -c 'lock table reeve.schedules in access exclusive mode' -c 'select pg_sleep(600)'
 	wait_until 10 '[ "$(sql "select count(*) from pg_locks where mode = '"'AccessExclusiveLock'"' and relation = '"'schedules'"'::regclass and granted")" = 1 ]'
-	hostile flood reads 10 100
+	greedy flood reads 10 100
 	wait_until 10 "grep -q 'max-calls' $DIR/log/flood.log"
 	for n in $(seq 10); do
 		expect [ "$(reeve stats --json | jq '[.counters[].value] | length')" -gt 0 ]
@@ -114,7 +114,7 @@ test_announced_messages_take_no_memory() {
 	start_postgres
 	start_manager
 	before=$(resident manager)
-	hostile flood announce 150 1000000
+	greedy flood announce 150 1000000
 	sleep 1
 	after=$(resident manager)
 	[ $((after - before)) -lt 60000 ] || fail "$before KiB before, $after KiB after"
@@ -134,7 +134,7 @@ test_what_waits_hold_is_bounded() {
 		select r.id, r.queue, r.type, '', now() + interval '1 day', now(), now() from routes r, generate_series(2, 10000) where r.type = 'nothing'"
 	expect_eq "$first|$((first + 9999))" "$(sql 'select min(id), max(id) from tasks')"
 	before=$(resident manager)
-	hostile flood waits 300 "$first" 10000
+	greedy flood waits 300 "$first" 10000
 	wait_until 20 '[ "$(told flood "--connection-share of 64 times --max-message")" -ge 250 ]'
 	after=$(resident manager)
 	note "$before KiB before, $after KiB after; $(told flood 'open calls of one connection hold') Waits of 300 were refused"
@@ -146,7 +146,7 @@ test_what_waits_hold_is_bounded() {
 test_long_tokens_are_refused() {
 	start_postgres
 	start_manager
-	hostile caller token 7000000
+	greedy caller token 7000000
 	wait_until 10 "grep -q '3 call envelope: token has 7000000 bytes; at most 4096 are taken' $DIR/log/caller.log"
 }
 
@@ -154,7 +154,7 @@ test_a_caller_is_told_that_all_connections_are_taken() {
 	start_postgres
 	start_manager --max-connections 50
 	reeve submit nothing --delay 1h >/dev/null
-	hostile flood connections 60
+	greedy flood connections 60
 	wait_until 10 "grep -q -- 'all connections that it takes are in use (--max-connections)' $DIR/log/flood.log"
 	expect_eq 1 "$(grep -c 'turning a caller away' "$DIR/log/manager.log")" # of eleven
 	expect_fail 3 reeve submit nothing
@@ -169,7 +169,7 @@ test_one_address_with_all_connections_keeps_no_other_out() {
 	start_postgres
 	start_manager manager --max-connections 50 --lease 3s --heartbeat 1s
 	reeve submit nothing --delay 1h >/dev/null
-	HOSTILE_FROM=127.0.0.2 hostile flood connections 60
+	GREEDY_FROM=127.0.0.2 greedy flood connections 60
 	wait_until 10 "grep -q -- 'all connections that it takes are in use (--max-connections)' $DIR/log/flood.log"
 	start_worker
 	for _ in 1 2 3; do
@@ -180,7 +180,7 @@ test_one_address_with_all_connections_keeps_no_other_out() {
 	expect_eq 0 "$(sql 'select count(*) from workers where lost')"
 	expect_eq 1 "$(grep -c 'closing a connection in use, and perhaps more: its address has [0-9]* of 50' "$DIR/log/manager.log")"
 	# More connections from the same address are refused.
-	HOSTILE_FROM=127.0.0.2 hostile another connections 5
+	GREEDY_FROM=127.0.0.2 greedy another connections 5
 	wait_until 10 "grep -q -- '--max-connections' $DIR/log/another.log"
 	stop worker
 }
@@ -191,12 +191,12 @@ test_one_address_has_its_share() {
 	start_postgres
 	start_manager --max-calls 1000 --max-connections 100 --address-share 10
 	id=$(reeve submit nothing --delay 1h)
-	HOSTILE_FROM=127.0.0.2 hostile full connections 30
+	GREEDY_FROM=127.0.0.2 greedy full connections 30
 	wait_until 10 '[ "$(told full "its address has as many connections as one may have (--address-share of --max-connections)")" -ge 20 ]'
-	HOSTILE_FROM=127.0.0.3 hostile first waits 100 "$id"
-	HOSTILE_FROM=127.0.0.3 hostile second waits 100 "$id"
+	GREEDY_FROM=127.0.0.3 greedy first waits 100 "$id"
+	GREEDY_FROM=127.0.0.3 greedy second waits 100 "$id"
 	wait_until 10 '[ "$(told second "99 calls of one address are open, its share of the 990 that others leave (--address-share of --max-calls)")" = 99 ]'
-	HOSTILE_FROM=127.0.0.4 hostile other waits 90 "$id"
+	GREEDY_FROM=127.0.0.4 greedy other waits 90 "$id"
 	wait_until 10 '[ "$(counter open_calls)" -ge 200 ]'
 	pause 1.5 # longer than the programs take to say what they were told
 	expect_eq 'ready ready' "$(cat "$DIR/log/first.log" "$DIR/log/other.log" | xargs)"
@@ -242,7 +242,7 @@ test_details_of_many_fetches_take_a_bounded_amount_of_memory() {
 	forget_peak manager
 	before=$(most_resident manager)
 	for again in '' again; do
-		hostile "pullers$again" fetches 300 800000001 $again
+		greedy "pullers$again" fetches 300 800000001 $again
 		wait_until 60 "[ \"\$(told pullers$again ' 0 ')\" = 300 ]"
 		after=$(most_resident manager)
 		note "$before KiB before, $after KiB at most"
@@ -279,7 +279,7 @@ test_idle_connections_keep_nobody_out() {
 	ulimit -n 400
 	start_manager
 	grep -q 'takes 235 connections, not 10000 (--max-connections): it may have 400 descriptors' "$DIR/log/manager.log"
-	for i in 1 2; do hostile "flood$i" idle 250; done
+	for i in 1 2; do greedy "flood$i" idle 250; done
 	wait_until 10 "grep -q 'turning a caller away' $DIR/log/manager.log"
 	sleep 11
 	timeout 10 "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" stats >/dev/null
@@ -293,7 +293,7 @@ test_reads_over_many_connections_keep_no_operator_waiting() {
 	start_postgres
 	start_manager
 	id=$(reeve submit nothing --delay 1h)
-	hostile flood gets 900 "$id"
+	greedy flood gets 900 "$id"
 	sleep 1
 	for _ in 1 2 3; do
 		begin=$(ms)
@@ -375,7 +375,7 @@ test_a_small_submit_is_not_behind_a_flood() {
 	start_postgres
 	start_manager
 	reeve submit nothing >/dev/null
-	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" submits 20 10000
+	start flood python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" submits 20 10000
 	wait_until 30 '[ "$(sql "select count(*) from tasks where queue = '"'flood'"'")" -gt 0 ]'
 	begin=$(date +%s%N)
 	for _ in 1 2 3; do reeve submit nothing >/dev/null; done
@@ -391,7 +391,7 @@ test_new_types_and_workers_are_not_behind_a_flood_of_types() {
 	local count
 	start_postgres
 	start_manager
-	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" types 20 2000
+	start flood python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" types 20 2000
 	wait_until 30 '[ "$(sql "select count(*) from routes where queue = '"'flood'"'")" -gt 0 ]'
 	reeve submit mine >/dev/null
 	start_worker
@@ -407,7 +407,7 @@ test_a_single_call_of_any_kind_is_not_behind_a_backlog() {
 	start_postgres
 	start_manager
 	id=$(reeve submit nothing --delay 1h)
-	timeout 200 python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" turns "$id" >"$DIR/turns"
+	timeout 200 python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" turns "$id" >"$DIR/turns"
 	while read -r kind before count took quiet code codes; do
 		note "$kind: after $before calls of $count, in $took ms, without the backlog in $quiet ms"
 		[ "$before" -lt $((count / 3)) ] || fail "$kind: the single call was answered after $before of $count"

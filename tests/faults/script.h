@@ -28,24 +28,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum deed_end { DEED_COMPLETE, DEED_FAIL, DEED_FATAL, DEED_HANG, DEED_CRASH, DEED_STOPPED };
+enum script_end { SCRIPT_COMPLETE, SCRIPT_FAIL, SCRIPT_FATAL, SCRIPT_HANG, SCRIPT_CRASH, SCRIPT_STOPPED };
 
-enum { DEED_PLAN = 256, DEED_RESULT = 512 };
+enum { SCRIPT_PLAN = 256, SCRIPT_RESULT = 512 };
 
-struct deed {
+struct script {
 	char name[128];
 	int64_t run_ms;
-	enum deed_end then;
+	enum script_end then;
 	unsigned fail, crash; /* the number of first attempts that end so */
 	bool stubborn;
-	bool piped, loop;     /* piped: the task belongs to a pipeline */
-	char plan[DEED_PLAN]; /* the STEPs of the stages after this one */
-	char stage[64];       /* the next stage; "": the next in order */
-	bool ends_here;       /* the task ends after this stage */
+	bool piped, loop;       /* piped: the task belongs to a pipeline */
+	char plan[SCRIPT_PLAN]; /* the STEPs of the stages after this one */
+	char stage[64];         /* the next stage; "": the next in order */
+	bool ends_here;         /* the task ends after this stage */
 };
 
 /* One attempt, as the ledger identifies it. */
-struct deed_attempt {
+struct script_attempt {
 	int ledger; /* descriptor */
 	int64_t task, token;
 	unsigned attempt;
@@ -57,13 +57,13 @@ struct deed_attempt {
 };
 
 /* Parses details. Returns false if the name is missing or too long, or if a word is invalid. */
-bool deed_parse(struct deed *deed, const char *details);
+bool script_parse(struct script *script, const char *details);
 
-/* Writes the result of an attempt that completes to `text`, which has DEED_RESULT bytes. */
-void deed_result(const struct deed *deed, int64_t token, char *text);
+/* Writes the result of an attempt that completes to `text`, which has SCRIPT_RESULT bytes. */
+void script_result(const struct script *script, int64_t token, char *text);
 
 /* Does the job and writes its ledger lines: `start`, `alive` every 15 ms, `told`, `end`. Returns how it ended. After
- * DEED_CRASH (which has no `end`) the caller must kill its process. */
-enum deed_end deed_perform(const struct deed *deed, const struct deed_attempt *attempt);
+ * SCRIPT_CRASH (which has no `end`) the caller must kill its process. */
+enum script_end script_perform(const struct script *script, const struct script_attempt *attempt);
 
 #endif

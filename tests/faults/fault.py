@@ -1,7 +1,7 @@
-"""One fault: created by a kind of fault (mishaps.py, strangers.py) and carried out by the run."""
+"""One fault: created by a kind of fault (fault_kinds.py, outside_faults.py) and carried out by the run."""
 
 
-class Mishap:
+class Fault:
 	"""One fault. `text` describes it: its targets and its duration. The generator `steps` carries it out."""
 
 	def __init__(self, kind, text, steps, victims):

@@ -1,4 +1,4 @@
-"""The faults. Each kind is a function that returns a Mishap. Its generator does a part of the fault, yields the seconds
+"""The faults. Each kind is a function that returns a Fault. Its generator does a part of the fault, yields the seconds
 to wait, and continues.
 
 All random values are drawn from the run's generator before the fault begins, so that a seed gives the same faults in
@@ -7,8 +7,8 @@ the same order.
 
 import signal
 
-from mishap import Mishap
-from strangers import LAST, STRANGERS, held, let_go
+from fault import Fault
+from outside_faults import LAST, OUTSIDE, held, let_go
 from watch import now_us
 
 WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
@@ -18,39 +18,39 @@ ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "
 
 
 def worker_killed(run, rng):
-	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	worker = rng.choice(sorted(run.fixture.workers.values(), key=lambda w: w.name))
 	rest, same = rng.uniform(0, 2.5), rng.random() < 0.3
 
-	def steps(mishap):
+	def steps(fault):
 		worker.wanted = False
-		mishap.interrupted = run.running_at(worker)
+		fault.interrupted = run.running_at(worker)
 		worker.kill()
 		yield rest
 		worker.start(same)
 		while same and (yield 0.3) is None and run.refused(worker):  # like a service manager
 			worker.start(same)
 
-	return Mishap("worker killed", f"{worker.name}, back after {rest:.1f} s{' under the same name' if same else ''}", steps,
+	return Fault("worker killed", f"{worker.name}, back after {rest:.1f} s{' under the same name' if same else ''}", steps,
 		{worker.name})
 
 
 def worker_frozen(run, rng):
-	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	worker = rng.choice(sorted(run.fixture.workers.values(), key=lambda w: w.name))
 	leases = rng.choice([rng.uniform(0.2, 0.7), rng.uniform(0.9, 1.1), rng.uniform(1.5, 3.0)])
-	seconds = leases * run.stage.lease_ms / 1000
+	seconds = leases * run.fixture.lease_ms / 1000
 
-	def steps(mishap):
+	def steps(fault):
 		if leases > 1.2:
-			mishap.interrupted = run.running_at(worker)
+			fault.interrupted = run.running_at(worker)
 		worker.signal(signal.SIGSTOP)
 		yield seconds
 		worker.signal(signal.SIGCONT)
 
-	return Mishap("worker frozen", f"{worker.name} for {seconds:.1f} s", steps, {worker.name})
+	return Fault("worker frozen", f"{worker.name} for {seconds:.1f} s", steps, {worker.name})
 
 
 def worker_drained(run, rng):
-	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	worker = rng.choice(sorted(run.fixture.workers.values(), key=lambda w: w.name))
 
 	def steps(_):
 		worker.wanted = False
@@ -61,39 +61,39 @@ def worker_drained(run, rng):
 			run.complain(f"worker {worker.life} ended with {worker.code} after a SIGTERM")
 		worker.start()
 
-	return Mishap("worker drained", f"{worker.name}, and started again", steps, {worker.name})
+	return Fault("worker drained", f"{worker.name}, and started again", steps, {worker.name})
 
 
 def worker_poisoned(run, rng):
 	"""A task whose function kills its worker, in the first attempt or in each."""
 	kind = rng.choice(("crash", "crash", "poison"))
 
-	def steps(mishap):
-		mishap.bounded = mishap.bounded and kind == "crash"
+	def steps(fault):
+		fault.bounded = fault.bounded and kind == "crash"
 		name = run.poison(kind)
 		while True:
-			for worker in run.stage.workers.values():
+			for worker in run.fixture.workers.values():
 				if worker.kind == "function" and not worker.alive:
-					mishap.interrupted |= run.running_at(worker)
+					fault.interrupted |= run.running_at(worker)
 					if worker.code != -signal.SIGKILL:
 						run.complain(f"worker {worker.life} ended with {worker.code} by a task that kills it")
 					worker.start()
 			yield 0.1
-			rows = run.stage.postgres.sql(f"select status from task_history where details like '{name}-1 %'")
+			rows = run.fixture.postgres.sql(f"select status from task_history where details like '{name}-1 %'")
 			if rows and rows[0][0] != {"crash": "completed", "poison": "dead"}[kind]:
 				run.complain(f"the task {name}-1 ({kind}) is {rows[0][0]}")
 			if rows:
 				return
 
-	return Mishap("worker poisoned", f"by a task of the kind {kind}", steps, {"f1", "f2"})
+	return Fault("worker poisoned", f"by a task of the kind {kind}", steps, {"f1", "f2"})
 
 
 def watchdog_killed(run, rng):
-	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	worker = rng.choice(sorted(run.fixture.workers.values(), key=lambda w: w.name))
 	both = rng.random() < 0.5
 
-	def steps(mishap):
-		mishap.interrupted = run.running_at(worker)
+	def steps(fault):
+		fault.interrupted = run.running_at(worker)
 		children = worker.children()
 		if both:
 			worker.kill()
@@ -105,11 +105,11 @@ def watchdog_killed(run, rng):
 			run.complain(f"worker {worker.life} ended with {worker.code} after its watchdog was killed")
 		worker.start()
 
-	return Mishap("watchdog killed", f"of {worker.name}{', and that too' if both else ''}", steps, {worker.name})
+	return Fault("watchdog killed", f"of {worker.name}{', and that too' if both else ''}", steps, {worker.name})
 
 
 def manager_killed(run, rng):
-	manager = rng.choice(sorted(run.stage.managers.values(), key=lambda m: m.name))
+	manager = rng.choice(sorted(run.fixture.managers.values(), key=lambda m: m.name))
 	rest = rng.uniform(0.1, 3)
 
 	def steps(_):
@@ -117,11 +117,11 @@ def manager_killed(run, rng):
 		yield rest
 		manager.start()
 
-	return Mishap("manager killed", f"{manager.name}, back after {rest:.1f} s", steps, {manager.name})
+	return Fault("manager killed", f"{manager.name}, back after {rest:.1f} s", steps, {manager.name})
 
 
 def manager_frozen(run, rng):
-	manager = rng.choice(sorted(run.stage.managers.values(), key=lambda m: m.name))
+	manager = rng.choice(sorted(run.fixture.managers.values(), key=lambda m: m.name))
 	seconds = rng.uniform(0.3, 6)
 
 	def steps(_):
@@ -129,11 +129,11 @@ def manager_frozen(run, rng):
 		yield seconds
 		manager.signal(signal.SIGCONT)
 
-	return Mishap("manager frozen", f"{manager.name} for {seconds:.1f} s", steps, {manager.name})
+	return Fault("manager frozen", f"{manager.name} for {seconds:.1f} s", steps, {manager.name})
 
 
 def manager_restarted(run, rng):
-	manager = rng.choice(sorted(run.stage.managers.values(), key=lambda m: m.name))
+	manager = rng.choice(sorted(run.fixture.managers.values(), key=lambda m: m.name))
 
 	def steps(_):
 		manager.signal(signal.SIGTERM)
@@ -143,47 +143,47 @@ def manager_restarted(run, rng):
 			run.complain(f"manager {manager.name} ended with {manager.code} after a SIGTERM")
 		manager.start()
 
-	return Mishap("manager restarted", manager.name, steps, {manager.name})
+	return Fault("manager restarted", manager.name, steps, {manager.name})
 
 
 def managers_killed(run, rng):
 	rest = rng.uniform(0.3, 4)
 
-	def steps(mishap):
-		mishap.outage = True
-		for manager in run.stage.managers.values():
+	def steps(fault):
+		fault.outage = True
+		for manager in run.fixture.managers.values():
 			manager.kill()
 		yield rest
-		for manager in run.stage.managers.values():
+		for manager in run.fixture.managers.values():
 			manager.start()
 
-	return Mishap("all managers killed", f"back after {rest:.1f} s", steps, set(run.stage.managers))
+	return Fault("all managers killed", f"back after {rest:.1f} s", steps, set(run.fixture.managers))
 
 
 def postgres_crashed(run, rng):
 	rest = rng.uniform(0.1, 4.5)
 
-	def steps(mishap):
-		mishap.outage = True
-		run.stage.postgres.stop(signal.SIGQUIT)
+	def steps(fault):
+		fault.outage = True
+		run.fixture.postgres.stop(signal.SIGQUIT)
 		yield rest
-		run.stage.postgres.start()
-		while not run.stage.postgres.answers():
+		run.fixture.postgres.start()
+		while not run.fixture.postgres.answers():
 			yield 0.05
 
-	return Mishap("PostgreSQL crashed", f"down for {rest:.1f} s", steps, {"postgres"})
+	return Fault("PostgreSQL crashed", f"down for {rest:.1f} s", steps, {"postgres"})
 
 
 def postgres_frozen(run, rng):
 	seconds = rng.uniform(0.3, 4.5)
 
-	def steps(mishap):
-		mishap.outage = True
-		run.stage.postgres.signal_all(signal.SIGSTOP)
+	def steps(fault):
+		fault.outage = True
+		run.fixture.postgres.signal_all(signal.SIGSTOP)
 		yield seconds
-		run.stage.postgres.signal_all(signal.SIGCONT)
+		run.fixture.postgres.signal_all(signal.SIGCONT)
 
-	return Mishap("PostgreSQL frozen", f"for {seconds:.1f} s", steps, {"postgres"})
+	return Fault("PostgreSQL frozen", f"for {seconds:.1f} s", steps, {"postgres"})
 
 
 def table_locked(run, rng):
@@ -193,34 +193,34 @@ def table_locked(run, rng):
 	how = rng.choice((f"lock table {table} in access exclusive mode", f"select from {table} for no key update"))
 	seconds = rng.uniform(0.3, 4)
 
-	def steps(mishap):
-		mishap.outage = True
+	def steps(fault):
+		fault.outage = True
 		holder = yield from held(run, how, seconds, tries=2)  # a session that waits for the lock blocks others
 		if not holder:
-			mishap.missed = "the lock was not to be had"
+			fault.missed = "the lock was not to be had"
 			return
-		yield from let_go(mishap, holder)
+		yield from let_go(fault, holder)
 
-	return Mishap("locks held", f"{how}, for {seconds:.1f} s", steps, {"postgres"})
+	return Fault("locks held", f"{how}, for {seconds:.1f} s", steps, {"postgres"})
 
 
 def connections_terminated(run, rng):
 	roles = rng.sample(ROLES, rng.randint(1, len(ROLES)))
 	rounds = rng.randint(1, 4)
 
-	def steps(mishap):
-		mishap.missed = "there was no such connection"
+	def steps(fault):
+		fault.missed = "there was no such connection"
 		for _ in range(rounds):
 			names = ", ".join(f"'reeve-manager {role}'" for role in roles)
-			if run.stage.postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where application_name in ({names})"):
-				mishap.missed = ""
+			if run.fixture.postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where application_name in ({names})"):
+				fault.missed = ""
 			yield 0.2
 
-	return Mishap("connections terminated", f"{rounds} times: {', '.join(roles)}", steps, {"postgres"})
+	return Fault("connections terminated", f"{rounds} times: {', '.join(roles)}", steps, {"postgres"})
 
 
 def network_drops(run, rng):
-	proxy = run.stage.proxies[rng.choice(("to-one", "to-two"))]
+	proxy = run.fixture.proxies[rng.choice(("to-one", "to-two"))]
 	verb, way, seconds = rng.choice(("drop", "hold")), rng.choice(("up", "down", "both")), rng.uniform(0.3, 3)
 
 	def steps(_):
@@ -228,11 +228,11 @@ def network_drops(run, rng):
 		yield seconds
 		proxy.tell("pass")
 
-	return Mishap(f"network {verb}s", f"{proxy.name}, {way}, for {seconds:.1f} s", steps, {proxy.name})
+	return Fault(f"network {verb}s", f"{proxy.name}, {way}, for {seconds:.1f} s", steps, {proxy.name})
 
 
 def network_delays(run, rng):
-	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database-one", "database-two"))]
+	proxy = run.fixture.proxies[rng.choice(("to-one", "to-two", "database-one", "database-two"))]
 	ms, seconds = rng.randint(10, 200), rng.uniform(1, 4)
 
 	def steps(_):
@@ -240,11 +240,11 @@ def network_delays(run, rng):
 		yield seconds
 		proxy.tell("pass")
 
-	return Mishap("network delays", f"{proxy.name}, {ms} ms each way, for {seconds:.1f} s", steps, {proxy.name})
+	return Fault("network delays", f"{proxy.name}, {ms} ms each way, for {seconds:.1f} s", steps, {proxy.name})
 
 
 def network_resets(run, rng):
-	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database-one", "database-two"))]
+	proxy = run.fixture.proxies[rng.choice(("to-one", "to-two", "database-one", "database-two"))]
 	rounds, rest = rng.randint(1, 4), rng.choice([0, rng.uniform(0.5, 3)])
 
 	def steps(_):
@@ -256,14 +256,14 @@ def network_resets(run, rng):
 		yield rest
 		proxy.tell("pass")
 
-	return Mishap("network resets", f"{proxy.name}, {rounds} times{f', refusing for {rest:.1f} s' if rest else ''}", steps,
+	return Fault("network resets", f"{proxy.name}, {rounds} times{f', refusing for {rest:.1f} s' if rest else ''}", steps,
 		{proxy.name})
 
 
 RULES = 3  # to try until one applies, since some messages are rare
 
 
-def rule_applies(mishap, proxy, rules):
+def rule_applies(fault, proxy, rules):
 	"""Gives the proxy one rule after another, for 2 s each, until one has applied."""
 	for rule in rules:
 		before = proxy.applied()
@@ -271,14 +271,14 @@ def rule_applies(mishap, proxy, rules):
 		yield 2
 		applied = proxy.applied() - before
 		proxy.tell("pass")
-		mishap.text = f"{proxy.name}, {' '.join(rule)} of them"
+		fault.text = f"{proxy.name}, {' '.join(rule)} of them"
 		if applied > 0:
 			return
-	mishap.missed = "there were no such messages"
+	fault.missed = "there were no such messages"
 
 
 def messages_lost(run, rng):
-	proxy = run.stage.proxies[rng.choice(("to-one", "to-two"))]
+	proxy = run.fixture.proxies[rng.choice(("to-one", "to-two"))]
 	rules = []
 	for _ in range(RULES):
 		method = WORKER + rng.choice(("Fetch", "Report", "Report", "Heartbeat", "Register"))
@@ -286,27 +286,27 @@ def messages_lost(run, rng):
 			("message", "late", method, str(rng.randint(200, 2500)))))
 		rules.append((*rule, str(rng.randint(1, 5))))
 
-	def steps(mishap):
-		yield from rule_applies(mishap, proxy, rules)
+	def steps(fault):
+		yield from rule_applies(fault, proxy, rules)
 
-	return Mishap("messages lost", proxy.name, steps, {proxy.name})
+	return Fault("messages lost", proxy.name, steps, {proxy.name})
 
 
 def outcomes_unknown(run, rng):
 	"""Manager two does not learn the result of a statement, or PostgreSQL never receives the statement."""
-	proxy = run.stage.proxies["database-two"]
+	proxy = run.fixture.proxies["database-two"]
 	words = rng.sample(("claim", "complete", "end_attempts", "submit", "submit_plain", "heartbeat", "commit", "cancel_mark",
 		"schedules_fire", "schedules_fire", "schedule_control", "schedule_edit", "schedule_run", "inbox_ingest"), RULES)
 	rules = [(rng.choice(("answer", "answer", "message")), "lose", word, str(rng.randint(1, 3))) for word in words]
 
-	def steps(mishap):
-		yield from rule_applies(mishap, proxy, rules)
+	def steps(fault):
+		yield from rule_applies(fault, proxy, rules)
 
-	return Mishap("outcomes unknown", proxy.name, steps, {"database-two", "two"})
+	return Fault("outcomes unknown", proxy.name, steps, {"database-two", "two"})
 
 
 def database_unreachable(run, rng):
-	proxy = run.stage.proxies["database-two"]
+	proxy = run.fixture.proxies["database-two"]
 	verb, way, seconds = rng.choice(("drop", "hold")), rng.choice(("up", "down", "both")), rng.uniform(0.3, 4)
 
 	def steps(_):
@@ -314,40 +314,40 @@ def database_unreachable(run, rng):
 		yield seconds
 		proxy.tell("pass")
 
-	return Mishap("database unreachable for manager two", f"{verb} {way}, for {seconds:.1f} s", steps, {"database-two", "two"})
+	return Fault("database unreachable for manager two", f"{verb} {way}, for {seconds:.1f} s", steps, {"database-two", "two"})
 
 
 def workers_cut_off(run, rng):
 	"""Cuts off the workers that talk to both managers through the proxies."""
 	leases, way = rng.choice([0.5, rng.uniform(1.5, 3)]), rng.choice(("up", "down", "both"))
-	seconds = leases * run.stage.lease_ms / 1000
-	wires = [run.stage.proxies[name] for name in ("to-one", "to-two")]
+	seconds = leases * run.fixture.lease_ms / 1000
+	wires = [run.fixture.proxies[name] for name in ("to-one", "to-two")]
 
-	def steps(mishap):
+	def steps(fault):
 		if leases > 1:
-			mishap.interrupted = run.running_at(run.stage.workers["e2"]) | run.running_at(run.stage.workers["f2"])
+			fault.interrupted = run.running_at(run.fixture.workers["e2"]) | run.running_at(run.fixture.workers["f2"])
 		for wire in wires:
 			wire.tell("drop", way)
 		yield seconds
 		for wire in wires:
 			wire.tell("pass")
 
-	return Mishap("workers cut off", f"e2 and f2, {way}, for {seconds:.1f} s", steps, {"to-one", "to-two"})
+	return Fault("workers cut off", f"e2 and f2, {way}, for {seconds:.1f} s", steps, {"to-one", "to-two"})
 
 
 def host_cut_off(run, rng):
 	leases = rng.choice([0.5, rng.uniform(1.5, 3)])
-	seconds = leases * run.stage.lease_ms / 1000
-	worker = run.stage.workers.get("h1")
+	seconds = leases * run.fixture.lease_ms / 1000
+	worker = run.fixture.workers.get("h1")
 
-	def steps(mishap):
+	def steps(fault):
 		if leases > 1:
-			mishap.interrupted = run.running_at(worker)
-		run.stage.host.set_link("down")
+			fault.interrupted = run.running_at(worker)
+		run.fixture.host.set_link("down")
 		yield seconds
-		run.stage.host.set_link("up")
+		run.fixture.host.set_link("up")
 
-	return Mishap("host cut off", f"for {seconds:.1f} s", steps, {"h1"})
+	return Fault("host cut off", f"for {seconds:.1f} s", steps, {"h1"})
 
 
 # The kinds, with their weights in the draw.
@@ -373,20 +373,20 @@ KINDS = {
 	database_unreachable: 2,
 	workers_cut_off: 3,
 	host_cut_off: 3,
-	**STRANGERS,
+	**OUTSIDE,
 }
 
 
 class Deck:
-	"""Decides which kinds are drawn, and in which order. First each kind of strangers.py is drawn once, two of them and
+	"""Decides which kinds are drawn, and in which order. First each kind of outside_faults.py is drawn once, two of them and
 	then one of the others, so that even a run of two minutes has them all. Then all kinds are drawn by weight. A kind
 	that had no effect is drawn again."""
 
 	def __init__(self, rng, kinds):
 		self.rng, self.kinds = rng, kinds
 		self.weights = {**KINDS, **LAST}
-		self.others = [kind for kind in kinds if kind not in STRANGERS]
-		self.owed = [kind for kind in kinds if kind in STRANGERS]  # must still be drawn
+		self.others = [kind for kind in kinds if kind not in OUTSIDE]
+		self.owed = [kind for kind in kinds if kind in OUTSIDE]  # must still be drawn
 		self.rng.shuffle(self.owed)
 		self.in_a_row = 0
 		self.drawn, self.missed = {}, {}  # numbers of draws by kind: all, and those without effect
@@ -415,21 +415,21 @@ class Deck:
 		return [kind.__name__ for kind, times in self.drawn.items() if self.missed.get(kind, 0) == times]
 
 
-def choose(options, stage):
+def choose(options, fixture):
 	"""Returns the kinds that --only, --without and the machine permit: those for the run, and those for its end."""
 	names = {kind.__name__: kind for kind in [*KINDS, *LAST]}
 	for name in [*(options.only or []), *(options.without or [])]:
 		if name not in names:
 			raise ValueError(f"there is no kind of fault {name}; there are: {', '.join(names)}")
 	wanted = [kind for name, kind in names.items() if name in (options.only or names) and name not in (options.without or [])]
-	wanted = [kind for kind in wanted if stage.host or kind is not host_cut_off]
-	wanted = [kind for kind in wanted if stage.with_clock or kind not in LAST]
+	wanted = [kind for kind in wanted if fixture.host or kind is not host_cut_off]
+	wanted = [kind for kind in wanted if fixture.with_clock or kind not in LAST]
 	return [kind for kind in wanted if kind not in LAST], [kind for kind in wanted if kind in LAST]
 
 
-def begin(mishap):
-	mishap.begun = now_us()
+def begin(fault):
+	fault.begun = now_us()
 
 
-def end(mishap):
-	mishap.ended = now_us()
+def end(fault):
+	fault.ended = now_us()

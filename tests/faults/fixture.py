@@ -74,8 +74,8 @@ def free_port():
 class Process:
 	"""A program that can be started repeatedly. Its output goes to one log."""
 
-	def __init__(self, stage, name):
-		self.stage, self.name = stage, name
+	def __init__(self, fixture, name):
+		self.fixture, self.name = fixture, name
 		self.popen = None
 		self.frozen, self.launched = False, 0
 
@@ -86,12 +86,12 @@ class Process:
 		if user and os.getuid() == 0:
 			command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", "--pdeathsig=QUIT", "--",
 				*command]
-		with open(f"{self.stage.folder}/log/{self.name}.log", "ab") as log:
+		with open(f"{self.fixture.folder}/log/{self.name}.log", "ab") as log:
 			self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare,
-				env={**os.environ, **self.stage.environment, **(environment or {})}, cwd=self.stage.folder)
+				env={**os.environ, **self.fixture.environment, **(environment or {})}, cwd=self.fixture.folder)
 		self.frozen, self.launched = False, time.monotonic()
 		if ready:
-			self.stage.await_(ready, 60, f"{self.name} to be ready")
+			self.fixture.await_(ready, 60, f"{self.name} to be ready")
 
 	@property
 	def alive(self):
@@ -134,13 +134,13 @@ def type_all(psql, lines):
 
 
 class Postgres(Process):
-	def __init__(self, stage):
-		super().__init__(stage, "postgres")
+	def __init__(self, fixture):
+		super().__init__(fixture, "postgres")
 		self.bin = find_postgres()
-		self.data = f"{stage.folder}/postgres"
+		self.data = f"{fixture.folder}/postgres"
 		self.user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 		self.conninfo = f"host={self.data} user=reeve dbname=reeve"
-		self.clock, self.clock_file, self.jumped = None, f"{stage.folder}/clock", False
+		self.clock, self.clock_file, self.jumped = None, f"{fixture.folder}/clock", False
 		self.numbers = itertools.count(1)
 
 	def as_user(self, *command, **options):
@@ -204,15 +204,15 @@ class Postgres(Process):
 		the query returns a number above 0, the transaction stays open for `seconds`. Returns its Holder."""
 		holder = Holder(self, f"holder{next(self.numbers)}")
 		holder.start(statement, seconds, user, count)
-		self.stage.helpers.append(holder)
+		self.fixture.helpers.append(holder)
 		return holder
 
 	def psql(self, user="postgres"):
 		return [f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", user, "-d", "reeve"]
 
-	def make_stranger(self):
+	def make_unprivileged(self):
 		"""Creates a role that may connect to the database and has no rights on anything in it."""
-		self.sql("do $$ begin create role stranger login; exception when duplicate_object then null; end $$")
+		self.sql("do $$ begin create role unprivileged login; exception when duplicate_object then null; end $$")
 
 	def type_in(self, lines, user):
 		"""Starts a session of that user and sends it these lines. Returns its process."""
@@ -245,11 +245,11 @@ class Holder(Process):
 	"""A session that keeps a transaction open. It gives up after a second if another transaction blocks it."""
 
 	def __init__(self, postgres, name):
-		super().__init__(postgres.stage, name)
+		super().__init__(postgres.fixture, name)
 		self.postgres = postgres
 
 	def start(self, statement, seconds, user, count):
-		path = f"{self.stage.folder}/{self.name}.sql"
+		path = f"{self.fixture.folder}/{self.name}.sql"
 		with open(path, "w", encoding="utf-8") as script:
 			script.write(f"begin; set search_path = reeve; set lock_timeout = '1s';\n{statement + ';' if statement else ''}\n"
 				f"select held, held > 0 as any from ({count}) x (held) \\gset\n\\echo held :held\n"
@@ -260,26 +260,26 @@ class Holder(Process):
 	def holds(self):
 		"""Returns how many rows (or what its `count` counts) it holds; 0 if it got none; None if not known yet."""
 		ended = not self.alive
-		found = re.search(r"^held (\d+)$", self.stage.log_of(self.name), re.MULTILINE)
+		found = re.search(r"^held (\d+)$", self.fixture.log_of(self.name), re.MULTILINE)
 		return int(found[1]) if found else 0 if ended else None
 
 
 class Proxy(Process):
 	"""A proxy (tests/tools/proxy.c)."""
 
-	def __init__(self, stage, name, to, speaks):
-		super().__init__(stage, name)
+	def __init__(self, fixture, name, to, speaks):
+		super().__init__(fixture, name)
 		self.to, self.speaks, self.port = to, speaks, free_port()
-		self.control = f"{stage.folder}/{name}.control"
+		self.control = f"{fixture.folder}/{name}.control"
 
 	def start(self):
-		self.launch([f"{self.stage.bin}/reeve-test-proxy", "--listen", str(self.port), "--to", self.to, "--control", self.control,
+		self.launch([f"{self.fixture.bin}/reeve-test-proxy", "--listen", str(self.port), "--to", self.to, "--control", self.control,
 			"--speaks", self.speaks], ready=lambda: os.path.exists(self.control))
 
 	def tell(self, *words):
-		command = [f"{self.stage.bin}/reeve-test-proxy", "--tell", self.control, *words]
+		command = [f"{self.fixture.bin}/reeve-test-proxy", "--tell", self.control, *words]
 		done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20,
-			env={**os.environ, **self.stage.environment})
+			env={**os.environ, **self.fixture.environment})
 		if done.returncode != 0:
 			raise Failure(f"the proxy {self.name} does not take '{' '.join(words)}': {done.stdout}{done.stderr}")
 		return done.stdout
@@ -292,14 +292,14 @@ class Proxy(Process):
 class Receiver(Process):
 	"""A receiver of callbacks (tests/tools/http_receiver.py). Its log is a ledger."""
 
-	def __init__(self, stage, name):
-		super().__init__(stage, name)
+	def __init__(self, fixture, name):
+		super().__init__(fixture, name)
 		self.port = free_port()
 		self.url = f"http://127.0.0.1:{self.port}/fail/1"
 
 	def start(self):
 		path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools/http_receiver.py")
-		self.launch([sys.executable, path, "--port", str(self.port), "--log", f"{self.stage.ledgers}/http.received"], ready=self.listens)
+		self.launch([sys.executable, path, "--port", str(self.port), "--log", f"{self.fixture.ledgers}/http.received"], ready=self.listens)
 
 	def listens(self):
 		with socket.socket() as attempt:
@@ -307,15 +307,15 @@ class Receiver(Process):
 
 
 class Manager(Process):
-	def __init__(self, stage, name, conninfo):
-		super().__init__(stage, name)
+	def __init__(self, fixture, name, conninfo):
+		super().__init__(fixture, name)
 		self.conninfo, self.port = conninfo, free_port()
 		self.listens = [f"tcp://127.0.0.1:{self.port}"]
 		self.url = self.listens[0]
 
 	def start(self):
-		self.launch([f"{self.stage.bin}/reeve-manager", "--database", self.conninfo, "--listen", ",".join(self.listens),
-			*self.stage.manager_options])
+		self.launch([f"{self.fixture.bin}/reeve-manager", "--database", self.conninfo, "--listen", ",".join(self.listens),
+			*self.fixture.manager_options])
 
 	def answers(self):
 		with socket.socket() as attempt:
@@ -325,8 +325,8 @@ class Manager(Process):
 class Worker(Process):
 	"""A worker of the `kind` exec or function. Each of its lives has a new name, unless start() keeps the last one."""
 
-	def __init__(self, stage, name, kind, managers, host=None, types=None):
-		super().__init__(stage, name)
+	def __init__(self, fixture, name, kind, managers, host=None, types=None):
+		super().__init__(fixture, name)
 		self.types = types
 		self.kind, self.managers, self.host, self.lives = kind, managers, host, 0
 		self.life = ""
@@ -340,19 +340,19 @@ class Worker(Process):
 		common = ["--manager", ",".join(self.managers), "--name", self.life, "--concurrency",
 			"8" if self.kind == "exec" else "16"]
 		if self.kind == "exec":
-			command = [f"{self.stage.bin}/reeve-worker", "--handlers", f"{self.stage.folder}/handlers.ini", "--drain-timeout", "10s",
+			command = [f"{self.fixture.bin}/reeve-worker", "--handlers", f"{self.fixture.folder}/handlers.ini", "--drain-timeout", "10s",
 				"--kill-grace", "300ms", *common]
 		else:
-			command = [f"{self.stage.bin}/fault-worker", "--ledger", self.stage.ledgers, "--drain-timeout", "10000", "--prefetch", "2",
+			command = [f"{self.fixture.bin}/fault-worker", "--ledger", self.fixture.ledgers, "--drain-timeout", "10000", "--prefetch", "2",
 				"--host", self.host.name if self.host else "local", *(["--type", ",".join(self.types)] if self.types else []), *common]
-		self.launch(self.host.inside(command) if self.host else command, environment={"FAULT_LEDGER": self.stage.ledgers,
+		self.launch(self.host.inside(command) if self.host else command, environment={"FAULT_LEDGER": self.fixture.ledgers,
 			"FAULT_WORKER": self.life, "FAULT_HOST": self.host.name if self.host else "local"})
 
 
 	def killed_by_watchdog(self):
 		"""Whether it has ended because a function of its own did not stop when the lease was over."""
 		return self.kind == "function" and self.code == -signal.SIGKILL and \
-			f"killing the worker, process {self.popen.pid}\n" in self.stage.log_of(self.name)
+			f"killing the worker, process {self.popen.pid}\n" in self.fixture.log_of(self.name)
 
 	def children(self):
 		"""Returns the children of its own process: the supervisor."""
@@ -363,8 +363,8 @@ class Worker(Process):
 class Host(Process):
 	"""A network namespace with a link to this machine. The link can be taken down."""
 
-	def __init__(self, stage, name):
-		super().__init__(stage, name)
+	def __init__(self, fixture, name):
+		super().__init__(fixture, name)
 		port = free_port()  # its number is unique, and so are the link's name and addresses
 		self.link, n = f"rv{port}", 4 * (port - 20000)
 		self.near, self.far = (f"10.98.{n // 256}.{n % 256 + i}" for i in (1, 2))
@@ -377,7 +377,7 @@ class Host(Process):
 	def start(self):
 		self.launch(["unshare", "--net", "sleep", "infinity"])
 		ours = os.readlink("/proc/self/ns/net")
-		self.stage.await_(lambda: os.readlink(f"/proc/{self.popen.pid}/ns/net") != ours, 5, "the network namespace")
+		self.fixture.await_(lambda: os.readlink(f"/proc/{self.popen.pid}/ns/net") != ours, 5, "the network namespace")
 		for command in (
 			["ip", "link", "add", self.link, "type", "veth", "peer", "name", "far", "netns", str(self.popen.pid)],
 			["ip", "address", "add", f"{self.near}/30", "dev", self.link],
@@ -395,7 +395,7 @@ class Host(Process):
 		subprocess.run(["ip", "link", "set", self.link, state], check=True)
 
 
-class Stage:
+class Fixture:
 	"""All processes of a run."""
 
 	def __init__(self, folder, programs, lease_ms, managers=2, clock=False):
