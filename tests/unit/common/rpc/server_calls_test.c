@@ -9,7 +9,7 @@
 
 Test(rpc_server, answers_thousands_of_calls_at_once)
 {
-	enum { COUNT = 5000 };
+	enum { COUNT = 2000 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct rpc_client *client = fake_client(manager->url);
 	struct fake_result *results = calloc(COUNT, sizeof *results);

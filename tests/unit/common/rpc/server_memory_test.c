@@ -75,11 +75,11 @@ Test(rpc_server, a_message_that_would_take_much_memory_is_refused)
 /* Unfinished messages may together take a limited amount of memory; at the limit, the oldest are dropped. */
 Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout = 60)
 {
-	enum { CONNECTIONS = 40, EACH = 3 << 20 };
-	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* in total 128 MiB */
+	enum { CONNECTIONS = 40, EACH = 3 << 19 };
+	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* in total 64 MiB */
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	size_t most = 0;
-	uint64_t length = htobe64(4 << 20);
+	uint64_t length = htobe64(2 << 20);
 	uint8_t *bytes = calloc(1, EACH);
 	struct innocent innocent;
 	int fds[CONNECTIONS];
@@ -97,10 +97,10 @@ Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout =
 		most = memory_of(manager).incoming > most ? memory_of(manager).incoming : most;
 	}
 	/* What was sent arrives in turns. */
-	for (int64_t until_ms = clock_monotonic_ms() + 5000; most < (size_t)100 << 20 && clock_monotonic_ms() < until_ms;)
+	for (int64_t until_ms = clock_monotonic_ms() + 5000; most < (size_t)50 << 20 && clock_monotonic_ms() < until_ms;)
 		most = memory_of(manager).incoming > most ? memory_of(manager).incoming : most;
-	cr_assert_lt(most, (size_t)129 << 20);
-	cr_assert_gt(most, (size_t)100 << 20);
+	cr_assert_lt(most, (size_t)65 << 20);
+	cr_assert_gt(most, (size_t)50 << 20);
 	innocent_unharmed(&innocent);
 	for (int i = 0; i < CONNECTIONS; i++)
 		close(fds[i]);
@@ -112,11 +112,11 @@ Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout =
  * dropped. */
 Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 {
-	enum { CONNECTIONS = 64, EACH = 3 << 20, SHORT = 20000 };
-	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* in total 128 MiB */
+	enum { CONNECTIONS = 64, EACH = 3 << 19, SHORT = 20000 };
+	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* in total 64 MiB */
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	struct rpc_client *client = fake_client(manager->url);
-	uint64_t length = htobe64(4 << 20);
+	uint64_t length = htobe64(2 << 20);
 	uint8_t *bytes = calloc(1, EACH);
 	char *details = malloc(SHORT + 1);
 	Reeve__V1__TaskSpec task = REEVE__V1__TASK_SPEC__INIT, *pointer = &task;
@@ -139,7 +139,7 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 	}
 	/* All in parallel, so that the memory is full before the first message is dropped. Checks after each round, because
 	 * a sweep may follow. */
-	for (int round = 0; round < 1000 && (incoming = memory_of(manager).incoming) < (size_t)120 << 20; round++) {
+	for (int round = 0; round < 1000 && (incoming = memory_of(manager).incoming) < (size_t)60 << 20; round++) {
 		for (int i = 0; i < CONNECTIONS; i++) {
 			size_t left = EACH - sent[i];
 			ssize_t count = send(fds[i], bytes, left < EACH / 8 ? left : EACH / 8, MSG_NOSIGNAL);
@@ -148,7 +148,7 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 		}
 		pause_ms(1);
 	}
-	cr_assert_geq(incoming, (size_t)120 << 20);
+	cr_assert_geq(incoming, (size_t)60 << 20);
 	begun_ms = clock_monotonic_ms();
 	for (int i = 0; i < 20; i++) {
 		ProtobufCMessage *done =
@@ -159,9 +159,9 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 	}
 	cr_assert_lt(clock_monotonic_ms() - begun_ms, 4000);
 	until_ms = clock_monotonic_ms() + 4000;
-	while (memory_of(manager).incoming > (size_t)112 << 20 && clock_monotonic_ms() < until_ms)
+	while (memory_of(manager).incoming > (size_t)56 << 20 && clock_monotonic_ms() < until_ms)
 		pause_ms(50);
-	cr_assert_leq(memory_of(manager).incoming, (size_t)112 << 20);
+	cr_assert_leq(memory_of(manager).incoming, (size_t)56 << 20);
 	for (int i = 0; i < CONNECTIONS; i++)
 		close(fds[i]);
 	rpc_client_destroy(client);
@@ -251,7 +251,7 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	Reeve__V1__Request request = REQUEST_INIT;
 	int64_t begun_ms = clock_monotonic_ms();
 	struct innocent innocent;
-	uint8_t frame[256] = {0};
+	uint8_t frame[256] = {0}, *frames;
 	size_t length;
 	int fd, gets;
 
@@ -265,8 +265,10 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	frame[7] = (uint8_t)(length - 8);
 	fd = dial_bare(port_of(manager->url));
 	push(fd, handshake, 8);
+	frames = malloc(CALLS * length);
 	for (int i = 0; i < CALLS; i++)
-		push(fd, frame, length);
+		memcpy(frames + (size_t)i * length, frame, length);
+	push(fd, frames, CALLS * length);
 	pause_ms(500);
 	pthread_mutex_lock(&manager->lock);
 	gets = manager->mute_gets;
@@ -279,5 +281,6 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	cr_assert_lt(clock_monotonic_ms() - begun_ms, 15000);
 	innocent_unharmed(&innocent);
 	close(fd);
+	free(frames);
 	fake_manager_free(manager);
 }

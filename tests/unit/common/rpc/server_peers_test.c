@@ -161,10 +161,10 @@ static int64_t cpu_us(struct fake_manager *manager)
 	return used.tv_sec * INT64_C(1000000) + used.tv_nsec / 1000;
 }
 
-/* Opens and closes a thousand connections and returns the CPU time of the loop. */
+/* Opens and closes 500 connections and returns the CPU time of the loop. */
 static int64_t churn(struct fake_manager *manager)
 {
-	enum { ROUNDS = 10, AT_ONCE = 100 };
+	enum { ROUNDS = 5, AT_ONCE = 100 };
 	int fds[AT_ONCE], before;
 	int64_t from_us = cpu_us(manager);
 
@@ -201,8 +201,7 @@ Test(rpc_server, others_connections_cost_nothing_for_open_calls, .timeout = 60)
 	beside_us = churn(manager);
 	cr_assert_lt(beside_us, 2 * alone_us + 50000, "%d us of the loop's time, %d us without the calls", (int)beside_us,
 	    (int)alone_us);
-	for (int i = 0; i < COUNT; i++)
-		fake_manager_do(manager, fake_answer, &manager->parked[i]);
+	fake_manager_do(manager, answer_all, NULL);
 	fake_result_await(&results[COUNT - 1]);
 	rpc_client_destroy(client);
 	fake_manager_free(manager);

@@ -80,6 +80,7 @@ static void *call_on(void *arg)
 		innocent->resends += result.sends != 1;
 		if (result.done_ms - begun_ms > innocent->slowest_ms)
 			innocent->slowest_ms = result.done_ms - begun_ms;
+		pause_ms(5);
 	}
 	return NULL;
 }
@@ -105,6 +106,13 @@ void innocent_unharmed(struct innocent *innocent)
 	cr_assert_eq(innocent->failures, 0);
 	cr_assert_eq(innocent->resends, 0);
 	cr_assert_lt(innocent->slowest_ms, 2000);
+}
+
+void answer_all(struct fake_manager *manager, void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < manager->n_parked; i++)
+		fake_answer(manager, &manager->parked[i]);
 }
 
 void count_open(struct fake_manager *manager, void *arg)

@@ -23,7 +23,7 @@
 /* The hello of a REQ socket: 8 bytes. */
 extern const char handshake[];
 
-/* A client that makes calls without a pause, one at a time, until it is stopped. */
+/* A client that makes calls, one at a time and with short pauses, until it is stopped. */
 struct innocent {
 	struct rpc_client *client;
 	pthread_t thread;
@@ -48,6 +48,9 @@ void innocent_start(struct innocent *innocent, const char *url);
 
 /* Lets the client make more than ten calls and stops it. All its calls must have succeeded, each sent once. */
 void innocent_unharmed(struct innocent *innocent);
+
+/* Answers all parked Waits, in one run of the loop. */
+void answer_all(struct fake_manager *manager, void *arg);
 
 void count_open(struct fake_manager *manager, void *arg);
 
