@@ -137,7 +137,7 @@ test_an_attempt_ends_with_its_time_alone() {
 	sleep 2 # more than a lease
 	expect_eq "executing $token" "$(field "$id" status) $(field "$id" token)"
 	expect_eq 0 "$(sql "select count(*) from worker_events e join workers w on w.id = e.worker_id where w.manual and e.event = 'lost'")"
-	wait_until 30 '[ "$(field "$id" token)" != "$token" ]'
+	wait_status 30 "$id" failed
 	expect [ $(($(ms) - begin)) -ge 3000 ]
 	expect_match 'expired' "$(events "$id")"
 	before=$token
