@@ -233,6 +233,8 @@ static bool connected(PGconn *pg, struct reeve_error *error)
 		char message[400];
 		snprintf(message, sizeof message, "%s", PQerrorMessage(pg));
 		message[strcspn(message, "\n")] = 0;
+		if (strncmp(message, "invalid ", 8) == 0) /* libpq did not try to connect: an option's value is wrong */
+			return error_set(error, STATUS(INVALID_ARGUMENT), "--database: %s", message);
 		return error_set(error, STATUS(UNAVAILABLE), "no database: %s", message);
 	}
 	return PQserverVersion(pg) >= OLDEST_SERVER ||

@@ -464,6 +464,8 @@ test_a_manager_with_wrong_options_does_not_start() {
 	refused 2 'database is missing' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager"
 	refused 2 '--database: missing "=" after "nonsense"' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager" --database nonsense
 	refused 2 '--database: invalid .*"prot"' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager" --database 'host=/tmp prot=1'
+	refused 2 '--database: invalid .*"port"' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager" --database 'host=/tmp port=x'
+	refused 2 '--database: invalid sslmode .*"on"' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager" --database 'host=/tmp sslmode=on'
 	refused 2 'lease: ' manager_with --lease soon
 	refused 2 '--heartbeat .4000 ms. must be at most 2/5 of --lease' manager_with --lease 5s --heartbeat 4s
 	refused 2 '--expiry-grace .15000 ms. must be longer than --lease' manager_with --expiry-grace 15s
