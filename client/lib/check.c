@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/limits.h"
+#include "common/task_texts.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -27,29 +28,14 @@ static const char *pipeline_problem(const Reeve__V1__TaskSpec *spec, char *out, 
 	return out;
 }
 
-static const char *names_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
+static const char *texts_problem(const Reeve__V1__TaskSpec *spec, char *out, size_t size)
 {
-	const struct {
-		const char *field;
-		const char *name;
-		bool may_be_empty;
-	} names[] = {
-	    {"pipeline", spec->pipeline, true},
-	    {"type", spec->type, text_given(spec->pipeline)},
-	    {"queue", spec->queue, true},
-	    {"key", spec->key, true},
-	    {"source", spec->source, true},
-	};
+	const char *field, *problem = task_text_problem(spec, &field);
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		const char *problem = name_problem(names[i].name ? names[i].name : "", names[i].may_be_empty);
-
-		if (problem) {
-			snprintf(out, size, "%s %s", names[i].field, problem);
-			return out;
-		}
-	}
-	return NULL;
+	if (!problem)
+		return NULL;
+	snprintf(out, size, "%s %s", field, problem);
+	return out;
 }
 
 static const char *details_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size)
@@ -151,7 +137,7 @@ static const char *version_problem(const Reeve__V1__TaskSpec *spec, char *out, s
 
 const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size)
 {
-	const char *problem = names_problem(spec, out, size);
+	const char *problem = texts_problem(spec, out, size);
 
 	if (!problem)
 		problem = pipeline_problem(spec, out, size);

@@ -2,7 +2,7 @@
 #include "manager/service/check_task.h"
 
 #include "common/limits.h"
-#include "common/text.h"
+#include "common/task_texts.h"
 #include "manager/service/check.h"
 #include "manager/service/retry.h"
 
@@ -10,13 +10,6 @@
 #include <string.h>
 
 /* Builds the field's path only for an error, because every task of every call is checked. */
-static bool part_name(
-    const char *field, const char *part, const char *name, bool may_be_empty, struct reeve_error *error)
-{
-	const char *problem = name_problem(name, may_be_empty);
-	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s %s", field, part, problem);
-}
-
 static bool part_range(
     const char *field, const char *part, int64_t value, int64_t least, int64_t most, struct reeve_error *error)
 {
@@ -49,11 +42,12 @@ static bool nothing_of_stages(const char *field, const Reeve__V1__TaskSpec *t, s
 
 bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_details_bytes, struct reeve_error *error)
 {
-	if (!part_name(field, "pipeline", t->pipeline, true, error) ||
-	    (*t->pipeline && !nothing_of_stages(field, t, error)) || !part_name(field, "queue", t->queue, true, error) ||
-	    !part_name(field, "type", t->type, *t->pipeline, error) || !part_name(field, "key", t->key, true, error))
+	const char *part, *problem = task_text_problem(t, &part);
+	if (problem)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s %s", field, part, problem);
+	if (*t->pipeline && !nothing_of_stages(field, t, error))
 		return false;
-	const char *problem = source_problem(t->source);
+	problem = source_problem(t->source);
 	if (problem)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.source %s", field, problem);
 	int64_t length = (int64_t)strlen(t->details);
