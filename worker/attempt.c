@@ -343,6 +343,24 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	    strlen(result.remark) + strlen(result.stack_trace) + strlen(result.stage);
 }
 
+char **attempt_environment(const struct attempt *attempt, const char *managers)
+{
+	const struct reeve_attempt *public = &attempt->public;
+	char *variables[] = {
+	    mem_asprintf("REEVE_TASK_ID=%lld", (long long)public->task_id),
+	    mem_asprintf("REEVE_TASK_TYPE=%s", public->type),
+	    mem_asprintf("REEVE_QUEUE=%s", public->queue),
+	    mem_asprintf("REEVE_KEY=%s", public->key),
+	    mem_asprintf("REEVE_STAGE=%s", public->stage),
+	    mem_asprintf("REEVE_ATTEMPT=%u", public->attempt),
+	    mem_asprintf("REEVE_TOKEN=%lld", (long long)public->token),
+	    mem_asprintf("REEVE_MANAGER=%s", managers),
+	    NULL,
+	};
+
+	return memcpy(mem_malloc(sizeof variables), variables, sizeof variables);
+}
+
 const char *attempt_name(const struct attempt *attempt, char out[48])
 {
 	snprintf(out, 48, "task %lld/%u", (long long)attempt->key.task_id, attempt->public.attempt);

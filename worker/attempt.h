@@ -139,6 +139,10 @@ void attempt_set_remark(struct attempt *attempt, const char *remark);
  * not a valid name, the attempt ends with a fatal error instead. */
 void attempt_seal(struct attempt *attempt, int64_t run_ms);
 
+/* Returns the variables that a program gets in its environment, "NAME=VALUE", NULL at the end. `managers` are their addresses.
+ * The caller frees each and the array. */
+char **attempt_environment(const struct attempt *attempt, const char *managers);
+
 /* Writes "task 12/3" (id/attempt) into `out` and returns it: the object of a log line. */
 const char *attempt_name(const struct attempt *attempt, char out[48]);
 

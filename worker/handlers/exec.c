@@ -56,19 +56,8 @@ static bool open_pipe(int *ours, int *theirs, bool we_write)
 /* Requests the process from the supervisor. False: the attempt has ended with the error. */
 static bool begin(struct run *run)
 {
-	const struct reeve_attempt *attempt = &run->attempt->public;
 	int theirs[SPAWN_FDS] = {-1, -1, -1, -1};
-	char *environment[] = {
-	    mem_asprintf("REEVE_TASK_ID=%lld", (long long)attempt->task_id),
-	    mem_asprintf("REEVE_TASK_TYPE=%s", attempt->type),
-	    mem_asprintf("REEVE_QUEUE=%s", attempt->queue),
-	    mem_asprintf("REEVE_KEY=%s", attempt->key),
-	    mem_asprintf("REEVE_STAGE=%s", attempt->stage),
-	    mem_asprintf("REEVE_ATTEMPT=%u", attempt->attempt),
-	    mem_asprintf("REEVE_TOKEN=%lld", (long long)attempt->token),
-	    mem_asprintf("REEVE_MANAGER=%s", run->context->managers),
-	    NULL,
-	};
+	char **environment = attempt_environment(run->attempt, run->context->managers);
 	struct reeve_error error;
 	bool started = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
 	    open_pipe(&run->error.fd, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
@@ -93,6 +82,7 @@ static bool begin(struct run *run)
 		close_end(&theirs[i]);
 	for (int i = 0; environment[i]; i++)
 		free(environment[i]);
+	free(environment);
 	if (!started && error.code == STATUS(UNAVAILABLE))
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "supervisor", "%s", error.message);
 	else if (!started)
