@@ -170,6 +170,17 @@ void fields_line(int width, const char *heading, const char *value)
 	putchar('\n');
 }
 
+/* Returns true if the names, separated by spaces, have this one. */
+static bool list_has(const char *names, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = names; (at = strstr(at, name)) != NULL; at += length)
+		if ((at == names || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+			return true;
+	return false;
+}
+
 void fields_lines(int width, const struct column *columns, const void *message, int64_t now_us)
 {
 	struct shown shown;
@@ -178,6 +189,19 @@ void fields_lines(int width, const struct column *columns, const void *message, 
 		show(column, message, now_us, &shown);
 		fields_line(width, column->heading, shown.value);
 		free(shown.owned);
+	}
+}
+
+void fields_texts(int width, const void *message, const char *except)
+{
+	const ProtobufCMessageDescriptor *descriptor = ((const ProtobufCMessage *)message)->descriptor;
+
+	for (unsigned i = 0; i < descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+
+		if (field->type == PROTOBUF_C_TYPE_STRING && field->label != PROTOBUF_C_LABEL_REPEATED &&
+		    !list_has(except, field->name))
+			fields_line(width, field->name, *(const char *const *)((const char *)message + field->offset));
 	}
 }
 

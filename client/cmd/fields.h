@@ -28,6 +28,10 @@ void fields_lines(int width, const struct column *columns, const void *message, 
 /* Prints one such line, unless the value is empty. */
 void fields_line(int width, const char *heading, const char *value);
 
+/* Prints the strings of a message as such lines, each under its field's name, except those of the fields `except`, separated
+ * by spaces. */
+void fields_texts(int width, const void *message, const char *except);
+
 /* Prints a time as such a line, with its age, unless it is 0. */
 void fields_time(int width, const char *heading, int64_t us, int64_t now_us);
 

@@ -44,11 +44,6 @@ static void show_omitted(const char *name, int64_t bytes)
 	fields_line(WIDTH, name, text);
 }
 
-static void show_waiting(const void *message, int64_t now_us, struct shown *out)
-{
-	waiting_text(message, now_us, out->text);
-}
-
 static void show_attempts(const void *message, int64_t now_us, struct shown *out)
 {
 	const Reeve__V1__Task *task = message;
@@ -68,25 +63,12 @@ static void show_step(const void *message, int64_t now_us, struct shown *out)
 		snprintf(out->text, sizeof out->text, "%" PRIu32, task->step);
 }
 
-static const struct column what_lines[] = {
-    {"waits", .show = show_waiting},
-    {"queue", .field = "queue"},
-    {"type", .field = "type"},
-    {"pipeline", .field = "pipeline"},
-    {"stage", .field = "stage"},
+static const struct column number_lines[] = {
     {"step", .show = show_step},
-    {"key", .field = "key"},
     {"version", .field = "version", .as = AS_NUMBER},
     {"priority", .field = "priority"},
     {"attempts", .show = show_attempts},
-    {"source", .field = "source"},
-    {0},
-};
-
-static const struct column last_lines[] = {
-    {"worker", .field = "worker"},
     {"batch", .field = "batch_id", .as = AS_NUMBER},
-    {"remark", .field = "remark"},
     {"errors", .field = "error_count", .as = AS_NUMBER},
     {0},
 };
@@ -115,6 +97,7 @@ static void print_task(const struct call *call, const void *request, const void 
 	const char *status = reeve_task_status_name(task->status);
 	const char *colour = terminal_has_colour(stdout) ? terminal_state_colour(status) : "";
 	/* The error is not the current state: the task was retried since. */
+	char why[WAITING_TEXT];
 	bool earlier = task->status == TASK(COMPLETED) || task->status == TASK(EXECUTING) || task->status == TASK(QUEUED);
 
 	(void)call;
@@ -122,9 +105,11 @@ static void print_task(const struct call *call, const void *request, const void 
 	printf("%-12s %" PRId64 "\n", "task", task->id);
 	printf("%-12s %s%s%s%s\n", "status", colour, status, *colour ? terminal_no_colour : "",
 	    task->cancel_requested ? " (a cancel was asked for)" : "");
-	fields_lines(WIDTH, what_lines, task, now_us);
+	waiting_text(task, now_us, why);
+	fields_line(WIDTH, "waits", why);
+	fields_texts(WIDTH, task, "details result last_error error_code stack_trace");
+	fields_lines(WIDTH, number_lines, task, now_us);
 	show_times(task, now_us);
-	fields_lines(WIDTH, last_lines, task, now_us);
 	fields_line(WIDTH, earlier ? "earlier code" : "error code", task->error_code);
 	if (task->last_error_kind_case == REEVE__V1__TASK__LAST_ERROR_KIND_RECOVERABLE)
 		fields_line(WIDTH, "recoverable", task->recoverable ? "yes" : "no: it is not tried again");
