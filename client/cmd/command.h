@@ -1,11 +1,12 @@
 /*
  * What the commands of `reeve` share: their table, common options, and exit.
  *
- * To add a command, write its function in the file of its noun and add a row to the table in commands.c.
+ * To add a command, write its function in the file of its noun and add a row to the table in command_table.h.
  */
 #ifndef REEVE_CLIENT_COMMAND_H
 #define REEVE_CLIENT_COMMAND_H
 
+#include "client/cmd/command_table.h"
 #include "common/options.h"
 
 #include <jansson.h>
@@ -19,7 +20,6 @@
 struct call;
 
 struct command {
-	/* "queue" of `reeve queue set`; NULL: `reeve check`. `reeve submit` is also `reeve task submit` */
 	const char *noun;
 	const char *verb;
 	/* Runs it. argv[0] is the verb; arguments that came before it on the command line follow it here. Returns the exit
@@ -101,52 +101,10 @@ int64_t *command_ids(const struct option_table *table, int count, char **argv, s
 /* Runs `reeve` with its arguments and returns the exit code. */
 int command_main(int argc, char **argv);
 
-/* The commands, by file. */
-int command_submit(int argc, char **argv);
-int command_wait(int argc, char **argv);
-extern const struct call task_show;
-int task_list(int argc, char **argv);
-int command_cancel(int argc, char **argv);
-int command_discard(int argc, char **argv);
-int command_retry(int argc, char **argv);
-int command_update(int argc, char **argv);
-int command_fetch(int argc, char **argv);
-int command_report(int argc, char **argv);
-int command_extend(int argc, char **argv);
-
-int queue_list(int argc, char **argv);
-extern const struct call queue_describe, queue_status;
-int queue_progress(int argc, char **argv);
-int queue_set(int argc, char **argv);
-int queue_stop(int argc, char **argv);
-extern const struct call queue_start, queue_pause, queue_resume, queue_purge, queue_delete;
-
-extern const struct call worker_list;
-int worker_scale(int argc, char **argv);
-int worker_control(int argc, char **argv);
-
-int batch_open(int argc, char **argv);
-extern const struct call batch_close, batch_list;
-int batch_report(int argc, char **argv);
-int batch_wait(int argc, char **argv);
-
-extern const struct call callback_list;
-
-int schedule_add(int argc, char **argv);
-int schedule_edit(int argc, char **argv);
-extern const struct call schedule_list, schedule_show, schedule_runs;
-extern const struct call schedule_pause, schedule_resume, schedule_remove, schedule_run;
-
-int pipeline_define(int argc, char **argv);
-extern const struct call pipeline_list, pipeline_show;
-
-int metric_put(int argc, char **argv);
-extern const struct call metric_list;
-
-int command_audit(int argc, char **argv);
-int command_errors(int argc, char **argv);
-int command_stats(int argc, char **argv);
-int command_check(int argc, char **argv);
-int command_dev(int argc, char **argv);
+#define DECLARE_COMMAND(noun_, verb_, run_, summary_) int run_(int argc, char **argv);
+#define DECLARE_CALL(noun_, verb_, call_, summary_) extern const struct call call_;
+COMMANDS(DECLARE_COMMAND, DECLARE_CALL)
+#undef DECLARE_COMMAND
+#undef DECLARE_CALL
 
 #endif

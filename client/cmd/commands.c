@@ -1,5 +1,5 @@
 /*
- * The table of commands. Finds the requested one, moves options that came before its name after it, and runs it.
+ * Finds the requested command in the table of commands, moves options that came before its name after it, and runs it.
  */
 #include "client/cmd/call.h"
 #include "client/cmd/command.h"
@@ -9,65 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int command_help(int argc, char **argv);
+#define ROW_COMMAND(noun_, verb_, run_, summary_)                                                                      \
+	{.noun = (noun_), .verb = (verb_), .run = (run_), .summary = (summary_)},
+#define ROW_CALL(noun_, verb_, call_, summary_)                                                                        \
+	{.noun = (noun_), .verb = (verb_), .call = &(call_), .summary = (summary_)},
 
-static const struct command commands[] = {
-    {"task", "submit", command_submit, .summary = "submit a task, or a file of them"},
-    {"task", "wait", command_wait, .summary = "wait until tasks have ended"},
-    {"task", "show", .call = &task_show, .summary = "show one task with its details and result"},
-    {"task", "list", task_list, .summary = "list tasks, newest first"},
-    {"task", "cancel", command_cancel, .summary = "cancel tasks"},
-    {"task", "discard", command_discard, .summary = "end tasks dead, without a retry"},
-    {"task", "retry", command_retry, .summary = "run tasks again now"},
-    {"task", "update", command_update, .summary = "change the priority, due time or attempts of tasks"},
-    {"task", "fetch", command_fetch, .summary = "fetch tasks manually"},
-    {"task", "report", command_report, .summary = "report the outcome of a manually fetched task"},
-    {"task", "extend", command_extend, .summary = "give a manually fetched task more time"},
-    {"queue", "list", queue_list, .summary = "count the tasks of each queue and type"},
-    {"queue", "status", .call = &queue_status, .summary = "show a queue's state, tasks, batch and workers"},
-    {"queue", "progress", queue_progress, .summary = "follow a queue's status until all its tasks have ended"},
-    {"queue", "describe", .call = &queue_describe, .summary = "show a queue's settings"},
-    {"queue", "set", queue_set, .summary = "change a queue's settings"},
-    {"queue", "start", .call = &queue_start, .summary = "start a stopped or paused queue, or the new batch of a queue"},
-    {"queue", "stop", queue_stop, .summary = "cancel running tasks, end waiting ones dead, end open batches"},
-    {"queue", "pause", .call = &queue_pause, .summary = "start no more tasks; running ones finish"},
-    {"queue", "resume", .call = &queue_resume, .summary = "start tasks again"},
-    {"queue", "purge", .call = &queue_purge, .summary = "cancel all waiting tasks"},
-    {"queue", "delete", .call = &queue_delete, .summary = "delete a queue's settings"},
-    {"worker", "list", .call = &worker_list, .summary = "list workers and what they run"},
-    {"worker", "scale", worker_scale, .summary = "change how many tasks workers run at the same time"},
-    {"worker", "drain", worker_control, .summary = "take no more tasks, finish the running ones, end"},
-    {"worker", "pause", worker_control, .summary = "take no more tasks"},
-    {"worker", "resume", worker_control, .summary = "take tasks again"},
-    {"worker", "stop", worker_control, .summary = "take no more tasks, give back the running ones, end"},
-    {"batch", "open", batch_open, .summary = "open a batch and print its id"},
-    {"batch", "close", .call = &batch_close, .summary = "close a batch: it accepts no more tasks"},
-    {"batch", "list", .call = &batch_list, .summary = "list batches, newest first"},
-    {"batch", "report", batch_report, .summary = "show everything about a batch, task by task"},
-    {"batch", "wait", batch_wait, .summary = "wait until a batch has ended"},
-    {"callback", "list", .call = &callback_list, .summary = "list the HTTP calls about batches, sent and pending"},
-    {"schedule", "add", schedule_add, .summary = "add a schedule: a cron expression, an interval, or manual runs only"},
-    {"schedule", "list", .call = &schedule_list, .summary = "list schedules"},
-    {"schedule", "show", .call = &schedule_show, .summary = "show everything about a schedule, and its next run"},
-    {"schedule", "runs", .call = &schedule_runs, .summary = "list the runs of a schedule and their outcomes"},
-    {"schedule", "pause", .call = &schedule_pause, .summary = "do not run a schedule until it is resumed"},
-    {"schedule", "resume", .call = &schedule_resume, .summary = "run a paused schedule again, from now on"},
-    {"schedule", "run", .call = &schedule_run, .summary = "run a schedule now, in addition to its scheduled runs"},
-    {"schedule", "edit", schedule_edit, .summary = "change a schedule"},
-    {"schedule", "remove", .call = &schedule_remove, .summary = "remove a schedule; its tasks stay"},
-    {"pipeline", "define", pipeline_define, .summary = "define a pipeline, or replace its definition"},
-    {"pipeline", "list", .call = &pipeline_list, .summary = "list pipelines by name"},
-    {"pipeline", "show", .call = &pipeline_show, .summary = "show a pipeline with its stages"},
-    {"metric", "put", metric_put, .summary = "set a metric"},
-    {"metric", "list", .call = &metric_list, .summary = "list metrics"},
-    {NULL, "audit", command_audit, .summary = "show what happened, in order"},
-    {NULL, "errors", command_errors, .summary = "show errors in groups"},
-    {NULL, "stats", command_stats, .summary = "show totals, or counts of executions"},
-    {NULL, "check", command_check, .summary = "check Reeve's health, as a plugin for monitoring"},
-    {NULL, "dev", command_dev, .summary = "run everything on this machine, with its own PostgreSQL"},
-    {NULL, "help", command_help, .summary = "show this, or the help of a command"},
-    {0},
-};
+static const struct command commands[] = {COMMANDS(ROW_COMMAND, ROW_CALL){0}};
 
 static const struct noun {
 	const char *name, *summary, *examples;
@@ -224,7 +171,7 @@ static int run_command(const struct command *command, int argc, char **argv)
 	return command->call ? call_run(command->call, argc, argv) : command->run(argc, argv);
 }
 
-static int command_help(int argc, char **argv)
+int command_help(int argc, char **argv)
 {
 	static char help[] = "--help";
 	char *names[2] = {NULL, NULL};
