@@ -49,6 +49,7 @@ static void heartbeat_start(struct role *role)
 	params_bool(&role->params, role->store->options.archives);
 	params_int8(&role->params, role->store->options.max_details);
 	params_int4(&role->params, role->store->options.history_days);
+	params_text(&role->params, REEVE_VERSION);
 	role_run(role, SQL_MANAGER_START, on_started);
 }
 

@@ -13,7 +13,8 @@ create table managers (
                                            -- shows that time again
   clock_set_back timestamptz,              -- what the clock showed just after it was set back
   clock_set_back_xid xid8,                 -- transactions that wrote before that have smaller numbers
-  history_days int                         -- --history-days; null: not known
+  history_days int,                        -- --history-days; null: not known
+  version text                             -- its software's version; null: not known
 ) with (fillfactor = 50);
 
 -- Rows to lock for work that one manager at a time may do. Any database role can take an advisory lock, but only roles

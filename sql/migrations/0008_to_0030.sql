@@ -38,7 +38,8 @@ alter table managers
   add column clock_ahead_until timestamptz,
   add column clock_set_back timestamptz,
   add column clock_set_back_xid xid8,
-  add column history_days int;
+  add column history_days int,
+  add column version text;
 create table locks (
   name text primary key,
   holder bigint);
