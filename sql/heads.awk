@@ -7,7 +7,8 @@
 # the request: see manager/store/bind.h. `A.B` is a field of the message A, `A[].B` the list of B of the messages A.
 # `gives` names the columns in their order; `-` is one that is not read. Each row is a message in the list
 # after the dot; a column whose name begins with a dot is a field of the response itself. `[NAME]` stands for the fields
-# that the file columns/NAME lists, each with the text before `[` as its prefix. `--   ` continues a line.
+# that the file columns/NAME lists, each with the text before `[` as its prefix; a line `{shown}` there stands for the
+# columns of that list of lists.awk. `--   ` continues a line.
 #
 # Without `takes`, C code adds the parameters. Without `gives`, nobody reads the rows.
 #
@@ -26,6 +27,14 @@ function descriptor(message, out) {
 	return "&reeve__v1_" tolower(out) "__descriptor"
 }
 
+# Adds the fields of a list of columns. Returns the number of items.
+function add_fields(list, prefix, items, n, columns, count, i) {
+	count = split(list, columns, " ")
+	for (i = 1; i <= count; i++)
+		items[++n] = prefix columns[i] (types[columns[i]] == "timestamptz" ? "_us" : "")
+	return n
+}
+
 # Splits a comma-separated list into items and expands each `[NAME]`. Returns the number of items.
 function split_items(text, items, n, parts, i, k, count, prefix, file, line) {
 	count = split(text, parts, /, */)
@@ -39,7 +48,9 @@ function split_items(text, items, n, parts, i, k, count, prefix, file, line) {
 		file = columns "/" substr(parts[i], RSTART + 1, RLENGTH - 2)
 		k = n
 		while ((getline line <file) > 0)
-			if (line !~ /^#/ && line != "")
+			if (line ~ /^[{]/)
+				n = add_fields(lists[substr(line, 2, length(line) - 2)], prefix, items, n)
+			else if (line !~ /^#/ && line != "")
 				items[++n] = prefix line
 		close(file)
 		if (n == k)

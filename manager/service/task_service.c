@@ -4,6 +4,7 @@
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
 #include "manager/service/check_task.h"
+#include "manager/service/field.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
 #include "manager/service/retry.h"
@@ -68,10 +69,21 @@ static void on_submitted(void *arg, const struct store_made *made, const struct 
 	submit_call_free(c);
 }
 
+/* Sets the texts that are stored as they are. */
+static void take_texts(struct store_task *task, const Reeve__V1__TaskSpec *spec)
+{
+	static const ProtobufCFieldDescriptor *fields[SQL_SUBMITTED];
+	for (int i = 0; i < SQL_SUBMITTED; i++) {
+		if (!fields[i])
+			fields[i] = field_named(&spec->base, sql_columns_submitted[i]);
+		task->texts[i] = text_given(field_text(&spec->base, fields[i]));
+	}
+}
+
 static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *actor)
 {
 	const Reeve__V1__RetryPolicy *retry = spec->retry;
-	return (struct store_task){
+	struct store_task task = {
 	    .queue = *spec->queue ? spec->queue : "default",
 	    .type = spec->type,
 	    .details = spec->details,
@@ -91,6 +103,8 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *
 	    .pipeline = *spec->pipeline ? spec->pipeline : NULL,
 	    .source = *spec->source ? spec->source : actor,
 	};
+	take_texts(&task, spec);
+	return task;
 }
 
 static void submit(void *service, struct rpc_call *call, const ProtobufCMessage *message)

@@ -3,6 +3,7 @@
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
+#include "manager/service/field.h"
 #include "manager/service/worker_methods.h"
 
 #include <assert.h>
@@ -39,6 +40,17 @@ struct fetch_request worker_fetch_request(const struct rpc_call *call, const Ree
 	};
 }
 
+/* Sets the texts that a task has under the same name. */
+static void give_texts(Reeve__V1__Assignment *assignment, const struct store_claimed *won)
+{
+	static const ProtobufCFieldDescriptor *fields[SQL_ASSIGNED];
+	for (int i = 0; i < SQL_ASSIGNED; i++) {
+		if (!fields[i])
+			fields[i] = field_named(&assignment->base, sql_columns_assigned[i]);
+		*(const char **)field_at(&assignment->base, fields[i]) = won->texts[i];
+	}
+}
+
 void fetch_message_fill(struct fetch_message *m, const struct core *core, int64_t incarnation, int64_t fetch_id,
     const struct fetch_answer *answer)
 {
@@ -61,8 +73,7 @@ void fetch_message_fill(struct fetch_message *m, const struct core *core, int64_
 		a->queue = route ? route->queue : (char *)won->queue;
 		a->type = route ? route->type : (char *)won->type;
 		a->details = (char *)won->details;
-		a->key = (char *)won->key;
-		a->stage = (char *)won->stage;
+		give_texts(a, won);
 		a->attempt = (uint32_t)won->attempt;
 		a->max_attempts = (uint32_t)won->max_attempts;
 		a->timeout_ms = won->timeout_ms;

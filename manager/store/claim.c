@@ -9,20 +9,22 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Reads the columns that claim.sql and redeliver.sql have in common. */
+/* Reads the columns that claim.sql and redeliver.sql have in common: the first and the last. */
 static struct store_claimed claimed_row(const PGresult *rows, int row)
 {
-	return (struct store_claimed){
+	struct store_claimed claimed = {
 	    .id = row_int8(rows, row, 0),
 	    .token = row_time(rows, row, 1),
 	    .details = row_text(rows, row, 2),
 	    .attempt = row_int2(rows, row, 3),
 	    .max_attempts = row_int2(rows, row, 4),
 	    .timeout_ms = row_int8(rows, row, 5),
-	    .key = row_text(rows, row, 6),
-	    .route = row_int4(rows, row, 7),
-	    .assignment_id = row_int8(rows, row, 8),
+	    .route = row_int4(rows, row, 6),
+	    .assignment_id = row_int8(rows, row, 7),
 	};
+	for (int i = 0; i < SQL_ASSIGNED; i++)
+		claimed.texts[i] = row_text(rows, row, PQnfields(rows) - SQL_ASSIGNED + i);
+	return claimed;
 }
 
 static void on_claimed(struct role *role, const PGresult *rows)
@@ -33,8 +35,7 @@ static void on_claimed(struct role *role, const PGresult *rows)
 	op->won = role->state;
 	for (int row = 0; row < op->won_count; row++) {
 		op->won[row] = claimed_row(rows, row);
-		op->won[row].slot = row_int4(rows, row, 9) - 1;
-		op->won[row].stage = row_text(rows, row, 10);
+		op->won[row].slot = row_int4(rows, row, 8) - 1;
 		op->won[row].expires_in_ms = op->won[row].timeout_ms + op->expiry_grace_ms;
 	}
 	role_done(role);
@@ -130,25 +131,24 @@ static void on_redelivered(struct role *role, const PGresult *rows)
 		op->won_count = 0;
 		op->left_out = left_out;
 		op->left_out_count = 0;
-		op->later = row_bool(rows, row, 17);
-		op->life = row_null(rows, row, 14) ? STORE_LIFE_NEVER
-		    : row_bool(rows, row, 14)      ? STORE_LIFE_OVER
+		op->later = row_bool(rows, row, 15);
+		op->life = row_null(rows, row, 12) ? STORE_LIFE_NEVER
+		    : row_bool(rows, row, 12)      ? STORE_LIFE_OVER
 		                                   : STORE_LIFE_LIVES;
-		for (; row < row_count && row_int4(rows, row, 13) == i + 1; row++) {
+		for (; row < row_count && row_int4(rows, row, 11) == i + 1; row++) {
 			if (row_null(rows, row, 0) || op->later)
 				continue;
 			if (row_null(rows, row, 2)) {
 				*left_out++ = (struct store_candidate){
-				    .id = row_int8(rows, row, 0), .version = row_time(rows, row, 1), .bytes = row_int4(rows, row, 16)};
+				    .id = row_int8(rows, row, 0), .version = row_time(rows, row, 1), .bytes = row_int4(rows, row, 14)};
 				op->left_out_count++;
 				continue;
 			}
 			*won = claimed_row(rows, row);
 			won->slot = 0;
-			won->expires_in_ms = (int64_t)row_float8(rows, row, 9);
-			won->queue = row_text(rows, row, 10);
-			won->type = row_text(rows, row, 11);
-			won->stage = row_text(rows, row, 12);
+			won->expires_in_ms = (int64_t)row_float8(rows, row, 8);
+			won->queue = row_text(rows, row, 9);
+			won->type = row_text(rows, row, 10);
 			won++;
 			op->won_count++;
 		}

@@ -4,6 +4,8 @@
 
 #include "manager/store/op.h"
 
+#include <sql/sql.h>
+
 /* --- the ready cache ------------------------------------------------------------------------------------------- */
 
 struct store_candidate {
@@ -78,9 +80,9 @@ struct store_fetch {
 struct store_claimed {
 	int64_t id, token, assignment_id, timeout_ms;
 	int64_t expires_in_ms;
-	const char *details, *key;
-	const char *stage;        /* of its pipeline; "": none */
-	const char *queue, *type; /* of a redelivery; NULL from a claim, whose routes are known */
+	const char *details;
+	const char *texts[SQL_ASSIGNED]; /* of the columns sql_columns_assigned; "": null */
+	const char *queue, *type;        /* of a redelivery; NULL from a claim, whose routes are known */
 	int attempt, max_attempts, route, slot;
 };
 

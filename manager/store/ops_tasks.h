@@ -5,6 +5,8 @@
 #include "common/text.h"
 #include "manager/store/op.h"
 
+#include <sql/sql.h>
+
 /* --- submitting ------------------------------------------------------------------------------------------------ */
 
 struct store_task {
@@ -27,6 +29,7 @@ struct store_task {
 	int64_t pipeline_id;
 	const char *stage; /* the first stage's name */
 	const char *source;
+	const char *texts[SQL_SUBMITTED]; /* of the columns sql_columns_submitted, the key among them; NULL: null */
 	/* for the store only: its call's place in the batch from 1; its batch, 0: none; whether it is blocked until that
 	 * begins, and whether that begins with it */
 	int32_t call;

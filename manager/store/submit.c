@@ -164,9 +164,8 @@ static const struct params_column task_columns[] = {
     COLUMN(struct store_task, source, TEXT),
 };
 
-/* The columns that submit_plain.sql does not have. */
+/* The columns that submit_plain.sql does not have, before the texts. */
 static const struct params_column special_columns[] = {
-    COLUMN(struct store_task, key, TEXT),
     COLUMN_OR_NULL(struct store_task, key_ttl_ms, INT8, 0),
     COLUMN(struct store_task, retry_policy, TEXT),
     COLUMN_OR_NULL(struct store_task, task_version, INT8, 0),
@@ -206,6 +205,11 @@ static bool add_special_tasks(struct role *role)
 		return false;
 	add_tasks(role);
 	params_columns(&role->params, batch->tasks, batch->total, COLUMNS(special_columns));
+	for (int i = 0; i < SQL_SUBMITTED; i++) {
+		struct params_column text = COLUMN(struct store_task, texts[0], TEXT);
+		text.offset += (uint16_t)(i * sizeof(const char *));
+		params_columns(&role->params, batch->tasks, batch->total, &text, 1);
+	}
 	return true;
 }
 
@@ -482,6 +486,14 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 	op->again = again;
 }
 
+static bool has_texts(const struct store_task *task)
+{
+	for (int i = 0; i < SQL_SUBMITTED; i++)
+		if (task->texts[i])
+			return true;
+	return false;
+}
+
 void store_submit(struct store *store, struct store_submit *op)
 {
 	size_t bytes = 0;
@@ -492,7 +504,7 @@ void store_submit(struct store *store, struct store_submit *op)
 		bytes += 256 + strlen(t->details);
 		op->keyed |= t->key != NULL;
 		op->batched |= t->batched || t->batch;
-		op->plain &= !t->key && !t->key_ttl_ms && !t->retry_policy && !t->task_version && !t->pipeline_id;
+		op->plain &= !has_texts(t) && !t->key_ttl_ms && !t->retry_policy && !t->task_version && !t->pipeline_id;
 	}
 	op->plain &= !op->batched;
 	bool waits = (op->keyed || op->batched) && submit_locks_have(&store->submit_locks, op, clock_monotonic_ms());

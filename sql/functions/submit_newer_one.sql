@@ -78,12 +78,9 @@ begin
     end if;
   else
     perform tasks_counted(array[t.id], -1);
-    update tasks u set route_id = n.route_id, type = n.type, details = n.details, priority = n.priority, status = 'queued',
-      attempt = 0, returns = 0, run_at = n.run_at, blocked_run_at = n.blocked_run_at, batch_id = n.batch_id,
-      max_attempts = n.max_attempts, timeout_ms = n.timeout_ms, retry_base_ms = n.retry_base_ms,
-      retry_max_ms = n.retry_max_ms, retry_policy = n.retry_policy, source = n.source, version = n.version, last_error = null,
+    update tasks u set route_id = n.route_id, status = 'queued', ({renewed}) = row(n.{renewed}),
+      attempt = 0, returns = 0, run_at = n.run_at, blocked_run_at = n.blocked_run_at, batch_id = n.batch_id, last_error = null,
       error_code = null, stack_trace = null, retrying = null, restart = null, cancel_requested_at = null, stop_code = null,
-      pipeline_id = n.pipeline_id, stage = n.stage, step = n.step,
       last_updated = greatest(clock_timestamp(), u.last_updated + interval '1us')
     where u.id = t.id returning * into t;
     perform tasks_counted(array[t.id], 1);

@@ -10,14 +10,12 @@ begin
       e.status as becomes, e.ended, e.by_report, e.result, e.error, e.error_code as code, e.remark as said, e.stack_trace as trace, e.recoverable,
       case when t.status = 'executing' then t.last_updated end as token),
    history as (
-    insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
-      max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
-      key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack_trace,
-      version, pipeline_id, stage, step, recoverable)
-    select keep_until, id, route_id, priority, queue, type, details, becomes, run_at, attempt,
-      max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, case when token is not null then assignment_id end, token,
-      by_report, lane, batch_id, key, source, result, error, code, coalesce(first_started, token), coalesce(token, started),
-      created, ended, retry_policy, said, trace, version, pipeline_id, stage, step, recoverable
+    insert into task_history (keep_until, task_id, route_id, {kept}, status, run_at, attempt, assignment_id, token, by_report,
+      batch_id, key, result, last_error, error_code, first_started, started, last_updated, remark, stack_trace,
+      pipeline_id, stage, step, recoverable)
+    select keep_until, id, route_id, {kept}, becomes, run_at, attempt, case when token is not null then assignment_id end, token,
+      by_report, batch_id, key, result, error, code, coalesce(first_started, token), coalesce(token, started), ended, said, trace,
+      pipeline_id, stage, step, recoverable
     from gone),
    counted as (
     insert into count_changes (keep_until, route_id, status, count, due, live, retrying)

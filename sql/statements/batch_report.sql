@@ -14,7 +14,7 @@ with first as materialized (
   where b.id = $1 and b.phase <> 'ended' and x.status in ('queued', 'failed')
   order by x.place, x.id limit 1),
  waits as materialized (select id, run_at, attempt, tasks_waiting(array[id], $5::bigint) as told from first)
-select s.*, t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
+select s.*, t.id, t.{shown},
   null::text as details, null::text as result, t.last_error, t.error_code, w.name as worker, t.last_updated,
   t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
   null::text as stack_trace, t.batch_id, t.version as key_version, p.name as pipeline,
@@ -26,7 +26,7 @@ left join waits f on true
 left join lateral (
   select u.*, sum(coalesce(octet_length(last_error), 0) + coalesce(octet_length(remark), 0))
     over (order by id rows between unbounded preceding and 2 preceding) as before
-  from ((select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+  from ((select id, {shown}, last_error,
      error_code, worker_id, last_updated, created,
      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
      case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
@@ -36,7 +36,7 @@ left join lateral (
    where batch_id = s.id and id > $2 and id is distinct from s.entry_id and id is distinct from s.exit_id
    order by id limit $3::bigint + 1)
   union all
-  (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+  (select task_id, {shown}, last_error,
      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
      version, pipeline_id, stage, step, recoverable
    from task_history

@@ -13,19 +13,13 @@ with done as (
     (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
       when (select exists (select from queues where keep_completed_days is not null))
         then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until,
-    t.worker_id, t.created, t.run_at, t.timeout_ms, t.retry_base_ms, t.retry_max_ms, t.priority, t.max_attempts, t.queue,
-    t.type, t.details, t.source, u.result, t.lane, t.last_error, t.error_code, t.first_started, t.retry_policy, t.remark,
-    t.stack_trace, t.version),
+    t.run_at, t.{kept}, u.result, t.last_error, t.error_code, t.first_started, t.remark, t.stack_trace),
  history as (
-  insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
-    max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane,
-    key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack_trace,
-    version)
-  select keep_until, id, route_id, priority, queue, type,
-    details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
-    assignment_id, last_updated, true, lane, key, source, result, last_error, error_code,
-    coalesce(first_started, last_updated), last_updated, created,
-    greatest(clock_timestamp(), last_updated + interval '1us'), retry_policy, remark, stack_trace, version
+  insert into task_history (keep_until, task_id, route_id, {kept}, status, run_at, attempt, assignment_id, token, by_report,
+    key, result, last_error, error_code, first_started, started, last_updated, remark, stack_trace)
+  select keep_until, id, route_id, {kept}, 'completed', run_at, attempt, assignment_id, last_updated, true,
+    key, result, last_error, error_code, coalesce(first_started, last_updated), last_updated,
+    greatest(clock_timestamp(), last_updated + interval '1us'), remark, stack_trace
   from done),
  ended as materialized (
   select assignment_id, route_id, keep_until, delayed_to(retrying, run_at, last_updated) as due, count(*)::int as n,

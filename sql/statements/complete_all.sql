@@ -12,14 +12,10 @@ with done as (
         then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until, u.result, coalesce(u.said, t.remark) as said,
     greatest(clock_timestamp(), t.last_updated + interval '1us') as ended),
  history as (
-  insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
-    max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
-    key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack_trace,
-    version)
-  select keep_until, id, route_id, priority, queue, type,
-    details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
-    assignment_id, last_updated, true, lane, batch_id, key, source, result, last_error, error_code,
-    coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, said, stack_trace, version
+  insert into task_history (keep_until, task_id, route_id, {kept}, status, run_at, attempt, assignment_id, token, by_report,
+    batch_id, key, result, last_error, error_code, first_started, started, last_updated, remark, stack_trace)
+  select keep_until, id, route_id, {kept}, 'completed', run_at, attempt, assignment_id, last_updated, true,
+    batch_id, key, result, last_error, error_code, coalesce(first_started, last_updated), last_updated, ended, said, stack_trace
   from done),
  ended_counts as (
   insert into count_changes (keep_until, route_id, status, count, due, live, retrying)

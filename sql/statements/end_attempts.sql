@@ -86,13 +86,8 @@ with locked as materialized (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
     last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), cancel_requested_at = null,
-    stop_code = null, restart = null, retrying = null, route_id = d.new_route, priority = d.new_priority,
-    type = d.restart ->> 'type', details = d.restart ->> 'details', version = (d.restart ->> 'version')::bigint,
-    max_attempts = (d.restart ->> 'max_attempts')::int, timeout_ms = (d.restart ->> 'timeout_ms')::bigint,
-    retry_base_ms = (d.restart ->> 'retry_base_ms')::bigint, retry_max_ms = (d.restart ->> 'retry_max_ms')::bigint,
-    retry_policy = case when jsonb_typeof(d.restart -> 'retry_policy') = 'object' then d.restart -> 'retry_policy' end,
-    source = d.restart ->> 'source', pipeline_id = (d.restart ->> 'pipeline_id')::bigint, stage = d.restart ->> 'stage',
-    step = (d.restart ->> 'step')::int
+    stop_code = null, restart = null, retrying = null, route_id = d.new_route,
+    ({renewed}) = (select {renewed} from task_of_spec(d.restart))
   from timed d where d.renewed and t.id = any(array[d.id])),
  advanced as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,

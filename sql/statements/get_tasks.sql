@@ -5,7 +5,7 @@
 -- gives ListResponse.tasks: [task], waiting.[waiting], omitted.bytes, omitted.details_bytes,
 --   omitted.result_bytes
 with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as told)
-select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
+select t.id, t.{shown},
   case when details.omitted = 0 then t.details end, case when result.omitted = 0 then t.result end, t.last_error, t.error_code,
   w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
   n.stack_trace, t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,

@@ -13,7 +13,7 @@ with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
   where $22::int = 2 and a.closed_at is null and x.id < $4 and x.id > $18 order by x.id desc limit $21),
  live as materialized (
-  select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+  select id, {shown}, last_error,
     error_code, worker_id, last_updated, created,
     case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
     case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
@@ -26,7 +26,7 @@ with held as materialized ( -- executing ones, by the journal
     union all
     (select t.* from held h cross join lateral (select * from tasks where id = h.id offset 0) t)) t),
  ended as materialized (
-  select task_id as id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+  select task_id as id, {shown}, last_error,
     error_code, worker_id, last_updated, created, first_started, started, last_updated as finished, null::timestamptz as expiry,
     false as cancel_requested, remark, batch_id, version, pipeline_id, stage, step, recoverable
   from (
@@ -54,15 +54,14 @@ with held as materialized ( -- executing ones, by the journal
   order by id desc limit $5),
  fitting as materialized (
   select * from (
-    select f.*, row_number() over w as place, sum(300 + (octet_length(queue) + octet_length(type) + octet_length(source)
-      + coalesce(octet_length(key), 0) + coalesce(least(octet_length(last_error), 800), 0)
+    select f.*, row_number() over w as place, sum(300 + (octet_length(row({shown})::text) + coalesce(least(octet_length(last_error), 800), 0)
       + coalesce(least(octet_length(remark), 800), 0) + coalesce(octet_length(error_code), 0))) over w as bytes
     from found f window w as (order by id desc)) x
   where place = 1 or bytes <= $20::bigint),
  waits as materialized (
   select tasks_waiting(array(select case when status in ('queued', 'failed') then id end from fitting order by place),
     $23::bigint) as told)
-select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
+select t.id, t.{shown},
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack_trace, t.batch_id,
   t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms,

@@ -13,9 +13,9 @@
 --   one element per Fetch: $1 incarnations, $2 Fetch ids; $3 the maximum bytes of details, $4 and of an answer with
 --   several tasks, $5 the bytes that each takes in it in addition to its strings, $6 the maximum bytes of all details
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn)
-select id, last_updated, case when fits and not later then details end, attempt, max_attempts, timeout_ms, key, route_id,
+select id, last_updated, case when fits and not later then details end, attempt, max_attempts, timeout_ms, route_id,
   assignment_id, extract(epoch from expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, queue, type,
-  stage, place::int, lost, case when id is not null then (select lsn from fence) end, octet_length(details), later
+  place::int, lost, case when id is not null then (select lsn from fence) end, octet_length(details), later, {assigned}
 from (
   select f.place, w.lost, t.*, coalesce(sum(octet_length(t.details)) filter (where t.fits) over earlier > 0 and t.id is not null and
     sum(octet_length(t.details)) filter (where t.fits) over so_far > $6::bigint, false) as later

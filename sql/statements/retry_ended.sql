@@ -16,13 +16,11 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
       from theirs x where x.id = g.batch_id), false) as blocked
   from gone g),
  made as (
-  insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,
-    retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, last_updated, retry_policy, remark, stack_trace, version, blocked_run_at, pipeline_id, stage, step) overriding system value
-  select task_id, case when route_id = 0 then route_of(queue, type) else route_id end, priority, queue, type, details, 'queued', case when blocked then 'infinity' else moment end, 0, max_attempts, timeout_ms,
-    retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, moment, retry_policy, remark, stack_trace, version, case when blocked then moment end,
-    pipeline_id, stage, step
+  insert into tasks (id, route_id, {kept}, status, run_at, attempt, batch_id, key, last_error, error_code, first_started, started,
+    last_updated, remark, stack_trace, blocked_run_at, pipeline_id, stage, step) overriding system value
+  select task_id, case when route_id = 0 then route_of(queue, type) else route_id end, {kept}, 'queued',
+    case when blocked then 'infinity' else moment end, 0, batch_id, key, last_error, error_code, first_started, started,
+    moment, remark, stack_trace, case when blocked then moment end, pipeline_id, stage, step
   from versioned order by task_id
   returning id, last_updated, run_at, route_id, priority),
  counted as (

@@ -2,8 +2,7 @@
 -- than a task may be in an answer is null, and the last columns say how long it is.
 -- takes WaitRequest: ids, @max_bytes, @max_task
 -- gives WaitResponse.ended: [task], omitted.bytes, omitted.result_bytes
-select h.task_id, h.queue, h.type, h.status, h.priority, h.run_at, h.attempt, h.max_attempts, h.timeout_ms, h.key,
-  h.source, null::text as details, case when h.omitted is null then h.result end, left(h.last_error, 1000), h.error_code, w.name as worker, h.last_updated,
+select h.task_id, h.{shown}, null::text as details, case when h.omitted is null then h.result end, left(h.last_error, 1000), h.error_code, w.name as worker, h.last_updated,
   h.created, h.first_started, h.started, h.last_updated as finished, null::timestamptz as expiry, false,
   h.remark, left(h.stack_trace, 1000), h.batch_id, h.version as key_version, p.name as pipeline, h.stage, h.step,
   r.error_count, r.recoverable, r.processing_ms, h.omitted, h.omitted as result_omitted

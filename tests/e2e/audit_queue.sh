@@ -10,7 +10,7 @@ start_manager manager --lease 2s --heartbeat 500ms --expiry-grace 3s --fetch-wai
 # Runs the manager's statement NAME manually, with ARGUMENTS in SQL, and prints its rows.
 statement() { # NAME ARGUMENTS
 	{
-		printf 'set search_path = reeve; prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$1.sql")"
+		printf 'set search_path = reeve; prepare s as\n%s;\n' "$(cat "$STATEMENTS/$1.sql")"
 		echo "execute s($2);"
 	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d reeve
 }

@@ -390,7 +390,7 @@ test_takes_of_which_nothing_came_are_no_tries() {
 	id=$(callback "${URL[receiver]}/ok")
 	{
 		echo 'set search_path = reeve;'
-		printf 'prepare take as\n%s;\n' "$(cat "$TOP/sql/statements/callbacks_take.sql")"
+		printf 'prepare take as\n%s;\n' "$(cat "$STATEMENTS/callbacks_take.sql")"
 		for n in $(seq 12); do
 			echo "execute take(16, 4, 1, '{}', '{}', null); select pg_sleep(0.01);"
 		done

@@ -208,7 +208,7 @@ test_schedules_that_are_late() {
 
 # Runs the manager's statement for schedules alone. A running manager would fire late schedules before they are seen.
 measure() { # DURATION
-	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
+	sql "prepare c as $(cat "$STATEMENTS/check.sql");
 		execute c(null, null, '{schedules}', array[1000 * extract(epoch from interval '$1')]::bigint[])"
 }
 
@@ -312,7 +312,7 @@ test_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 		analyze tasks, task_history" >/dev/null
 	# The measure is the number of pages read, not time. A scan of either table would read many thousands.
 	all="(null, null, '{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted}', '{0,0,0,1000,1000,0,0,0}')"
-	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
+	sql "prepare c as $(cat "$STATEMENTS/check.sql");
 		execute c$all; explain (analyze, buffers, format json) execute c$all" >"$DIR/plan"
 	sed -n '/^\[/,$p' "$DIR/plan" | jq '.[0].Plan | ."Shared Hit Blocks" + ."Shared Read Blocks"' >"$DIR/pages"
 	note "pages read: $(cat "$DIR/pages")"

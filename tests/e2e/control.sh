@@ -223,7 +223,7 @@ test_with_a_manager_restarted_in_between() {
 	wait_until 10 '[ "$(worker worker state) $(worker worker mode) $(worker worker concurrency)" = "alive paused 4" ]'
 	expect_eq 0 "$(began)"
 	expect_eq 2 "$(sql 'select count(*) from worker_commands')"
-	sql "$(cat "$TOP/sql/statements/purge_worker_commands.sql")"
+	sql "$(cat "$STATEMENTS/purge_worker_commands.sql")"
 	expect_eq 2 "$(sql 'select count(*) from worker_commands')" 'commands of a worker that lives'
 	expect_eq 1 "$(sql 'select count(*) from workers')" # it is the same incarnation all the time
 	reeve worker resume worker >"$DIR/null"
@@ -237,7 +237,7 @@ test_with_a_manager_restarted_in_between() {
 	reeve submit nothing --wait
 	expect_eq 'running 2' "$(worker worker mode) $(worker worker concurrency)"
 	expect_eq 2 "$(sql 'select count(*) from worker_commands')"
-	sql "$(cat "$TOP/sql/statements/purge_worker_commands.sql")"
+	sql "$(cat "$STATEMENTS/purge_worker_commands.sql")"
 	expect_eq 0 "$(sql 'select count(*) from worker_commands')" 'commands of one that is gone'
 }
 

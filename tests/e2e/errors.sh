@@ -141,7 +141,7 @@ test_partitions_of_before_are_left_out() {
 		plan=$(
 			{
 				explain_what_follows
-				printf 'set search_path = reeve; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
+				printf 'set search_path = reeve; prepare p as\n%s;\n' "$(cat "$STATEMENTS/$name.sql")"
 				[ $name = errors ] && by=text more=', null, 10, 4000000' || by=hour more=', null, 4000000'
 				echo "execute p('$by', null, null, now() + interval '20 days'$more);"
 			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve 2>&1 | grep -v 'never executed'

@@ -155,10 +155,10 @@ quoted() {
 
 forget_clock() { # the first time it may note when the clock was set back, and which transactions were before
 	for _ in 1 2; do
-		sql "$(cat "$TOP/sql/statements/clock_forget.sql")"
+		sql "$(cat "$STATEMENTS/clock_forget.sql")"
 		sql "update managers set clock_set_back = clock_set_back - interval '11 minutes'" >/dev/null
 	done
-	sql "$(cat "$TOP/sql/statements/clock_forget.sql")"
+	sql "$(cat "$STATEMENTS/clock_forget.sql")"
 }
 
 # Tasks that were submitted while the clock was ahead do not wait until it shows that time again, although the only

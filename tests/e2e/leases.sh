@@ -20,7 +20,7 @@ set_up() {
 padded() { # NAME PARAMETER…
 	local name=$1 count list
 	shift
-	count=$(grep -v '^--' "$TOP/sql/statements/$name.sql" | grep -o '\$[0-9]*' | tr -d '$' | sort -n | tail -n 1)
+	count=$(grep -v '^--' "$STATEMENTS/$name.sql" | grep -o '\$[0-9]*' | tr -d '$' | sort -n | tail -n 1)
 	list=$(printf ', %s' "$@")
 	while [ $# -lt "$count" ]; do
 		list="$list, null"
@@ -33,7 +33,7 @@ padded() { # NAME PARAMETER…
 run() { # NAME PARAMETER…
 	local name=$1 list
 	list=$(padded "$@")
-	sql "set role reeve; prepare s as $(<"$TOP/sql/statements/$name.sql")
+	sql "set role reeve; prepare s as $(<"$STATEMENTS/$name.sql")
 		; execute s($list)"
 }
 
@@ -131,7 +131,7 @@ test_the_log_names_a_few_of_many_that_are_lost() {
 test_a_heartbeat_under_way_forestalls_the_loss() {
 	set_up
 	(
-		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/heartbeat.sql")"
+		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$STATEMENTS/heartbeat.sql")"
 		echo "execute s($(padded heartbeat "'{1}'" "'{5}'" "'{running}'" "'{0}'" "'{0}'" "'{0}'"));"
 		echo "select pg_sleep(1.5);"
 		echo 'commit;'
@@ -212,7 +212,7 @@ test_the_sweep_finds_what_is_claimed_after_the_loss() {
 	tasks 1
 	version=$(token 1)
 	(
-		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/claim.sql")"
+		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$STATEMENTS/claim.sql")"
 		echo "execute s('{1}', '{\"$version\"}', '{1}', '{1}', '{1}', 60000);"
 		echo "select pg_sleep(1.5);"
 		echo 'commit;'
@@ -333,8 +333,8 @@ test_of_two_that_register_at_once_one_gets_the_name() {
 	lose 1
 	register_slowly() { # HOST SECONDS
 		{
-			printf 'prepare l as\n%s;\nprepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/register_lock.sql")" \
-				"$(cat "$TOP/sql/statements/register.sql")"
+			printf 'prepare l as\n%s;\nprepare s as\n%s;\nbegin;\n' "$(cat "$STATEMENTS/register_lock.sql")" \
+				"$(cat "$STATEMENTS/register.sql")"
 			echo "execute l('{w}'); execute s($(padded register "'{w}'" "'{$1}'" "'{1}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{0}'" "'{false}'" "'{}'" "'{}'" 15000)); select pg_sleep($2); commit;"
 		} | PGAPPNAME=$1 "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 	}
@@ -380,7 +380,7 @@ test_what_tells_of_an_earlier_commit_is_a_commit() {
 		local name=$1 list
 		list=$(padded "$@")
 		{
-			printf 'prepare s as\n%s;\nbegin;\n\\o /dev/null\n' "$(cat "$TOP/sql/statements/$name.sql")"
+			printf 'prepare s as\n%s;\nbegin;\n\\o /dev/null\n' "$(cat "$STATEMENTS/$name.sql")"
 			echo "execute s($list);"
 			printf '\\o\nselect pg_current_xact_id_if_assigned() is not null;\ncommit;\n'
 		} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"

@@ -85,6 +85,8 @@ shopt -s inherit_errexit
 
 SUITE=$(basename "$0" .sh)
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# The statements as managers send them.
+STATEMENTS=${REEVE_BIN%/bin}/generated/sql/statements
 CONNINFO='' OUTPUT='' STATUS='' PGDIR='' SQL_SERVER=''
 declare -A PIDS=() BORN=() PORT=() URL=()
 STARTED=() # names, in the order of starting

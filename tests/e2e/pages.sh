@@ -120,7 +120,7 @@ test_reads_are_declared_without_side_effects() {
 			write_method:*)
 				statement=$(grep -A1 "^ *{\"$method\"," "$DIR/table" | grep -o 'METHOD(SQL_[A-Z_]*' | head -1)
 				statement=${statement#*SQL_}
-				statement=$TOP/sql/statements/${statement,,}.sql
+				statement=$STATEMENTS/${statement,,}.sql
 				case $(grep -c '@request_id' "$statement"):$line in
 				0:*IDEMPOTENT* | 1:*\;) ;;
 				*) fail "$file and $statement do not agree on the request id of $method" ;;

@@ -182,7 +182,7 @@ test_registrations_by_hand_go() {
 	expect_eq 1 "$(reeve worker list --json | jq -s 'map(select(.name == "twice")) | length')" # each fetch is one: only those that hold something
 	expect_eq 'alive alive' "$(reeve worker list --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
 	sql "update workers set registered = now() - interval '25 hours' where name = 'twice'"
-	sql "$(cat "$TOP/sql/statements/purge_pull_clients.sql")" >"$DIR/null"
+	sql "$(cat "$STATEMENTS/purge_pull_clients.sql")" >"$DIR/null"
 	expect_eq 'gone alive' "$(reeve worker list --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
 	expect_eq 0 "$(reeve stats --json | jq .workers_alive)" # hands are no workers
 }

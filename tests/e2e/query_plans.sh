@@ -16,11 +16,11 @@ set_up() { # a database as a manager makes it; nothing else reads its tables
 }
 
 statement() { # NAME: as PREPARE takes it
-	printf 'prepare %s as\n%s;\n' "$1" "$(cat "$TOP/sql/statements/$1.sql")"
+	printf 'prepare %s as\n%s;\n' "$1" "$(cat "$STATEMENTS/$1.sql")"
 }
 
 parameters_of() { # NAME: how many
-	grep -v '^--' "$TOP/sql/statements/$1.sql" | grep -o '\$[0-9]*' | tr -d '$' | sort -n | tail -n 1
+	grep -v '^--' "$STATEMENTS/$1.sql" | grep -o '\$[0-9]*' | tr -d '$' | sort -n | tail -n 1
 }
 
 # Runs psql with the settings of a manager's session, and then the statements from standard input.

@@ -27,16 +27,10 @@ young() { # COUNT
 			from task_attempts where last_updated < now() - interval '50 days'"
 }
 
-statement() { # NAME: its text, as sql/embed writes it
-	local file=$TOP/sql/statements/$1.sql like
-	like=$(sed -n '1s/^-- like \(.*\), without its row locks$/\1/p' "$file")
-	if [ -n "$like" ]; then sed 's/ for no key update//; s/ for update//' "$TOP/sql/statements/$like"; else cat "$file"; fi
-}
-
 pages() { # STATEMENT PARAMETERS: how many pages it touches; the plan stays in $DIR/log/plans
 	{
 		echo "set search_path = reeve; set jit = off; set plan_cache_mode = force_generic_plan;"
-		printf 'prepare s as\n%s;\n' "$(statement "$1")"
+		printf 'prepare s as\n%s;\n' "$(cat "$STATEMENTS/$1.sql")"
 		echo "explain (analyze, buffers, costs off, timing off, summary off) execute s($2);"
 	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve" | tee -a "$DIR/log/plans" |
 		awk -F '[ =]' '/Buffers: shared/ && !seen++ { for (i = 1; i < NF; i++) if ($i == "hit" || $i == "read") n += $(i + 1) } END { print n }'

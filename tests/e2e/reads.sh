@@ -252,7 +252,7 @@ test_live_counts() {
 claim_by_hand() { # ID
 	sql "insert into reeve.workers (name, lease_ms) values ('w', 60000)"
 	{
-		printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/claim.sql")"
+		printf 'prepare s as\n%s;\n' "$(cat "$STATEMENTS/claim.sql")"
 		sql "select format('execute s(array[%s], array[%L::timestamptz], ''{1}'', array[%s], ''{1}'', 5000);', id, last_updated,
 			(select max(id) from reeve.workers)) from reeve.tasks where id = $1"
 	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
@@ -342,7 +342,7 @@ test_statistics_do_not_hold_up_the_counts() {
 	start_postgres
 	start_manager
 	stop manager
-	hold rolls "$(cat "$TOP/sql/statements/executions_roll.sql")"
+	hold rolls "$(cat "$STATEMENTS/executions_roll.sql")"
 	expect_eq counts "$(sql "select name from reeve.locks where name = 'counts' for no key update skip locked")"
 	let_go rolls
 }
@@ -391,7 +391,7 @@ test_every_task_is_listed_once() {
 		local before=9223372036854775807 rows
 		: >"$DIR/listed"
 		for _ in $(seq 200); do
-			rows=$(sql "set role reeve; prepare s as $(<"$TOP/sql/statements/list_tasks.sql")
+			rows=$(sql "set role reeve; prepare s as $(<"$STATEMENTS/list_tasks.sql")
 				; execute s(null, '$queue', null, $before, 5, null, null, null, null, null, null, null, null, null, null, null, null, 0, true, 4000000, 7, 1, null)")
 			awk -F '|' '$1 { print $1 }' <<<"$rows" >>"$DIR/listed"
 			before=$(head -n 1 <<<"$rows" | awk -F '|' '{ print $NF }')

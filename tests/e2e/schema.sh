@@ -261,7 +261,7 @@ test_a_manager_without_the_right_to_make_anything_works() {
 test_every_statement_can_be_prepared() {
 	local file count=0
 	start_postgres
-	for file in "$TOP"/sql/statements/*.sql; do
+	for file in "$STATEMENTS"/*.sql; do
 		grep -vm1 '^--' "$file" | grep -qiE '^(select|with|insert|update|delete)\b' || continue
 		printf '\\echo %s\nprepare s as\n%s;\ndeallocate s;\n' "$(basename "$file")" "$(cat "$file")"
 	done >"$DIR/statements"

@@ -234,7 +234,7 @@ test_what_ended_lately_is_found_by_its_time() {
 		plan=$(
 			{
 				explain_what_follows
-				printf 'set search_path = reeve; set plan_cache_mode = force_generic_plan; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
+				printf 'set search_path = reeve; set plan_cache_mode = force_generic_plan; prepare p as\n%s;\n' "$(cat "$STATEMENTS/$name.sql")"
 				echo "execute p('$by', null, null, now() - interval '40 minutes'$more);"
 			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve 2>&1 | grep -v 'never executed'
 		)

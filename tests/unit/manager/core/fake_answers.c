@@ -49,8 +49,7 @@ void fake_redeliver(int count, const int64_t *ids)
 	ask->won = calloc((size_t)count + 1, sizeof *ask->won);
 	ask->won_count = count;
 	for (int i = 0; i < count; i++)
-		ask->won[i] =
-		    (struct store_claimed){.id = ids[i], .token = 1, .details = "", .key = "", .queue = "q", .type = "t"};
+		ask->won[i] = (struct store_claimed){.id = ids[i], .token = 1, .details = "", .queue = "q", .type = "t"};
 	struct store_claimed *won = ask->won;
 	fake_ok(ask);
 	free(won);
@@ -118,7 +117,6 @@ int fake_claim(struct store_claim *claim, int64_t lost)
 			claim->won[claim->won_count++] = (struct store_claimed){.id = claim->tries[i].id,
 			    .token = claim->tries[i].version + 1,
 			    .details = "",
-			    .key = "",
 			    .slot = claim->tries[i].slot};
 	struct store_claimed *won = claim->won;
 	int count = claim->won_count;

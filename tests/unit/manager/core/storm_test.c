@@ -204,7 +204,6 @@ static bool claim_begin(struct under_way *u)
 		u->won[u->count++] = (struct store_claimed){.id = claim->tries[i].id,
 		    .token = later(r->version, u->began_us),
 		    .details = "",
-		    .key = "",
 		    .route = r->route,
 		    .slot = claim->tries[i].slot};
 	}
@@ -234,13 +233,8 @@ static void redeliver_begin(struct under_way *u)
 	for (int id = 1; id <= row_count; id++)
 		if (rows[id].state == ROW_RUNS && rows[id].worker == ask->fetch.incarnation &&
 		    rows[id].fetch_id == ask->fetch.fetch_id)
-			u->won[u->count++] = (struct store_claimed){.id = id,
-			    .token = rows[id].version,
-			    .details = "",
-			    .key = "",
-			    .queue = "q",
-			    .type = "t",
-			    .route = rows[id].route};
+			u->won[u->count++] = (struct store_claimed){
+			    .id = id, .token = rows[id].version, .details = "", .queue = "q", .type = "t", .route = rows[id].route};
 }
 
 static void submit_begin(struct under_way *u)
