@@ -205,11 +205,9 @@ static bool add_special_tasks(struct role *role)
 		return false;
 	add_tasks(role);
 	params_columns(&role->params, batch->tasks, batch->total, COLUMNS(special_columns));
-	for (int i = 0; i < SQL_SUBMITTED; i++) {
-		struct params_column text = COLUMN(struct store_task, texts[0], TEXT);
-		text.offset += (uint16_t)(i * sizeof(const char *));
-		params_columns(&role->params, batch->tasks, batch->total, &text, 1);
-	}
+	for (int i = 0; i < SQL_SUBMITTED; i++)
+		params_columns(&role->params, batch->tasks, batch->total,
+		    &(struct params_column)COLUMN(struct store_task, texts[i], TEXT), 1);
 	return true;
 }
 
@@ -447,24 +445,12 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 
 static const struct op_kind kind = {.name = "submit", .start = start, .joins = joins, .blocked = wait_for_keys};
 
-static const char *waits_for(const struct store_op *op)
-{
-	const struct store_submit *submit = (const struct store_submit *)op;
-	if (submit->keyed && submit->batched)
-		return "its key, or its batch, is used by a transaction that is not committed yet; try again";
-	if (submit->keyed)
-		return "its key is used by a transaction that is not committed yet; try again";
-	if (submit->batched)
-		return "its batch, or its queue, is locked by a transaction that is not committed yet; try again";
-	return "an earlier copy of this call is not committed yet; try again";
-}
-
 /* An operation that is blocked again goes to the end of the list, so that one key does not delay others. */
 static const struct op_kind lock_wait_kind = {.name = "submit with a key in use",
     .start = start,
     .joins = joins,
     .blocked = wait_for_keys,
-    .waits_for = waits_for};
+    .waits_for = submit_waits_for};
 
 static void wait_for_keys(struct store *store, struct store_op *op, const char *problem)
 {
@@ -474,7 +460,7 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 	submit_locks_note(&store->submit_locks, submit, now);
 	if (op->deadline_ms && op->deadline_ms <= now) {
 		struct reeve_error error;
-		error_set(&error, STATUS(UNAVAILABLE), "%s", waits_for(op));
+		error_set(&error, STATUS(UNAVAILABLE), "%s", submit_waits_for(op));
 		op->done(op, &error);
 		return;
 	}
@@ -484,14 +470,6 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 	op->kind = &lock_wait_kind;
 	role_add(&store->roles[ROLE_KEYS], op);
 	op->again = again;
-}
-
-static bool has_texts(const struct store_task *task)
-{
-	for (int i = 0; i < SQL_SUBMITTED; i++)
-		if (task->texts[i])
-			return true;
-	return false;
 }
 
 void store_submit(struct store *store, struct store_submit *op)
@@ -504,7 +482,9 @@ void store_submit(struct store *store, struct store_submit *op)
 		bytes += 256 + strlen(t->details);
 		op->keyed |= t->key != NULL;
 		op->batched |= t->batched || t->batch;
-		op->plain &= !has_texts(t) && !t->key_ttl_ms && !t->retry_policy && !t->task_version && !t->pipeline_id;
+		for (int k = 0; k < SQL_SUBMITTED; k++)
+			op->plain &= !t->texts[k];
+		op->plain &= !t->key_ttl_ms && !t->retry_policy && !t->task_version && !t->pipeline_id;
 	}
 	op->plain &= !op->batched;
 	bool waits = (op->keyed || op->batched) && submit_locks_have(&store->submit_locks, op, clock_monotonic_ms());

@@ -46,3 +46,15 @@ void submit_locks_note(struct recent_locks *locks, const struct store_submit *op
 				recent_locks_add(locks, hash, now_ms + (op->batched ? BATCH_MS : KEY_MS));
 		}
 }
+
+const char *submit_waits_for(const struct store_op *op)
+{
+	const struct store_submit *submit = (const struct store_submit *)op;
+	if (submit->keyed && submit->batched)
+		return "its key, or its batch, is used by a transaction that is not committed yet; try again";
+	if (submit->keyed)
+		return "its key is used by a transaction that is not committed yet; try again";
+	if (submit->batched)
+		return "its batch, or its queue, is locked by a transaction that is not committed yet; try again";
+	return "an earlier copy of this call is not committed yet; try again";
+}

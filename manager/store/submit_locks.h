@@ -11,4 +11,7 @@ bool submit_locks_have(const struct recent_locks *locks, const struct store_subm
 /* Records the keys and batches of a submit that could not get a lock. */
 void submit_locks_note(struct recent_locks *locks, const struct store_submit *op, int64_t now_ms);
 
+/* Returns what a submit waits for that cannot get a lock, and what to do. */
+const char *submit_waits_for(const struct store_op *op);
+
 #endif
