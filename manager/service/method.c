@@ -158,10 +158,14 @@ void read_method(void *service, struct rpc_call *call, const ProtobufCMessage *r
 	if (m->names &&
 	    names_wait(s, call, request, read_method, name_or_none(request, "queue"), name_or_none(request, "type")))
 		return;
-	if (method_check(m, s, request, &error))
-		reading_send(begin(m, s, call, request));
-	else
+	char *change = NULL;
+	if (!method_check(m, s, request, &error) || (m->change && !(change = m->change(s, request, &error)))) {
 		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct reading *r = begin(m, s, call, request);
+	r->op.change = r->change = change;
+	reading_send(r);
 }
 
 static bool needs_request_id(const struct method *m)
