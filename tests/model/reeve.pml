@@ -25,8 +25,8 @@
  * Time. The model reads no clock. over[i] counts the heartbeats of incarnation i (Register is its heartbeat 0) whose
  * lease, measured from when they were sent, has ended. It may grow at any time. Worker and watchdog compare acked[i]
  * with it, as the code compares its monotonic clock with the deadline. If a manager sees the same hb_seq for a full
- * lease, the lease of that heartbeat, which was sent before the manager first saw it, has ended. Only expired_find (in
- * runs with EXPIRY) reads the database's clock, which may have jumped.
+ * lease, the lease of that heartbeat, which was sent before the manager first saw it, has ended. Only the variant
+ * WITHOUT_WATCHED_EXPIRY has the database's clock, which may jump: no step of the complete protocol reads it.
  */
 
 /* Sizes. Each run sets its own. */
@@ -119,6 +119,8 @@ byte reported[ATTEMPTS + 1];   /* a Report with it was sent, with this result: P
 bit judged[ATTEMPTS + 1];      /* a ReportResponse with its ack was sent */
 #ifdef EXPIRY
 bit expired[ATTEMPTS + 1];     /* its expiry has passed, by the monotonic clock of the manager that watches it */
+#endif
+#ifdef WITHOUT_WATCHED_EXPIRY
 bit clock_jumped;              /* the expiry has passed by the database's clock, whether it really has or not */
 #endif
 
@@ -171,9 +173,6 @@ short op[OPS];
 #define LOSING(i) SOME_OP(IS_LOSING, i)
 #define IS_OP(k, code) (op[k] == code)
 #define UNDER_WAY(code) SOME_OP(IS_OP, code)
-
-#define IS_OF(a, i) (att_worker[a] == i)
-#define IS_CLAIM_FOR(k, i) (KIND(k) == CLAIM && X(k) == i)
 
 /* Runs of the complete protocol use numbers again, so the numbers of incarnations and heartbeats are unbounded. The
  * other runs do not, so that a trail is easier to read and the search ends. */
@@ -268,7 +267,7 @@ SCRATCH byte nobody_is_told_lost_who_is_not, task_whose_worker_is_gone_can_leave
  * search (SHORTEST) does not support hidden variables. */
 SCRATCH byte b, c, k, n, free_a, w_a, w_i;
 SCRATCH short swap;
-#define DONE retire(); b = 0; c = 0; k = 0; n = 0; free_a = 0; w_a = 0; w_i = 0; swap = 0
+#define DONE RENUMBER; b = 0; c = 0; k = 0; n = 0; free_a = 0; w_a = 0; w_i = 0; swap = 0
 
 /* --- bookkeeping (parts of steps) --------------------------------------------------------------------------------- */
 
@@ -447,23 +446,209 @@ inline normalise(i)
 	fi
 }
 
-/* Frees the number of a lost incarnation whose process is gone, if no attempt and no claim in flight refers to it. Its
- * messages that are still in flight have no effect. */
-inline retire()
-{
 #ifdef RENUMBERED
-	for (n : 1 .. WORKERS) {
-		if
-		:: lost[n] && GONE(n) && !SOME_ATTEMPT(IS_OF, n) && !SOME_OP(IS_CLAIM_FOR, n) ->
-			lost[n] = 0; phase[n] = PHASE_NONE; over[n] = 0
-		:: else
-		fi
-	};
-	skip
+/* Numbers of incarnations, attempts and tasks are only names: a state in which two of them are exchanged everywhere has
+ * the same future. `renumber` gives both states the same numbers, so that the search visits one of them. Each is
+ * sorted by a key that does not depend on how the things that are sorted later are numbered. If two keys are equal, the
+ * order stays as it is; then the search may visit both states. */
+#if FETCHES == OTHERS_FETCHES && BEATS == OTHERS_BEATS
+#define FIRST_ALIKE 1 /* the incarnations from this one on have the same sizes */
 #else
-	skip
+#define FIRST_ALIKE 2
 #endif
-}
+c_code {
+	#define EACH_OP(k, has) for (k = 0; k < OPS; k++) if (has)
+	#define OP_KIND(k) (now.op[k] / 1000)
+	#define OP_X(k) (now.op[k] / 100 % 10)
+	#define OP_Z(k) (now.op[k] % 10)
+	#define OP_IS_END(k) (OP_KIND(k) >= END_LOST && OP_KIND(k) <= END_EXPIRED)
+	typedef unsigned long long sort_key;
+
+	static void exchange(uchar *column, int x, int y)
+	{
+		uchar before = column[x];
+		column[x] = column[y];
+		column[y] = before;
+	}
+
+	static uchar exchanged(uchar number, int x, int y)
+	{
+		return number == x ? y : number == y ? x : number;
+	}
+
+	/* What is known of an attempt, apart from its incarnation, its task, and the heartbeats and statements with it. */
+	static sort_key own_key(int a)
+	{
+		sort_key key = now.place[a];
+		key = key << 3 | now.reported[a];
+		key = key << 1 | now.answered[a];
+		key = key << 1 | now.judged[a];
+		key = key << 2 | now.att_fetch[a];
+		key = key << 1 | (now.att_task[a] && now.status[now.att_task[a]] == a);
+		#ifdef EXPIRY
+		key = key << 1 | now.expired[a];
+		#endif
+		return key;
+	}
+
+	static sort_key attempt_key(int a)
+	{
+		sort_key key = (sort_key)now.att_worker[a] << 2 | now.att_task[a];
+		int k;
+		key = key << 14 | own_key(a);
+		for (k = 0; k < WORKERS * (BEATS + 1); k++)
+			key = key << 1 | (now.beat_held[k] >> a & 1);
+		key <<= 3;
+		EACH_OP(k, OP_IS_END(k) && OP_X(k) == a)
+			key += OP_KIND(k);
+		return key;
+	}
+
+	static void exchange_attempts(int x, int y)
+	{
+		int k, bits;
+		exchange(now.att_worker, x, y);
+		exchange(now.att_fetch, x, y);
+		exchange(now.att_task, x, y);
+		exchange(now.place, x, y);
+		exchange(now.answered, x, y);
+		exchange(now.reported, x, y);
+		exchange(now.judged, x, y);
+		#ifdef EXPIRY
+		exchange(now.expired, x, y);
+		#endif
+		for (k = 1; k <= TASKS; k++)
+			now.status[k] = exchanged(now.status[k], x, y);
+		for (k = 0; k < WORKERS * (BEATS + 1); k++) {
+			bits = now.beat_held[k];
+			if ((bits >> x & 1) != (bits >> y & 1))
+				now.beat_held[k] = bits ^ (1 << x | 1 << y);
+		}
+		EACH_OP(k, OP_IS_END(k))
+			now.op[k] += (exchanged(OP_X(k), x, y) - OP_X(k)) * 100;
+	}
+
+	/* The sum of the keys of the attempts and claims with this number in `column` and in the digit `unit` of claims. */
+	static sort_key tied_key(const uchar *column, int number, int unit)
+	{
+		sort_key key = 0;
+		int k;
+		for (k = 1; k <= ATTEMPTS; k++)
+			if (now.att_worker[k] && column[k] == number)
+				key += own_key(k) + 1;
+		EACH_OP(k, OP_KIND(k) == CLAIM && now.op[k] / unit % 10 == number)
+			key += 1 << 20;
+		return key;
+	}
+
+	static sort_key worker_key(int i)
+	{
+		sort_key key = now.phase[i];
+		int k;
+		key = key << 1 | now.lost[i];
+		key = key << 2 | now.hb_seq[i];
+		key = key << 2 | now.highest[i];
+		key = key << 3 | now.waiting[i];
+		key = key << 2 | now.sent[i];
+		key = key << 2 | now.acked[i];
+		key = key << 3 | now.over[i];
+		for (k = 0; k <= BEATS; k++)
+			key = key << 5 | now.beat_highest[BEAT(i, k)] << 3 | now.beat_waiting[BEAT(i, k)];
+		return key << 24 | tied_key(now.att_worker, i, 100);
+	}
+
+	static void exchange_workers(int x, int y)
+	{
+		int k;
+		exchange(now.lost, x, y);
+		exchange(now.hb_seq, x, y);
+		exchange(now.phase, x, y);
+		exchange(now.highest, x, y);
+		exchange(now.waiting, x, y);
+		exchange(now.sent, x, y);
+		exchange(now.acked, x, y);
+		exchange(now.over, x, y);
+		for (k = 0; k <= BEATS; k++) {
+			exchange(now.beat_held, BEAT(x, k), BEAT(y, k));
+			exchange(now.beat_highest, BEAT(x, k), BEAT(y, k));
+			exchange(now.beat_waiting, BEAT(x, k), BEAT(y, k));
+		}
+		for (k = 1; k <= ATTEMPTS; k++)
+			now.att_worker[k] = exchanged(now.att_worker[k], x, y);
+		EACH_OP(k, OP_KIND(k) == CLAIM || OP_KIND(k) == WORKER_LOSE)
+			now.op[k] += (exchanged(OP_X(k), x, y) - OP_X(k)) * 100;
+	}
+
+	static sort_key task_key(int t)
+	{
+		sort_key key = now.status[t] == WAITS ? 0 : now.status[t] == ENDED ? 1 : 2;
+		#ifdef CANCEL
+		key = key << 1 | now.cancel_requested[t];
+		#endif
+		return key << 24 | tied_key(now.att_task, t, 1);
+	}
+
+	static void exchange_tasks(int x, int y)
+	{
+		int k;
+		exchange(now.status, x, y);
+		#ifdef CANCEL
+		exchange(now.cancel_requested, x, y);
+		#endif
+		for (k = 1; k <= ATTEMPTS; k++)
+			now.att_task[k] = exchanged(now.att_task[k], x, y);
+		EACH_OP(k, OP_KIND(k) == CLAIM || OP_IS_END(k))
+			now.op[k] += exchanged(OP_Z(k), x, y) - OP_Z(k);
+	}
+
+	/* Sorts from the greatest key to the least, so that free numbers come last. */
+	static void sort_from(int first, int last, sort_key (*key)(int), void (*exchange_both)(int, int))
+	{
+		int end, n;
+		for (end = last; end > first; end--)
+			for (n = first; n < end; n++)
+				if (key(n) < key(n + 1))
+					exchange_both(n, n + 1);
+	}
+
+	/* Frees the number of a lost incarnation whose process is gone, if no attempt and no claim in flight refers to it.
+	 * Its messages that are still in flight have no effect. */
+	static void retire(int i)
+	{
+		int k, gone = now.phase[i] == PHASE_OVER || now.phase[i] == PHASE_LEFT || now.phase[i] == PHASE_KILLED;
+		if (!now.lost[i] || !gone)
+			return;
+		for (k = 1; k <= ATTEMPTS; k++)
+			if (now.att_worker[k] == i)
+				return;
+		EACH_OP(k, OP_KIND(k) == CLAIM && OP_X(k) == i)
+			return;
+		now.lost[i] = 0;
+		now.phase[i] = PHASE_NONE;
+		now.over[i] = 0;
+	}
+
+	static void renumber(void)
+	{
+		int end, k;
+		for (k = 1; k <= WORKERS; k++)
+			retire(k);
+		sort_from(FIRST_ALIKE, WORKERS, worker_key, exchange_workers);
+		sort_from(1, TASKS, task_key, exchange_tasks);
+		sort_from(1, ATTEMPTS, attempt_key, exchange_attempts);
+		for (end = OPS - 1; end > 0; end--)
+			for (k = 0; k < end; k++)
+				if (now.op[k] < now.op[k + 1]) {
+					short before = now.op[k];
+					now.op[k] = now.op[k + 1];
+					now.op[k + 1] = before;
+				}
+	}
+};
+#define RENUMBER c_code { renumber(); }
+#else
+#define RENUMBER skip
+#endif
 
 /* --- effects of commits ------------------------------------------------------------------------------------------- */
 
@@ -1063,7 +1248,7 @@ end:	do
 }
 #endif
 
-#ifdef EXPIRY
+#ifdef WITHOUT_WATCHED_EXPIRY
 proctype database_clock()
 {
 end:	do
@@ -1121,7 +1306,7 @@ inline start_again()
 	for (n : 0 .. OPS - 1) {
 		op[n] = 0
 	}
-#ifdef EXPIRY
+#ifdef WITHOUT_WATCHED_EXPIRY
 	clock_jumped = 0;
 #endif
 	phase[1] = PHASE_SERVING
@@ -1185,7 +1370,7 @@ init
 #endif
 			skip
 		}
-#ifdef EXPIRY
+#ifdef WITHOUT_WATCHED_EXPIRY
 		run database_clock();
 #endif
 #ifdef LIVE
