@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Large numbers: idle workers, types that no worker takes, Fetches of incarnations that never existed, and reconnects of
 # all workers at once.
-# measures time
 # timeout 600
+# long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 
@@ -52,6 +52,7 @@ test_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 
 # A thousand workers wait, and none takes the waiting tasks, of a thousand types: that costs about as little as no
 # tasks.
+# measures time
 test_types_that_nobody_takes_cost_nothing() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
@@ -68,6 +69,7 @@ test_types_that_nobody_takes_cost_nothing() {
 #
 # The limit is a third of the rate: a new invented Fetch follows each answer, and all programs share the processor. On
 # idle cores the rate is two thirds or more, and a quarter if invented Fetches take part in claims.
+# measures time
 test_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	local n
 	start_postgres
@@ -87,6 +89,7 @@ better_rate() { # OUTPUT: of its two measurements
 }
 
 # Workers that were cut off for longer than their lease resend their Fetches to another manager.
+# measures time
 test_workers_that_come_back_after_their_lease_harm_nobody() {
 	start_postgres
 	start_manager other --lease 3s --heartbeat 1s
@@ -99,6 +102,7 @@ test_workers_that_come_back_after_their_lease_harm_nobody() {
 }
 
 # All workers disconnect at once and reconnect: each soon has a lease, and keeps it.
+# measures time
 test_a_thousand_that_reconnect_at_once_are_served() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
@@ -127,6 +131,7 @@ statements() { # ROLE NAME
 # a database of its own and as many tasks at the same time, so that other load on the machine delays both. The medians
 # were equal to a sixth beside 24 busy processes; they are twice as far apart if a manager leaves each task of the
 # other's shard to it.
+# measures time
 test_two_managers_keep_up_with_many_types() {
 	local name median
 	start_postgres

@@ -107,6 +107,7 @@ test_operators_reads_leave_room_for_other_operators() {
 		expect [ "$(reeve stats --json | jq '[.counters[].value] | length')" -gt 0 ]
 		reeve worker list >/dev/null
 	done
+	sql "select pg_terminate_backend(pid) from pg_locks where mode = 'AccessExclusiveLock' and relation = 'schedules'::regclass" >/dev/null
 }
 
 test_announced_messages_take_no_memory() {
@@ -370,7 +371,6 @@ test_a_flood_of_notifications_delays_no_task() {
 }
 
 # One connection sends twenty submits of 10,000 tasks: a single task of another connection does not wait for them.
-# measures time
 test_a_small_submit_is_not_behind_a_flood() {
 	start_postgres
 	start_manager
