@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What Reeve shows of a task's attempts; executions counted by hour, exactly once and beyond the history; views.
 # timeout 500
+# long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -287,20 +288,22 @@ walks() {
 			n numeric;
 			total numeric;
 			wanted numeric;
+			latest constant timestamptz := (select max(last_updated) from task_history where task_id < 0);
 		begin
 			for way in
 				select * from (values (null::text), ('past'), ('none')) q(queue), (values (null::text), ('t1'), ('none')) t(type),
-					(values (true), (false)) b(by_type), (values (interval '200 minutes', 4000000), ('200 minutes', 3000), ('6 minutes', 1)) s(ago, most)
+					(values (true), (false)) b(by_type), (values (now() - interval '200 minutes', 4000000), (now() - interval '200 minutes', 3000),
+						(latest - interval '90 s', 1)) s(since, most)
 				where queue is not null or type is not null
 			loop
-				select count(*) into wanted from executions_raw(now() - way.ago, 'infinity', current_date - 1, true) e
+				select count(*) into wanted from executions_raw(way.since, 'infinity', current_date - 1, true) e
 					where (way.queue is null or e.queue = way.queue) and (way.type is null or e.type = way.type);
 				page := null;
 				begun := '{}';
 				total := 0;
 				loop
 					select coalesce(sum(p.count), 0), max(p.next_page) into n, page
-						from executions_page(way.queue, way.type, way.by_type, now() - way.ago, page, way.most) p;
+						from executions_page(way.queue, way.type, way.by_type, way.since, page, way.most) p;
 					total := total + n;
 					exit when page is null;
 					if page = any (begun) then
