@@ -6,6 +6,7 @@
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
 
+#include "common/deadlines.h"
 #include "common/hash.h"
 #include "common/rpc/arena.h"
 #include "common/rpc/conn.h"
@@ -64,7 +65,8 @@ struct peer {
 	int64_t since_ms;
 	/* Frames that have arrived and are not processed yet. */
 	struct frame *frames, **frames_end;
-	struct peer *next_ready;
+	struct deadline ready; /* its place in the server's `ready` while it has some */
+	int64_t turn;          /* of the frame for which it was put there last */
 	int waiting;
 	size_t waiting_bytes;
 	bool stalled; /* reading from it is suspended */
@@ -119,7 +121,8 @@ struct rpc_server {
 	struct usage usage;
 	int64_t n_calls, n_refused;
 	struct rpc_conn_budget budget;
-	struct peer *ready, *ready_last; /* peers with frames to process, in the order of their turns */
+	struct deadlines ready; /* peers with frames to process, by the turn of their next one */
+	int64_t turn;           /* the work that each of them would have got if all were served at once */
 	struct peer *closed;
 	bool woken;
 };

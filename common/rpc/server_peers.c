@@ -2,7 +2,8 @@
  * Connections, and the order in which they are served. A connection must send its hello in time, send its messages
  * without long breaks, take its answers, and not be silent for too long; otherwise it is closed, so that it does not
  * use up a descriptor. While a peer sends faster than the loop serves it, or does not take its answers, reading from it
- * is suspended. Each peer has its own queue of frames, and they are served in turn: a flood delays only its sender.
+ * is suspended. Each peer has its own queue of frames, and they are served in turn: a flood delays only its sender, and
+ * short frames pass long ones.
  */
 #include "common/rpc/server_internal.h"
 
@@ -20,6 +21,9 @@ enum {
 	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
 	TURN_FRAMES = 256,        /* frames processed in one iteration of the loop */
 	TURN_MS = 10,             /* … and for how long; then other events run */
+	FRAME_WORK = 1 << 10,     /* the work of serving a frame … */
+	BYTES_WORK_MAX = 1 << 15, /* … and that of each of its bytes, up to this in all */
+	WORK_UNIT = 1 << 10,      /* of turns */
 	BACKLOG_MESSAGES = 4,     /* a peer with longer unsent answers is not served */
 	GREETING_MS = 5000,       /* for a newcomer's hello */
 	FRAME_MS = 10000,         /* for a message to arrive … */
@@ -41,19 +45,24 @@ void server_wake(struct rpc_server *server)
 	event_add(server->wake, &(struct timeval){0, 0});
 }
 
-/* Appends a peer to those with frames to process. */
-static void queue_up(struct peer *peer)
+static int64_t work_of(const struct frame *frame)
+{
+	size_t bytes = frame->length < BYTES_WORK_MAX ? frame->length : BYTES_WORK_MAX;
+
+	return WORK_UNIT * (FRAME_WORK + (int64_t)bytes);
+}
+
+/* Adds a peer to those with frames to process. Its turn is when its next frame would be done if all these peers were
+ * served at once, each as fast as the others (weighted fair queueing). `after`: the turn of its previous frame, if that has
+ * just been taken. A peer that makes one call after the other owes nothing for those before. */
+static void queue_up(struct peer *peer, int64_t after)
 {
 	struct rpc_server *server = peer->server;
 
 	if (peer->heavy)
 		return;
-	peer->next_ready = NULL;
-	if (server->ready)
-		server->ready_last->next_ready = peer;
-	else
-		server->ready = peer;
-	server->ready_last = peer;
+	peer->turn = (after > server->turn ? after : server->turn) + work_of(peer->frames);
+	deadlines_set(&server->ready, &peer->ready, peer->turn);
 	server_wake(server);
 }
 
@@ -77,7 +86,7 @@ static bool peer_arrived(void *arg, struct frame *frames)
 	*peer->frames_end = frames;
 	peer->frames_end = &last->next;
 	if (peer->waiting == 0)
-		queue_up(peer);
+		queue_up(peer, 0);
 	peer->waiting += count;
 	peer->waiting_bytes += bytes;
 	go_on = peer->waiting < WAITING_MAX && peer->waiting_bytes < limit && !peer->stalled &&
@@ -104,7 +113,7 @@ static void peer_eased(void *arg)
 		return;
 	peer->heavy = false;
 	if (peer->waiting > 0)
-		queue_up(peer);
+		queue_up(peer, 0);
 }
 
 static const struct rpc_conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased};
@@ -144,6 +153,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	if (peer->dirty)                                 /* then it is in the list, which the analyzer does not know */
 		LL_DELETE2(server->dirty, peer, next_dirty); /* NOLINT(clang-analyzer-core.NullDereference) */
 	peer->dirty = false;
+	deadlines_remove(&server->ready, &peer->ready);
 	DL_DELETE(server->peers, peer);
 	if (peer->refusal) {
 		server->n_turned_away--;
@@ -165,7 +175,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	peers_release(peer);
 }
 
-/* Removes and returns a peer's next frame. The peer goes to the end of the queue if it has more. */
+/* Removes and returns a peer's next frame. The peer gets another turn if it has more. */
 static struct frame *take_from(struct peer *peer)
 {
 	struct frame *frame = peer->frames;
@@ -176,7 +186,7 @@ static struct frame *take_from(struct peer *peer)
 	peer->waiting--;
 	peer->waiting_bytes -= frame->length;
 	if (peer->waiting > 0)
-		queue_up(peer);
+		queue_up(peer, peer->turn);
 	return frame;
 }
 
@@ -186,13 +196,17 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 {
 	size_t max = BACKLOG_MESSAGES * server->options.max_message_bytes;
 	struct frame *frame = NULL;
-	struct peer *peer;
+	struct deadline *first;
 
-	while (!frame && (peer = server->ready)) {
-		server->ready = peer->next_ready;
+	while (!frame && (first = deadlines_first(&server->ready))) {
+		struct peer *peer = (struct peer *)((char *)first - offsetof(struct peer, ready));
+		int64_t count = (int64_t)server->ready.count;
+
+		deadlines_remove(&server->ready, first);
 		peer->heavy = rpc_conn_heavy(peer->conn, max);
 		if (peer->heavy)
 			continue;
+		server->turn += work_of(peer->frames) / count;
 		frame = take_from(peer);
 		*resume = peer->stalled && peer->waiting == 0;
 		*taken = peer;
@@ -232,15 +246,17 @@ static void serve_frames(struct rpc_server *server)
 	}
 }
 
-/* Removes peers whose connection has ended, except those that still have frames. */
+/* Removes peers whose connection has ended, except those that still have frames. As the end of their calls can take a
+ * while, this leaves some to the next iteration of the loop if there are many. */
 static void remove_closed(struct rpc_server *server)
 {
 	struct peer *closed = server->closed, *peer, *next;
+	int64_t until_ms = clock_monotonic_ms() + TURN_MS;
 
 	server->closed = NULL;
 	LL_FOREACH_SAFE2 (closed, peer, next, next_closed) {
 		peer_eased(peer);
-		if (peer->waiting > 0)
+		if (peer->waiting > 0 || clock_monotonic_ms() > until_ms)
 			LL_PREPEND2(server->closed, peer, next_closed);
 		else
 			remove_peer(server, peer);
@@ -252,7 +268,7 @@ void peers_take(struct rpc_server *server)
 	serve_frames(server);
 	remove_closed(server);
 	server->woken = false;
-	if (server->ready || server->closed)
+	if (server->ready.count || server->closed)
 		server_wake(server);
 }
 
@@ -397,4 +413,5 @@ void peers_destroy(struct rpc_server *server)
 		frame_free_all(peer->frames);
 		remove_peer(server, peer);
 	}
+	deadlines_free(&server->ready);
 }

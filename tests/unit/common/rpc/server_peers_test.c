@@ -125,6 +125,39 @@ Test(rpc_server, connections_are_served_in_turn)
 	fake_manager_free(manager);
 }
 
+/* Many connections have sent a long call each; another connection's short call, sent after them, is served first. */
+Test(rpc_server, short_calls_pass_long_ones)
+{
+	enum { CONNECTIONS = 20, BYTES = 30000 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	static uint8_t padding[BYTES + 3] = {BYTES & 127 | 128, BYTES >> 7 & 127 | 128, BYTES >> 14};
+	ProtobufCMessageUnknownField unknown = {1000, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, sizeof padding, padding};
+	static uint8_t bytes[BYTES + 256];
+	struct timeval now = {0, 0};
+	int fds[CONNECTIONS + 1];
+
+	for (int i = 0; i <= CONNECTIONS; i++)
+		fds[i] = dial_greeted(port_of(manager->url));
+	event_base_once(manager->base, -1, EV_TIMEOUT, stand_still, NULL, &now);
+	for (int i = 0; i <= CONNECTIONS; i++) {
+		uint8_t *end;
+
+		get.id = i < CONNECTIONS ? 5 : 6;
+		get.base.n_unknown_fields = i < CONNECTIONS;
+		get.base.unknown_fields = &unknown;
+		end = write_frame(bytes, 0x80000000u, "/reeve.v1.TaskService/Get", &get.base);
+		cr_assert_eq(send(fds[i], bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	}
+	for (int i = CONNECTIONS; i >= 0; i--)
+		read_frame(fds[i]);
+	cr_assert_eq(manager->six_at, 1);
+	cr_assert_eq(manager->gets, CONNECTIONS + 1);
+	for (int i = 0; i <= CONNECTIONS; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
 Test(rpc_server, silent_connections_keep_nobody_out)
 {
 	struct rpc_server_options options = {.max_connections = 5};
