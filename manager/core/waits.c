@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 enum {
+	END_IDS = 10000,    /* about so many ids' waits end at once */
 	POLL_IDS = 10000,   /* the maximum in a query */
 	POLL_FIRST_MS = 10, /* when an id is first looked for, if there are other managers */
 	POLL_MAX_MS = 500,  /* the longest time between two queries for an id */
@@ -156,6 +157,8 @@ void waits_cancel(struct waiter *w)
 	w->cancelled = true;
 	if (w->checked)
 		waiter_end_cancelled(w);
+	else
+		store_read_drop(&w->query.op);
 }
 
 static void on_first_poll(struct store_op *op, const struct reeve_error *error)
@@ -306,15 +309,18 @@ void waits_others(struct waits *waits, bool others)
 	waits->others = others;
 }
 
-/* Ends waits whose time has passed. */
+/* Ends waits whose time has passed. If many end at once, other events run in between. */
 static bool end_over(void *arg)
 {
 	struct waits *waits = arg;
 	struct deadline *first;
 	int64_t now_ms = base_now(waits->base);
-	while ((first = deadlines_first(&waits->deadlines)) && first->at_ms <= now_ms)
-		waiter_end((struct waiter *)((char *)first - offsetof(struct waiter, deadline)), NULL);
-	if (first)
+	for (int ids = 0; ids < END_IDS && (first = deadlines_first(&waits->deadlines)) && first->at_ms <= now_ms;) {
+		struct waiter *w = (struct waiter *)((char *)first - offsetof(struct waiter, deadline));
+		ids += w->count;
+		waiter_end(w, NULL);
+	}
+	if ((first = deadlines_first(&waits->deadlines)))
 		jobs_at(waits->base->jobs, JOB_WAITS, first->at_ms);
 	return false;
 }

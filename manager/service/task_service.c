@@ -299,6 +299,7 @@ static void on_waited(void *arg, const int64_t *ended, int count, const struct r
 	Reeve__V1__WaitRequest *request = (Reeve__V1__WaitRequest *)c->reading.request;
 	request->ids = c->ids;
 	request->n_ids = (size_t)count;
+	c->reading.op.tasks = count;
 	c->reading.op.op.deadline_ms = core_now(c->reading.services->core) + 10000;
 	reading_send(&c->reading);
 }

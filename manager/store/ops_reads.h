@@ -41,7 +41,8 @@ struct store_read {
 	const ProtobufCMessage *request;
 	const uint8_t *request_id; /* for STORE_CHANGE: this and the next two are @request_id, @actor and @change */
 	const char *actor, *change;
-	int64_t id;                        /* for STORE_GET */
+	int64_t id; /* for STORE_GET */
+	int tasks;  /* how many the statement looks up by their ids: many make it wait longer for its turn */
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
 	enum store_edit_kind edit;         /* for STORE_MATCHING */
 	int64_t max_bytes;                 /* the maximum of an answer, for kinds that can be long */
@@ -53,8 +54,8 @@ struct store_read {
 };
 void store_read(struct store *store, struct store_read *op);
 
-/* Ends a read, not yet done, whose answer is not needed any more. Its `done` is called at once, or when PostgreSQL
- * has stopped executing it. */
-void store_read_drop(struct store_read *op);
+/* Ends a store_read or store_ended, not yet done, whose answer is not needed any more. Its `done` is called at once, or
+ * when PostgreSQL has stopped executing it. */
+void store_read_drop(struct store_op *op);
 
 #endif

@@ -202,9 +202,9 @@ static bool get_joins(const struct role *role, const struct store_op *op)
 	return role->count < GETS_AT_ONCE;
 }
 
-void store_read_drop(struct store_read *op)
+void store_read_drop(struct store_op *op)
 {
-	role_drop(op->op.role, &op->op);
+	role_drop(op->role, op);
 }
 
 /* Returns the statement's name with spaces: "queue set". */
@@ -219,6 +219,9 @@ static const char *read_name(const struct store_op *op)
 	return name;
 }
 
+/* The maximum of tasks that a short read may look up, and of those that it may read with their results. */
+enum { SHORT_IDS = 1000, SHORT_TASKS = 100 };
+
 void store_read(struct store *store, struct store_read *op)
 {
 	static const struct op_kind one = {.name_of = read_name, .start = read_start};
@@ -229,7 +232,8 @@ void store_read(struct store *store, struct store_read *op)
 	else if (op->kind == STORE_GET)
 		store_give(store, ROLE_READ, &gets, &op->op, 0, 256);
 	else
-		store_give(store, op->quick ? ROLE_READ : ROLE_POLL, &one, &op->op, 1, 256);
+		store_give(store, op->quick && op->tasks <= SHORT_TASKS ? ROLE_READ : ROLE_POLL, &one, &op->op,
+		    1 + op->tasks / SHORT_TASKS, 256);
 }
 
 /* --- ended tasks ----------------------------------------------------------------------------------------------- */
@@ -239,10 +243,12 @@ static struct store_ended *asked(struct role *role, int i)
 	return BATCH_OP(role, struct store_ended, i);
 }
 
-/* Returns the row of an id, or -1. The rows are in the order of ids. */
-static int row_of(const PGresult *rows, int64_t id)
+/* Returns the first row whose id is not lower. The rows are in the order of ids, as most ids are: tries `next` first. */
+static int row_of(const PGresult *rows, int64_t id, int next)
 {
 	int low = 0, high = PQntuples(rows);
+	if (next < high && row_int8(rows, next, 0) == id)
+		return next;
 	while (low < high) {
 		int middle = low + (high - low) / 2;
 		if (row_int8(rows, middle, 0) < id)
@@ -250,7 +256,7 @@ static int row_of(const PGresult *rows, int64_t id)
 		else
 			high = middle;
 	}
-	return low < PQntuples(rows) && row_int8(rows, low, 0) == id ? low : -1;
+	return low;
 }
 
 /* Sets an operation's results. `ids` has space for all its ids: the ended ones are put at its beginning, the live
@@ -260,11 +266,13 @@ static void take_ended(struct store_ended *op, const PGresult *rows, int64_t *id
 	op->ended = ids;
 	op->live = ids + op->count;
 	op->ended_count = op->live_count = 0;
-	for (int i = 0; i < op->count; i++) {
-		int row = row_of(rows, op->ids[i]);
-		if (row >= 0 && row_bool(rows, row, 1)) {
+	for (int i = 0, row = 0; i < op->count; i++, row++) {
+		row = row_of(rows, op->ids[i], row);
+		if (row == PQntuples(rows) || row_int8(rows, row, 0) != op->ids[i])
+			continue;
+		if (row_bool(rows, row, 1)) {
 			op->ended[op->ended_count++] = op->ids[i];
-		} else if (row >= 0) {
+		} else {
 			*--op->live = op->ids[i];
 			op->live_count++;
 		}
@@ -301,12 +309,12 @@ static void ended_start(struct role *role)
 
 static bool ended_joins(const struct role *role, const struct store_op *op)
 {
-	enum { IDS_AT_ONCE = 1000 };
-	return ids_asked(role) + ((const struct store_ended *)op)->count <= IDS_AT_ONCE;
+	return ids_asked(role) + ((const struct store_ended *)op)->count <= SHORT_IDS;
 }
 
 void store_ended(struct store *store, struct store_ended *op)
 {
 	static const struct op_kind kind = {.name = "ended", .start = ended_start, .joins = ended_joins};
-	store_give(store, ROLE_READ, &kind, &op->op, 0, (size_t)op->count * 8);
+	store_give(store, op->count <= SHORT_IDS ? ROLE_READ : ROLE_POLL, &kind, &op->op, op->count / SHORT_IDS,
+	    (size_t)op->count * 8);
 }

@@ -26,8 +26,8 @@ enum { FIRST_MAX = 2 };
  *   lease       reclaims: no edit that waits for a lock delays the reassignment of tasks
  *   requeue     of tasks that never arrived: however much workers claim to hold, it delays no reclaim
  *   jobs        batches, schedules, inbox and counts: delayed by neither edits nor leases
- *   read, poll  quick reads (read) have one connection exclusively, and precedence on two others (poll, poll-more),
- *               which are for reads that may take long
+ *   read, poll  quick reads have one connection exclusively (read), and precedence on poll-more over reads that may take
+ *               long, which have precedence on poll
  *   callbacks   delayed by neither reads nor maintenance; else callbacks would be due again before their outcomes
  *               are recorded
  *   lookup      of workers and their Fetches: however many unknown workers call, they delay neither claims nor
@@ -113,7 +113,7 @@ struct store *store_open(
 	store->roles[ROLE_EDIT].lock_wait = store->roles[ROLE_ROUTES].lock_wait = store->roles[ROLE_LOCK_WAIT].lock_wait =
 	    &store->roles[ROLE_LOCK_WAIT];
 	struct role *roles = store->roles;
-	role_take(&roles[ROLE_POLL], &roles[ROLE_READ], &roles[ROLE_POLL]);
+	role_take(&roles[ROLE_POLL], &roles[ROLE_POLL], &roles[ROLE_READ]);
 	role_take(&roles[ROLE_POLL_MORE], &roles[ROLE_READ], &roles[ROLE_POLL]);
 	return store;
 }

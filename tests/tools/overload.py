@@ -5,7 +5,7 @@
 	overload.py URL fetches COUNT [FIRST [again]]  COUNT Fetches on one connection, of COUNT incarnations: from FIRST on, or
 	                                      of incarnations that never existed; `again`: as if each was sent before
 	overload.py URL announce COUNT BYTES   COUNT connections, each with the header of a message of BYTES bytes
-	overload.py URL connections COUNT      COUNT connections, each with one open Wait for task 1
+	overload.py URL connections COUNT [TASK [N]]  COUNT connections, each with one open Wait for such tasks (default: task 1)
 	overload.py URL idle COUNT             COUNT connections that send nng's protocol header and then nothing
 	overload.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
 	overload.py URL types COUNT TASKS      COUNT Submits of TASKS tasks, each of a new type, all at once
@@ -144,6 +144,10 @@ def task(queue, kind):
     return field(1, field(1, queue) + field(2, kind))
 
 
+def wait_for(first=1, count=1):
+    return field(1, b''.join(map(varint, range(int(first), int(first) + int(count))))) + field(2, 60000)
+
+
 def attempt(task_id, token):
     return field(1, task_id) + field(2, token)
 
@@ -221,8 +225,7 @@ def main():
         return
     if what == 'waits':
         c = connect(url)
-        first = int(arguments[1])
-        wait = field(1, b''.join(map(varint, range(first, first + int((arguments + ['1'])[2]))))) + field(2, 60000)
+        wait = wait_for(*arguments[1:])
         for _ in range(int(arguments[0])):
             c.socket.sendall(c.frame(envelope('TaskService/Wait', wait)))
     elif what == 'fetches':
@@ -241,10 +244,11 @@ def main():
         for _ in range(int(arguments[0])):
             connect(url).socket.sendall(struct.pack('>QI', int(arguments[1]), 1 << 31 | 1))
     elif what == 'connections':
+        wait = wait_for(*arguments[1:])
         for _ in range(int(arguments[0])):
             c = connect(url)
             try:
-                c.socket.sendall(c.frame(envelope('TaskService/Wait', field(1, b'\x01') + field(2, 60000))))
+                c.socket.sendall(c.frame(envelope('TaskService/Wait', wait)))
             except OSError:
                 pass
     elif what == 'idle':

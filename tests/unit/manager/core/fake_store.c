@@ -74,6 +74,19 @@ GIVEN(extend, FAKE_EXTEND, store_extend)
 GIVEN(remarks, FAKE_REMARKS, store_remarks)
 GIVEN(metrics_own, FAKE_METRICS, store_metrics_own)
 
+void store_read_drop(struct store_op *op)
+{
+	struct reeve_error error;
+	struct given *given;
+
+	DL_SEARCH_SCALAR(all, given, op, op);
+	assert(given);
+	DL_DELETE(all, given);
+	free(given);
+	error_set(&error, STATUS(CANCELLED), "the caller has gone");
+	op->done(op, &error);
+}
+
 void store_expire_waiting(struct store *store)
 {
 	(void)store;

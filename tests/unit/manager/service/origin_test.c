@@ -123,11 +123,6 @@ int64_t rpc_server_refused(const struct rpc_server *server)
 	return 0;
 }
 
-void store_read_drop(struct store_read *op)
-{
-	(void)op;
-}
-
 bool store_counters(const struct store *store, int role, const char **name, int64_t *batches, int64_t *operations)
 {
 	(void)store;
