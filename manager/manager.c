@@ -16,7 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, SHUTDOWN_NOTICE_MS = 300, PRIORITIES_LIMIT = 1024 };
+enum {
+	ANSWER_BYTES = 4 << 20,
+	ENVELOPE_BYTES = 64 << 10,
+	SHUTDOWN_NOTICE_MS = 300,
+	PRIORITIES_LIMIT = 1024,
+	STREAMS_LIMIT = 100000
+};
 
 /* Tasks that a Fetch excludes must not hide others. */
 static_assert(PRIORITIES_LIMIT > LIMIT_EXCLUDED, "of each priority kept, a Fetch may exclude a task");
@@ -276,6 +282,7 @@ static void core_open(struct manager *m, const struct manager_options *o)
 	    .max_sent_bytes = o->max_message - ENVELOPE_BYTES,
 	    .window_limit = (int)o->window,
 	    .priorities_limit = PRIORITIES_LIMIT,
+	    .streams_limit = STREAMS_LIMIT,
 	    .claim_limit = (int)o->claim_batch,
 	    .max_routes = o->max_routes,
 	    .log_tasks = o->log_tasks,

@@ -21,6 +21,7 @@ struct core_options {
 	int64_t max_sent_bytes; /* maximum details of an assigned task; tasks with longer ones wait. 0: no limit */
 	int window_limit;       /* maximum number of candidates in memory, over all streams */
 	int priorities_limit;   /* how many priorities of a route the ready cache keeps; it may have twice as many */
+	int streams_limit;      /* with more streams in all each route keeps fewer; there may be twice as many */
 	int claim_limit;        /* maximum number of candidates in one claim */
 	int64_t max_routes;     /* maximum number of routes; 0: no limit */
 	bool log_tasks;         /* all queues count as verbose */

@@ -1,6 +1,7 @@
 /*
  * Discovery, with one struct scope for each route, by its number. A statement queries many routes, each from its own
- * priority down. A route with more priorities than an answer holds takes its turn again after the others.
+ * priority down. A route with more priorities than an answer holds takes its turn again after the others. A long search is
+ * repeated only after a pause.
  */
 #include "manager/core/discovery.h"
 
@@ -12,6 +13,8 @@ enum {
 	STREAMS_FOUND_AT_ONCE = 64, /* priorities of a route */
 	SEEKS_MAX = 16,             /* maximum number of routes that discovery_seeks compares */
 	RETRY_MS = 200,             /* after a failed query */
+	LONG_ANSWERS = 32,          /* after a search with more answers than this … */
+	PAUSE_TIMES = 4,            /* … the next one waits this multiple of its duration */
 	FIRST_MS = 100,             /* routes that are wanted so long after the first one count as first, too */
 };
 
@@ -25,10 +28,13 @@ struct scope {
 	bool listed;    /* it is in the list of routes to query */
 	bool asked;     /* it is in the query in flight, … */
 	bool stale;     /* … which may not see what exists now */
-	bool again;     /* it is searched from the top once more when the search in progress has ended */
+	bool again;     /* it is searched from the top once more when the search in progress and the pause have ended */
 	int32_t below;  /* all priorities from this one up have been found, unless it is complete */
 	int found;      /* while an answer is read: the number of its streams in it, … */
 	int32_t lowest; /* … and the lowest priority of them */
+	int answers;    /* of the search in progress, … */
+	int64_t began_ms;
+	int64_t pause_ms; /* when the pause after it ends */
 };
 
 struct discovery {
@@ -45,6 +51,7 @@ struct discovery {
 	int find_routes[ROUTES_AT_ONCE];
 	int32_t find_below[ROUTES_AT_ONCE];
 	int64_t find_retry_ms;
+	int64_t again_ms; /* when the first pause of a route to search again ends; 0: there is none */
 };
 
 void discovery_destroy(struct discovery *s)
@@ -82,6 +89,8 @@ static void find_start(struct discovery *s)
 			continue;
 		scope->asked = true;
 		scope->found = 0;
+		if (!scope->answers)
+			scope->began_ms = base_now(s->base);
 		s->find_routes[count] = s->listed[taken];
 		s->find_below[count++] = scope->below;
 	}
@@ -116,7 +125,35 @@ static void search_from_top(struct discovery *s, int route)
 	scope->below = ABOVE_ALL;
 	scope->complete = scope->again = false;
 	scope->stale = scope->asked;
+	scope->answers = 0;
 	list(s, route);
+}
+
+/* Searches the route from the top when this search's pause has ended. */
+static void search_after_pause(struct discovery *s, int route)
+{
+	struct scope *scope = &s->all[route];
+	if (scope->pause_ms <= base_now(s->base)) {
+		search_from_top(s, route);
+		return;
+	}
+	scope->again = true;
+	if (!s->again_ms || scope->pause_ms < s->again_ms)
+		s->again_ms = scope->pause_ms;
+	jobs_at(s->base->jobs, JOB_STREAMS_LIST, s->again_ms);
+}
+
+/* Searches the routes again whose pause has ended. */
+static void end_pauses(struct discovery *s)
+{
+	if (!s->again_ms || base_now(s->base) < s->again_ms)
+		return;
+	s->again_ms = 0;
+	for (int route = 0; route < s->count; route++) {
+		const struct scope *scope = &s->all[route];
+		if (scope->again && scope->wanted && !scope->listed && !scope->asked)
+			search_after_pause(s, route);
+	}
 }
 
 /* Searches the route from the top, after a search in progress: if that were begun again each time, it might never end. */
@@ -126,7 +163,7 @@ static void search_again(struct discovery *s, int route)
 	if ((scope->listed || scope->asked) && !scope->complete && scope->below != ABOVE_ALL)
 		scope->again = true;
 	else
-		search_from_top(s, route);
+		search_after_pause(s, route);
 }
 
 /* Notes how far the answer goes in each route. */
@@ -141,6 +178,7 @@ static void read_answer(struct discovery *s)
 	for (int i = 0; i < s->find.count; i++) {
 		struct scope *scope = &s->all[s->find_routes[i]];
 		scope->asked = false;
+		scope->answers++;
 		s->missing -= scope->first;
 		scope->first = false;
 		if (scope->stale)
@@ -156,11 +194,17 @@ static void read_answer(struct discovery *s)
 /* Lists a route for the next query unless its search has ended: it is complete, or its user has enough of it. */
 static void search_on(struct discovery *s, int route)
 {
-	const struct scope *scope = &s->all[route];
-	if (!scope->complete && !s->user.enough(s->user.arg, route, scope->below))
+	struct scope *scope = &s->all[route];
+	int64_t now_ms = base_now(s->base);
+	if (!scope->complete && !s->user.enough(s->user.arg, route, scope->below)) {
 		list(s, route);
-	else if (scope->again)
-		search_from_top(s, route);
+		return;
+	}
+	if (scope->answers > LONG_ANSWERS)
+		scope->pause_ms = now_ms + PAUSE_TIMES * (now_ms - scope->began_ms);
+	scope->answers = 0;
+	if (scope->again)
+		search_after_pause(s, route);
 }
 
 static void on_found(struct store_op *op, const struct reeve_error *error)
@@ -211,11 +255,14 @@ void discovery_again(struct discovery *s, int route)
 	find_start(s);
 }
 
-void discovery_rescan(struct discovery *s)
+void discovery_rescan(struct discovery *s, bool at_once)
 {
-	for (int route = 0; route < s->count; route++)
+	for (int route = 0; route < s->count; route++) {
+		if (at_once)
+			s->all[route].pause_ms = 0;
 		if (s->all[route].wanted)
 			search_again(s, route);
+	}
 	find_start(s);
 }
 
@@ -265,6 +312,7 @@ bool discovery_seeks(const struct discovery *s, bool (*accepts)(const void *arg,
 /* Continues with queries that could not start before. */
 static bool find_wanted(void *arg)
 {
+	end_pauses(arg);
 	find_start(arg);
 	return false;
 }

@@ -24,11 +24,11 @@ void discovery_destroy(struct discovery *discovery);
 /* Sets whether a route is wanted: only the streams of those are searched. None is at first. */
 void discovery_want(struct discovery *discovery, int route, bool wanted);
 
-/* Searches the route again, from its highest priority down, after a search in progress. */
+/* Searches the route again, from its highest priority down, after a search in progress, and after a pause if that was long. */
 void discovery_again(struct discovery *discovery, int route);
 
-/* The same for all wanted routes. */
-void discovery_rescan(struct discovery *discovery);
+/* The same for all wanted routes. `at_once`: without a pause, since streams have been forgotten. */
+void discovery_rescan(struct discovery *discovery, bool at_once);
 
 /* Goes on in a route that had enough streams. */
 void discovery_more(struct discovery *discovery, int route);

@@ -278,7 +278,7 @@ void window_rewind_all(struct window *w)
 		stream_free(s);
 	}
 	w->hinted = 0;
-	discovery_rescan(w->discovery);
+	discovery_rescan(w->discovery, true);
 	w->all_ms = base_now(w->base) + WINDOW_ALL_EVERY_MS;
 	base_dispatch(w->base);
 }
@@ -301,7 +301,7 @@ static bool rescan_late(void *arg)
 		stream_read(s);
 	}
 	w->again_from_us = STORE_TIME_NEVER;
-	discovery_rescan(w->discovery);
+	discovery_rescan(w->discovery, false);
 	jobs_done(w->base->jobs, JOB_STREAMS_LATE, NULL, false);
 	return true;
 }

@@ -102,7 +102,7 @@ struct route_streams {
 	int32_t cut_below;
 	struct stream *streams; /* list */
 	int count, active;      /* all; those in the list of their priority */
-	int trim_at;            /* with more streams than this it is trimmed again; those in use could not be dropped */
+	int64_t trim_ms;        /* it is not trimmed before: the last time streams in use could not be dropped */
 	int64_t look_us;        /* when a dropped stream may have a due task; 0: at no known time */
 };
 

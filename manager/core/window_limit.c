@@ -14,19 +14,19 @@
 #include <utlist.h>
 
 enum {
-	STREAMS_MAX = 100000, /* with more streams in all each route keeps fewer, and there are at most twice as many, … */
-	STREAMS_LEAST = 4,    /* … unless there are so many routes that this is their limit */
-	AGAIN_US = 1000000,   /* when to search for tasks of dropped streams that may be claimable soon */
-	CHECK_MS = 1000,      /* the database's clock may jump: due times are checked at this interval, … */
-	SOON_MS = 100,        /* … and no sooner than this */
+	STREAMS_LEAST = 4,   /* each route keeps so many, even if then all have more than their limit */
+	TRIM_AGAIN_MS = 100, /* after streams in use could not be dropped */
+	AGAIN_US = 1000000,  /* when to search for tasks of dropped streams that may be claimable soon */
+	CHECK_MS = 1000,     /* the database's clock may jump: due times are checked at this interval, … */
+	SOON_MS = 100,       /* … and no sooner than this */
 };
 
 int window_route_limit(const struct window *w)
 {
-	int limit = w->base->options.priorities_limit;
-	if (HASH_COUNT(w->streams) <= STREAMS_MAX)
+	int limit = w->base->options.priorities_limit, all = w->base->options.streams_limit;
+	if ((int)HASH_COUNT(w->streams) <= all)
 		return limit;
-	int share = STREAMS_MAX / w->routes_used;
+	int share = all / w->routes_used;
 	share = share < STREAMS_LEAST ? STREAMS_LEAST : share;
 	return share < limit ? share : limit;
 }
@@ -37,13 +37,12 @@ static void trim_later(struct window *w, int route)
 	if (!r->over)
 		w->over[w->over_count++] = route;
 	r->over = true;
-	jobs_at(w->base->jobs, JOB_STREAMS, base_now(w->base));
+	jobs_at(w->base->jobs, JOB_STREAMS, r->trim_ms);
 }
 
 void window_route_grown(struct window *w, int route)
 {
-	const struct route_streams *r = window_route(w, route);
-	if (r->count > r->trim_at && r->count > 2 * window_route_limit(w))
+	if (window_route(w, route)->count > 2 * window_route_limit(w))
 		trim_later(w, route);
 }
 
@@ -101,7 +100,6 @@ static void route_trim(struct window *w, int route)
 {
 	struct route_streams *r = window_route(w, route);
 	int limit = window_route_limit(w), count = 0, dropped = 0;
-	r->over = false;
 	if (r->cut)
 		route_cut(w, route, r->cut_below);
 	if (r->count <= 2 * limit)
@@ -117,17 +115,25 @@ static void route_trim(struct window *w, int route)
 		discovery_forget(w->discovery, route, all[limit]->key.priority + 1);
 	for (int i = limit; i < limit + dropped; i++)
 		drop(all[i]);
-	r->trim_at = r->count + limit;
 	free(all);
+	if (r->count > 2 * limit)
+		r->trim_ms = base_now(w->base) + TRIM_AGAIN_MS;
 }
 
 void window_trim(struct window *w)
 {
-	while (w->over_count) {
-		int route = w->over[--w->over_count];
-		route_trim(w, route);
-		if (window_route(w, route)->active < window_route_limit(w))
-			discovery_more(w->discovery, route);
+	int count = w->over_count;
+	w->over_count = 0;
+	for (int i = 0; i < count; i++) {
+		int route = w->over[i];
+		struct route_streams *r = window_route(w, route);
+		r->over = false;
+		if (r->cut || r->trim_ms <= base_now(w->base)) {
+			route_trim(w, route);
+			if (r->active < window_route_limit(w))
+				discovery_more(w->discovery, route);
+		}
+		window_route_grown(w, route);
 	}
 }
 

@@ -429,6 +429,7 @@ struct core *fake_core_with(const struct core_options *options)
 	o.max_answer_bytes = o.max_answer_bytes ? o.max_answer_bytes : 4 << 20;
 	o.window_limit = o.window_limit ? o.window_limit : 20000;
 	o.priorities_limit = o.priorities_limit ? o.priorities_limit : 1024;
+	o.streams_limit = o.streams_limit ? o.streams_limit : 100000;
 	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;
 	fake = (struct fake){.now_ms = 1000000,
 	    .alarm_ms = INT64_MAX,

@@ -3,6 +3,7 @@
 #include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { PRIORITIES = 10000, LIMIT = 1024 };
@@ -12,13 +13,14 @@ static int route, other;
 static int64_t due_us;   /* of the tasks of `route`, … */
 static int64_t later_us; /* … but of priorities from `later_from` up */
 static int later_from = PRIORITIES;
+static int64_t spread_us;      /* each priority's task is due so much later than that of the priority below it */
 static bool waits[PRIORITIES]; /* by priority: its task, whose id is greater by one */
 static int queries;            /* of discovery */
 static struct fake_fetch fetch;
 
 static int64_t due_of(int priority)
 {
-	return priority >= later_from ? later_us : due_us;
+	return (priority >= later_from ? later_us : due_us) + priority * spread_us;
 }
 
 /* Answers with the highest priorities of `route`, and priority 0 of `other`. */
@@ -72,12 +74,17 @@ static void serve(void)
 	}
 }
 
-static void begin(void)
+static void begin_with(const struct core_options *options)
 {
 	route = fake_route("q", "t");
 	other = fake_route("q", "u");
-	core = fake_core();
+	core = fake_core_with(options);
 	due_us = fake_db_us() - 1000000;
+}
+
+static void begin(void)
+{
+	begin_with(&(struct core_options){0});
 }
 
 static void fetch_again(int slots, int exclude_count, const int64_t *exclude)
@@ -363,4 +370,109 @@ Test(window, searches_from_the_top_do_not_keep_those_in_progress_from_an_end)
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_neq(fake_tries(claim, 1), 0);
 	fake_end(core);
+}
+
+/* Tasks become due all the time, most of them of priorities that are not kept: searching for these takes at most a part of
+ * the time. A query takes 5 ms. */
+Test(window, long_searches_pause)
+{
+	enum { MS = 30000, QUERY_MS = 5 };
+	int claimed = 0;
+	int64_t begun_ms = 0, busy_ms = 0;
+
+	begin();
+	due_us = fake_db_us();
+	spread_us = 10000;
+	for (int p = 0; p < PRIORITIES; p++)
+		waits[p] = true;
+	fetch_again(100, 0, NULL);
+	for (int ms = 0; ms < MS; ms++) {
+		void *op;
+
+		fake_pass(core, 1);
+		while ((op = fake_take(FAKE_PAGE)))
+			answer_page(op);
+		busy_ms += fake_count(FAKE_STREAMS);
+		if (!fake_count(FAKE_STREAMS))
+			begun_ms = 0;
+		else if (!begun_ms)
+			begun_ms = fake.now_ms;
+		else if (fake.now_ms >= begun_ms + QUERY_MS) {
+			answer_streams(fake_take(FAKE_STREAMS));
+			begun_ms = 0;
+		}
+		if (fake_count(FAKE_CLAIM)) {
+			int below = PRIORITIES;
+			claimed += claim(&below);
+		}
+		if (fetch.answered) {
+			static int64_t id = 1000;
+			const char *const types[] = {"t"};
+			fake_fetch(core, &fetch,
+			    (struct fetch_request){
+			        .incarnation = 1, .fetch_id = ++id, .slots = 100, .type_count = 1, .types = types});
+		}
+	}
+	cr_expect_lt(busy_ms, MS / 3, "%lld ms", (long long)busy_ms);
+	cr_expect_gt(claimed, MS * 1000 / spread_us / 2, "%d", claimed);
+	fake_end(core);
+}
+
+/* When a route is trimmed while pages of some of its streams are read, it has more than the limit afterwards. That permits it
+ * no more streams later. */
+Test(window, streams_in_use_do_not_raise_the_limit)
+{
+	int priority = 0;
+
+	begin();
+	fetch_again(1, 0, NULL);
+	while (priority < 3000)
+		window_rewind(core->window, route, priority++, due_us);
+	fake_pass(core, 1);
+	cr_expect_gt(window_streams(core->window), LIMIT);
+	serve();
+	while (window_streams(core->window) <= 2 * LIMIT)
+		window_rewind(core->window, route, priority++, due_us);
+	serve();
+	fake_pass(core, 100);
+	cr_expect_leq(window_streams(core->window), 2 * LIMIT, "%d", window_streams(core->window));
+	fake_end(core);
+}
+
+/* With more streams in all than their limit, each route keeps its share, but not less than four. */
+static void expect_shares(int routes, int most)
+{
+	enum { STREAMS = 200, ROUTES = 100 };
+	static char names[ROUTES][16];
+	static int numbers[ROUTES];
+	static const char *types[ROUTES];
+
+	for (int i = 0; i < routes; i++) {
+		snprintf(names[i], sizeof names[i], "t%d", i);
+		types[i] = names[i];
+		numbers[i] = fake_route("q", names[i]);
+	}
+	begin_with(&(struct core_options){.streams_limit = STREAMS});
+	fake_fetch(
+	    core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .type_count = routes, .types = types});
+	serve();
+	for (int p = 0; p < 50; p++)
+		for (int i = 0; i < routes; i++)
+			window_rewind(core->window, numbers[i], p, due_us);
+	serve();
+	fake_pass(core, 200);
+	cr_expect_leq(window_streams(core->window), most, "%d streams of %d routes", window_streams(core->window), routes);
+	cr_expect_geq(
+	    window_streams(core->window), most / 4, "%d streams of %d routes", window_streams(core->window), routes);
+	fake_end(core);
+}
+
+Test(window, the_streams_of_all_routes_are_bounded)
+{
+	expect_shares(20, 400);
+}
+
+Test(window, each_of_very_many_routes_keeps_some_streams)
+{
+	expect_shares(100, 800);
 }
