@@ -34,7 +34,6 @@ begin
   if r.next_at is null and upto > r.settled then
     r.next_at := upto;
     r.next_xid := pg_current_xact_id();
-    
   end if;
   while r.until < r.settled and clock_timestamp() < now() + interval '100 ms' loop
     upto := least(date_bin(slice, r.until, 'epoch') + slice, r.settled);

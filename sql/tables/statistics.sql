@@ -23,7 +23,7 @@ create table executions_rolled (
   next_xid xid8
 ) with (fillfactor = 50);
 insert into executions_rolled (until, settled)
-select at, at from (select date_trunc('hour', clock_timestamp(), 'UTC') as at) a;
+select at, at from (select date_bin('5 minutes', clock_timestamp(), 'epoch') as at) a;
 
 -- Metrics of applications and managers. changed: since when the metric has its value; updated: when it was last set.
 create table metrics (
