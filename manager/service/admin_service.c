@@ -144,15 +144,12 @@ static bool check_complete(struct reading *r, struct reeve_error *error)
 }
 
 /* A health check must not wait for an unreachable database: another manager may reach it. */
-static void check(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+static bool check_ready(const struct services *s, struct reeve_error *error)
 {
-	const struct services *s = service;
 	const char *problem = store_problem(s->core->base.store);
-	if (reaches_database(s))
-		read_method(service, call, message);
-	else
-		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database%s%s", s->manager_name,
-		    *problem ? ": " : "", problem);
+	return reaches_database(s) ||
+	    error_set(error, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database%s%s", s->manager_name,
+	        *problem ? ": " : "", problem);
 }
 
 const struct rpc_entry admin_methods[] = {
@@ -169,8 +166,8 @@ const struct rpc_entry admin_methods[] = {
         METHOD(SQL_WORKER_CONTROL,
             .rules = {{"action", RULE_NUMBER, .min = 1, .max = REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE}},
             .check = check_control, .done = on_controlled)},
-    {"Check", check, RPC_LEASE,
+    {"Check", read_method, RPC_LEASE,
         METHOD(SQL_CHECK, .rules = {{"queue", RULE_NAME_OR_NONE}, {"type", RULE_NAME_OR_NONE}}, .quick = true,
-            .check = check_questions, .complete = check_complete)},
+            .check = check_questions, .ready = check_ready, .complete = check_complete)},
     {0},
 };

@@ -2,6 +2,7 @@
 #include "manager/service/filter.h"
 
 #include "common/limits.h"
+#include "common/text.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
 
@@ -37,13 +38,15 @@ static void on_names(void *arg, const struct reeve_error *error)
 }
 
 bool names_wait(struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
-    const char *queue, const char *type)
+    const char *path, const char *queue, const char *type)
 {
-	const struct routes *routes = s->core->routes;
-	struct reeve_error wrong; /* not used: the method repeats the check */
-	if (s->names_fresh || !check_name("queue", queue, true, &wrong) || !check_name("type", type, true, &wrong) ||
-	    ((!*queue || routes_have_queue(routes, queue)) && (!*type || routes_have_type(routes, type))))
+	struct reeve_error error;
+	if (check_known_names(s, path, queue, type, &error))
 		return false;
+	if (s->names_fresh || name_problem(queue, true) || name_problem(type, true)) {
+		rpc_call_fail_error(call, &error);
+		return true;
+	}
 	struct names_wait *w = mem_calloc(1, sizeof *w);
 	*w = (struct names_wait){s, call, message, method};
 	routes_fresh(s->core->routes, on_names, w);
@@ -53,7 +56,7 @@ bool names_wait(struct services *s, struct rpc_call *call, const ProtobufCMessag
 bool filter_wait(struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
     const Reeve__V1__TaskFilter *filter)
 {
-	return filter && names_wait(s, call, message, method, filter->queue, filter->type);
+	return filter && names_wait(s, call, message, method, "filter.", filter->queue, filter->type);
 }
 
 bool check_known_names(
@@ -105,11 +108,11 @@ static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *e
 	return true;
 }
 
-bool filter_check(const struct services *s, const Reeve__V1__TaskFilter *f, struct reeve_error *error)
+bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
 	const int64_t longest = DAYS_MS(LIMIT_DELAY_DAYS);
-	if (!check_statuses(f, error) || !check_known_names(s, "filter.", f->queue, f->type, error) ||
-	    !check_error_text("filter.error", f->error, error) ||
+	if (!check_statuses(f, error) || !check_name("filter.queue", f->queue, true, error) ||
+	    !check_name("filter.type", f->type, true, error) || !check_error_text("filter.error", f->error, error) ||
 	    !check_error_text("filter.error_contains", f->error_contains, error) ||
 	    !check_name("filter.error_code", f->error_code, true, error) ||
 	    !check_name("filter.key", f->key, true, error) || !check_name("filter.source", f->source, true, error) ||

@@ -6,10 +6,11 @@
 
 #include <reeve/v1/task.pb-c.h>
 
-/* Returns true if a name is not known here, perhaps because another manager has just created it. Then the routes are
- * reloaded, and the method is called again, or the call fails if they cannot be loaded. */
+/* Returns true if a name is not known here: then the call has been refused, or, as another manager may just have created
+ * it, the routes are reloaded and the method is called again; the call fails if they cannot be loaded. To be called after
+ * all other checks, which do not need the database. `path`: see check_known_names. */
 bool names_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
-    const char *queue, const char *type);
+    const char *path, const char *queue, const char *type);
 
 /* Like names_wait, for the names of a filter, which may be NULL. */
 bool filter_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
@@ -20,8 +21,8 @@ bool filter_wait(struct services *services, struct rpc_call *call, const Protobu
 bool check_known_names(
     const struct services *services, const char *path, const char *queue, const char *type, struct reeve_error *error);
 
-/* Checks that the filter is valid. */
-bool filter_check(const struct services *services, const Reeve__V1__TaskFilter *filter, struct reeve_error *error);
+/* Checks that the filter is valid, whether or not its names are known. */
+bool filter_check(const Reeve__V1__TaskFilter *filter, struct reeve_error *error);
 
 /* Converts a checked filter for the store. Its strings belong to the message. */
 struct store_filter filter_from(const Reeve__V1__TaskFilter *filter);

@@ -39,15 +39,11 @@ static const char *name_or_none(const ProtobufCMessage *request, const char *nam
 	return field ? field_text(request, field) : "";
 }
 
-static bool method_check(
-    const struct method *m, const struct services *s, const ProtobufCMessage *request, struct reeve_error *error)
+static bool method_check(const struct method *m, const ProtobufCMessage *request, struct reeve_error *error)
 {
 	for (const struct rule *rule = m->rules; rule->kind; rule++)
 		if (!rule_check(rule, request, error))
 			return false;
-	if (m->names == NAMES_KNOWN &&
-	    !check_known_names(s, "", name_or_none(request, "queue"), name_or_none(request, "type"), error))
-		return false;
 	return !m->check || m->check(request, error);
 }
 
@@ -155,11 +151,15 @@ void read_method(void *service, struct rpc_call *call, const ProtobufCMessage *r
 	const struct method *m = rpc_call_declared(call);
 	struct services *s = service;
 	struct reeve_error error;
-	if (m->names &&
-	    names_wait(s, call, request, read_method, name_or_none(request, "queue"), name_or_none(request, "type")))
-		return;
 	char *change = NULL;
-	if (!method_check(m, s, request, &error) || (m->change && !(change = m->change(s, request, &error)))) {
+	if (!method_check(m, request, &error) || (m->ready && !m->ready(s, &error))) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	if ((m->names == NAMES_KNOWN || (m->names == NAMES_FRESH && !s->names_fresh)) &&
+	    names_wait(s, call, request, read_method, "", name_or_none(request, "queue"), name_or_none(request, "type")))
+		return;
+	if (m->change && !(change = m->change(s, request, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -180,7 +180,7 @@ void write_method(void *service, struct rpc_call *call, const ProtobufCMessage *
 	struct reeve_error error;
 	char *change = NULL;
 	if ((needs_request_id(m) && !service_has_request_id(s, call, &error)) ||
-	    !check_source("actor", rpc_call_actor(call), &error) || !method_check(m, s, request, &error) ||
+	    !check_source("actor", rpc_call_actor(call), &error) || !method_check(m, request, &error) ||
 	    (m->change && !(change = m->change(s, request, &error)))) {
 		rpc_call_fail_error(call, &error);
 		return;

@@ -124,7 +124,7 @@ static bool check_change(const struct services *s, const struct rpc_call *call, 
 		return check_ids(r->ids, r->n_ids, error);
 	if (r->n_ids)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids and filter cannot be combined");
-	if (!filter_check(s, r->filter, error))
+	if (!filter_check(r->filter, error))
 		return false;
 	*filter = filter_from(r->filter);
 	return filter_narrow(filter, r->kind, r->changes_due, error);
@@ -147,13 +147,18 @@ static void preview(
 	reading_send(&c->reading);
 }
 
-/* Begins a change. Returns NULL if the call has been answered, or is answered by a dry run. */
-static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, const struct change_request *r)
+/* Begins a change. Returns NULL if the call has been answered, is answered by a dry run, or calls the method again. */
+static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, const ProtobufCMessage *message,
+    rpc_method *method, const struct change_request *r)
 {
 	struct reeve_error error;
 	struct edit_call *c = mem_calloc(1, sizeof *c);
 	if (!check_change(s, call, r, &c->filter, &error)) {
 		rpc_call_fail_error(call, &error);
+		free(c);
+		return NULL;
+	}
+	if (filter_wait(s, call, message, method, r->filter)) {
 		free(c);
 		return NULL;
 	}
@@ -182,13 +187,11 @@ void task_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__CancelRequest *request = (const Reeve__V1__CancelRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (filter_wait(s, call, message, task_cancel, request->filter))
-		return;
 	if (!check_text("reason", request->reason, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct edit_call *c = edit_begin(s, call,
+	struct edit_call *c = edit_begin(s, call, message, task_cancel,
 	    &(struct change_request){STORE_CANCEL, request->ids, request->n_ids, request->filter, request->dry_run, false});
 	if (!c)
 		return;
@@ -201,13 +204,11 @@ void task_discard(void *service, struct rpc_call *call, const ProtobufCMessage *
 	const Reeve__V1__DiscardRequest *request = (const Reeve__V1__DiscardRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (filter_wait(s, call, message, task_discard, request->filter))
-		return;
 	if (!check_text("reason", request->reason, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct edit_call *c = edit_begin(s, call,
+	struct edit_call *c = edit_begin(s, call, message, task_discard,
 	    &(struct change_request){
 	        STORE_DISCARD, request->ids, request->n_ids, request->filter, request->dry_run, false});
 	if (!c)
@@ -220,13 +221,11 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 {
 	const Reeve__V1__RetryRequest *request = (const Reeve__V1__RetryRequest *)message;
 	struct services *s = service;
-	if (filter_wait(s, call, message, task_retry, request->filter))
-		return;
 	if (request->filter && request->executing) {
 		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "executing needs ids; a filter names the status");
 		return;
 	}
-	struct edit_call *c = edit_begin(s, call,
+	struct edit_call *c = edit_begin(s, call, message, task_retry,
 	    &(struct change_request){STORE_RETRY, request->ids, request->n_ids, request->filter, request->dry_run, false});
 	if (!c)
 		return;
@@ -240,8 +239,6 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (filter_wait(s, call, message, task_update, request->filter))
-		return;
 	if (!check_range("run_at_us", request->run_at_us, 0, LIMIT_TIME_US, &error) ||
 	    !check_range("max_attempts", request->max_attempts, 0, LIMIT_ATTEMPTS, &error) ||
 	    (request->priority &&
@@ -253,7 +250,7 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "nothing to change: give priority, run_at_us or max_attempts");
 		return;
 	}
-	struct edit_call *c = edit_begin(s, call,
+	struct edit_call *c = edit_begin(s, call, message, task_update,
 	    &(struct change_request){
 	        STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run, request->run_at_us != 0});
 	if (!c)

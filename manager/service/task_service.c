@@ -181,17 +181,16 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (names_wait(s, call, message, list, request->queue, request->type) ||
-	    filter_wait(s, call, message, list, request->filter))
-		return;
 	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
 	    !check_range("limit", request->limit, 0, LIMIT_CALL_TASKS, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error) ||
-	    !check_known_names(s, "", request->queue, request->type, &error) ||
-	    (request->filter && !filter_check(s, request->filter, &error))) {
+	    (request->filter && !filter_check(request->filter, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (names_wait(s, call, message, list, "", request->queue, request->type) ||
+	    filter_wait(s, call, message, list, request->filter))
+		return;
 	struct list_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_LIST, message, &reeve__v1__list_response__descriptor, reading_done);
 	if (request->filter) {

@@ -1,13 +1,13 @@
 /*
- * Every operation that a call starts at the store carries the origin of its caller: a role serves origins in turn, so
- * one caller's calls do not wait for another's.
+ * The services, with a store and a server of their own.
  *
- * The test makes a call of each method in the services' tables. It fills in requests by the names of their fields; a new
- * method may need more names.
+ * Every operation that a call starts at the store carries the origin of its caller: a role serves origins in turn, so
+ * one caller's calls do not wait for another's. That test makes a call of each method in the services' tables. It fills in
+ * requests by the names of their fields; a new method may need more names.
  */
 #include "common/uuid.h"
 #include "manager/service/services.h"
-#include "tests/unit/manager/core/fake_store.h"
+#include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>
 #include <reeve/v1/admin.pb-c.h>
@@ -31,6 +31,7 @@ struct rpc_call {
 	const struct rpc_entry *entry;
 	uint8_t request_id[UUID_BYTES];
 	int answers;
+	reeve_status code;
 	char problem[512];
 };
 
@@ -87,7 +88,7 @@ void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format,
 {
 	va_list args;
 
-	(void)code;
+	call->code = code;
 	va_start(args, format);
 	vsnprintf(call->problem, sizeof call->problem, format, args);
 	va_end(args);
@@ -281,4 +282,113 @@ Test(services, operations_have_their_callers_origin)
 	services_add(&services); /* calls each method */
 	cr_expect_gt(calls, 40);
 	fake_end(services.core);
+}
+
+/* --- single methods ------------------------------------------------------------------------------------------------ */
+
+/* Calls a method; the call is valid until the next one. */
+static struct rpc_call *call_of(const struct rpc_entry *entry, const char *name, const ProtobufCMessage *request)
+{
+	static struct rpc_call call;
+
+	while (strcmp(entry->name, name))
+		entry++;
+	call = (struct rpc_call){.entry = entry};
+	uuid7_make(fake_db_us() / 1000, call.request_id);
+	entry->serve(&services, &call, request);
+	return &call;
+}
+
+static void expect_invalid(const struct rpc_entry *entry, const char *name, const ProtobufCMessage *request)
+{
+	const struct rpc_call *call = call_of(entry, name, request);
+
+	cr_expect_eq(call->answers, 1, "%s waits", name);
+	cr_expect_eq(call->code, STATUS(INVALID_ARGUMENT), "%s: %s", name, call->problem);
+}
+
+/* Requests are checked before anything is asked of the database, even whether a name is known by now. */
+Test(services, an_invalid_request_is_refused_at_once_without_a_database)
+{
+	static char page[300];
+	Reeve__V1__CheckQuestion question = REEVE__V1__CHECK_QUESTION__INIT, *questions[] = {&question};
+	Reeve__V1__CheckRequest check = REEVE__V1__CHECK_REQUEST__INIT;
+	Reeve__V1__TaskFilter filter = REEVE__V1__TASK_FILTER__INIT;
+	Reeve__V1__ListRequest list = REEVE__V1__LIST_REQUEST__INIT;
+	Reeve__V1__ErrorsRequest errors = REEVE__V1__ERRORS_REQUEST__INIT;
+	Reeve__V1__ListBatchesRequest batches = REEVE__V1__LIST_BATCHES_REQUEST__INIT;
+	Reeve__V1__CancelRequest cancel = REEVE__V1__CANCEL_REQUEST__INIT;
+	int64_t id = 1;
+
+	services = (struct services){.core = fake_core(), .manager_name = "manager", .max_message_bytes = 8 << 20};
+	fake.down = true;
+	question.kind = REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD;
+	check.questions = questions;
+	check.n_questions = 1;
+	cr_expect_eq(call_of(admin_methods, "Check", &check.base)->code, STATUS(UNAVAILABLE));
+	question.kind = 99;
+	expect_invalid(admin_methods, "Check", &check.base);
+	list.queue = filter.queue = errors.queue = batches.queue = "unknown";
+	list.limit = 1000000;
+	expect_invalid(task_methods, "List", &list.base);
+	list.limit = 0;
+	list.filter = &filter;
+	filter.older_ms = -1;
+	expect_invalid(task_methods, "List", &list.base);
+	memset(page, 'x', sizeof page - 1);
+	errors.page = page;
+	expect_invalid(task_methods, "Errors", &errors.base);
+	batches.limit = -1;
+	expect_invalid(batch_methods, "List", &batches.base);
+	filter.older_ms = 0;
+	cancel.filter = &filter;
+	cancel.ids = &id;
+	cancel.n_ids = 1;
+	expect_invalid(task_methods, "Cancel", &cancel.base);
+	fake_end(services.core);
+}
+
+/* Calls ControlWorkers while a Fetch is parked; the statement ends with this error, or returns the Fetch's worker. Returns
+ * how often the Fetch is answered. */
+static int answers_to_the_parked(reeve_status error)
+{
+	Reeve__V1__ControlWorkersRequest request = REEVE__V1__CONTROL_WORKERS_REQUEST__INIT;
+	struct fake_fetch fetch;
+	struct store_read *op;
+
+	fake_route("queue", "type");
+	services = (struct services){.core = fake_core(), .manager_name = "manager", .max_message_bytes = 8 << 20};
+	fake_fetch(services.core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	request.name = "worker";
+	request.action = REEVE__V1__WORKER_ACTION__WORKER_ACTION_PAUSE;
+	struct rpc_call *call = call_of(admin_methods, "ControlWorkers", &request.base);
+	cr_assert_not_null(op = fake_take(FAKE_READ), "%s", call->problem);
+	Reeve__V1__ListWorkersResponse *told = (Reeve__V1__ListWorkersResponse *)op->response;
+	told->workers = calloc(1, sizeof *told->workers);
+	told->workers[told->n_workers++] = calloc(1, sizeof **told->workers);
+	reeve__v1__worker__init(told->workers[0]);
+	told->workers[0]->incarnation = 1;
+	told->workers[0]->name = strdup("worker");
+	if (error)
+		fake_fail(op, error);
+	else
+		fake_ok(op);
+	fake_pass(services.core, 1);
+	cr_expect_eq(call->answers, 1);
+	cr_expect_eq(call->code, error);
+	int answered = fetch.answered;
+	cr_expect_eq(fetch.commands, answered);
+	fake_end(services.core);
+	return answered;
+}
+
+Test(services, a_control_of_workers_answers_their_parked_fetches)
+{
+	cr_expect_eq(answers_to_the_parked(STATUS(OK)), 1);
+}
+
+/* The worker would act on a command that was never recorded. */
+Test(services, a_control_of_workers_that_has_failed_answers_none)
+{
+	cr_expect_eq(answers_to_the_parked(STATUS(UNAVAILABLE)), 0);
 }
