@@ -80,7 +80,7 @@ static void *call_on(void *arg)
 		innocent->resends += result.sends != 1;
 		if (result.done_ms - begun_ms > innocent->slowest_ms)
 			innocent->slowest_ms = result.done_ms - begun_ms;
-		pause_ms(5);
+		pause_ms(20);
 	}
 	return NULL;
 }
