@@ -170,6 +170,34 @@ test_two_managers_keep_up_with_many_types() {
 	one_caller_looks_up_beside_a_flood_of_strangers
 }
 
+# A cold start with a task of each of 2,000 types, and a database 4 ms away in each direction, beside one with a database that is
+# near, so that other load on the machine delays both. If each statement read one stream, the last task would start after 16 s.
+# measures time
+test_thousands_of_types_start_soon_with_a_slow_database() {
+	local name
+	start_postgres
+	sql 'create database apart owner reeve'
+	start_proxy away postgres
+	start_manager near --database "${CONNINFO/dbname=reeve/dbname=apart}"
+	start_manager far
+	for name in near far; do "$REEVE_BIN/bench-streams" fill "${URL[$name]}" 2000 fill 1 2>>"$DIR/log/fill.log"; done
+	stop near
+	stop far
+	tell away delay up 4
+	tell away delay down 4
+	start_manager near --database "${CONNINFO/dbname=reeve/dbname=apart}"
+	start_manager far --database "${PROXY[away]}"
+	for name in near far; do start "$name-cold" timeout 60 "$REEVE_BIN/bench-streams" cold "${URL[$name]}" 2000 cold 2; done
+	for name in near far; do
+		ended "$name-cold" 60
+		expect_eq 0 "$STATUS" "exit code of $name-cold"
+		note "$name:" "$(grep '^cold_' "$DIR/log/$name-cold.log" | tr '\n' ';')"
+	done
+	expect_that "$(figure log/far-cold.log cold_first) < $(figure log/near-cold.log cold_first) + 1000"
+	expect_that "$(figure log/far-cold.log cold_backlog) < $(figure log/near-cold.log cold_backlog) + 2000"
+	expect_that "$(figure log/far-cold.log cold_p50) < $(figure log/near-cold.log cold_p50) + 50"
+}
+
 # 400 more types are submitted at once, to the manager that has no worker: their first pages are read together.
 one_statement_reads_many_types() {
 	local n first
