@@ -1,5 +1,5 @@
 /* Archive operations: the next partition of the history to archive, and its rows. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

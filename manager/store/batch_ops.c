@@ -1,5 +1,5 @@
 /* Batch operations: the steps through the phases. SQL functions do the work. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

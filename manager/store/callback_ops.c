@@ -1,5 +1,5 @@
 /* Callback operations: taking due callbacks, reading their bodies, recording the outcomes of tries. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Claims, and redeliveries of claimed tasks. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 

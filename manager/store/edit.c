@@ -4,7 +4,7 @@
  * first selects and locks the matching tasks, and continues with their ids; it stores all of them, and whether each was
  * changed.
  */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Passes a filter as parameters of a statement. */
 #include "common/text.h"
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 static void add_text(struct params *p, const char *text)
 {

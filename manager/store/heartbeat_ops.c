@@ -1,6 +1,6 @@
 /* Heartbeats of workers, and the commands that they get. */
-#include "manager/store/internal.h"
 #include "manager/store/steps.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

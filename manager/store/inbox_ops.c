@@ -1,5 +1,5 @@
 /* Ingests tasks that were submitted by SQL, in one transaction for tasks of the same queue, type and batch. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

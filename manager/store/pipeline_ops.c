@@ -1,5 +1,5 @@
 /* Looks up the first stages of pipelines for new tasks. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 

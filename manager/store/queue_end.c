@@ -3,7 +3,7 @@
  * locks the tasks, marks them and sets commands for their workers, and ends the waiting ones. The tasks are locked
  * before they are marked, so that waiting tasks still wait and running ones still run at that time.
  */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Queue operations of the core: the settings that it uses, and stops. */
-#include "manager/store/internal.h"
+#include "common/limits.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Reads: turns requests into statements, and reads their rows straight into response messages (bind.c). */
 #include "common/text.h"
 #include "manager/store/bind.h"
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <reeve/v1/task.pb-c.h>
 #include <stdlib.h>

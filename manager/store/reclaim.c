@@ -4,8 +4,8 @@
  * stays locked for long does not delay the others, and is found again. An attempt whose token is not its task's any
  * more has ended in between and is left out.
  */
-#include "manager/store/internal.h"
 #include "manager/store/steps.h"
+#include "manager/store/store_internal.h"
 
 #include "common/log.h"
 

@@ -14,8 +14,8 @@
  * attempts whose rows are not free must be reported again. Several managers lock the row of a batch all the time, each
  * for some milliseconds: it is waited for, unless such a wait has just been in vain.
  */
-#include "manager/store/internal.h"
 #include "manager/store/steps.h"
+#include "manager/store/store_internal.h"
 
 #include "common/clock.h"
 

@@ -3,7 +3,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "manager/store/internal.h"
 #include "manager/store/role_internal.h"
 
 #include <assert.h>
@@ -27,8 +26,8 @@ static bool takes(const struct role *role, const struct role *home)
 
 void role_offer(struct role *home)
 {
-	struct role *roles = home->store->roles;
-	for (int i = 0; i < ROLE_COUNT && home->waiting; i++)
+	struct role *roles = home->group->roles;
+	for (int i = 0; i < home->group->count && home->waiting; i++)
 		if (takes(&roles[i], home))
 			role_pump(&roles[i]);
 }
@@ -36,8 +35,8 @@ void role_offer(struct role *home)
 /* True if some role that takes from `home` is connected. */
 static bool served(const struct role *home)
 {
-	const struct role *roles = home->store->roles;
-	for (int i = 0; i < ROLE_COUNT; i++)
+	const struct role *roles = home->group->roles;
+	for (int i = 0; i < home->group->count; i++)
 		if (takes(&roles[i], home) && conn_up(roles[i].conn))
 			return true;
 	return false;
@@ -118,7 +117,7 @@ static bool pauses(const struct role *role)
 
 void role_pump(struct role *role)
 {
-	if (role->count || role->store->room.gathers || !conn_idle(role->conn) || pauses(role))
+	if (role->count || role->group->room.gathers || !conn_idle(role->conn) || pauses(role))
 		return;
 	for (int i = 0; i < ROLE_LISTS && !role->count; i++)
 		if (role->takes[i] && role->takes[i]->waiting)
@@ -150,8 +149,8 @@ void role_take(struct role *role, struct role *first, struct role *second)
 
 void role_drop(struct role *home, struct store_op *op)
 {
-	struct role *roles = home->store->roles;
-	for (int i = 0; i < ROLE_COUNT; i++)
+	struct role *roles = home->group->roles;
+	for (int i = 0; i < home->group->count; i++)
 		for (int k = 0; k < roles[i].count; k++) {
 			if (roles[i].batch[k] != op)
 				continue;
@@ -274,11 +273,12 @@ void role_run(struct role *role, enum sql_id statement, role_next *next)
 static void on_ready(void *arg)
 {
 	struct role *role = arg;
-	if (role == &role->store->roles[ROLE_LISTEN])
-		role->store->listener.listening(role->store->listener.arg);
-	if (room_ready(&role->store->room))
-		for (int i = 0; i < ROLE_COUNT; i++)
-			role_pump(&role->store->roles[i]);
+	const struct role_group *group = role->group;
+	if (role->listens)
+		group->listening(group->arg);
+	if (room_ready(&role->group->room))
+		for (int i = 0; i < group->count; i++)
+			role_pump(&group->roles[i]);
 	else
 		role_pump(role);
 }
@@ -287,31 +287,41 @@ static void on_ready(void *arg)
 static void on_lost(void *arg)
 {
 	const struct role *role = arg;
-	room_lost(&role->store->room);
+	room_lost(&role->group->room);
 }
 
 static void on_refused(void *arg)
 {
 	const struct role *role = arg;
-	room_refused(&role->store->room, conn_problem(role->conn));
+	room_refused(&role->group->room, conn_problem(role->conn));
 }
 
 static void on_notified(void *arg, const char *payload)
 {
-	struct role *role = arg;
-	role->store->listener.notified(role->store->listener.arg, payload);
+	const struct role_group *group = ((struct role *)arg)->group;
+	group->notified(group->arg, payload);
 }
 
-void role_open(struct role *role, struct store *store, const struct conn_settings *settings, int weight_limit)
+void role_open(struct role *role, struct role_group *group, const struct conn_settings *settings, int weight_limit)
 {
-	role->store = store;
+	role->group = group;
+	role->store = group->store;
 	role->name = settings->name;
+	role->listens = settings->listens;
 	role->weight_limit = weight_limit;
 	role->takes[0] = role;
 	struct conn_listener listener = {on_ready, on_lost, on_refused, on_notified, role};
-	role->pause = evtimer_new(store->base, on_pause_over, role);
-	role->conn = conn_create(store->base, settings, &listener);
-	room_add(&store->room, role->conn);
+	role->pause = evtimer_new(group->base, on_pause_over, role);
+	role->conn = conn_create(group->base, settings, &listener);
+	room_add(&group->room, role->conn);
+}
+
+const char *role_group_problem(const struct role_group *group)
+{
+	for (int i = 0; i < group->count; i++)
+		if (!conn_up(group->roles[i].conn))
+			return conn_problem(group->roles[i].conn);
+	return "";
 }
 
 void role_close(struct role *role)
@@ -335,7 +345,7 @@ void role_close(struct role *role)
 void role_expire(struct role *role, int64_t now_ms)
 {
 	struct store_op *op, *tmp;
-	bool up = served(role) && !role->store->room.gathers;
+	bool up = served(role) && !role->group->room.gathers;
 	DL_FOREACH_SAFE (role->waiting, op, tmp) {
 		if (!op->deadline_ms)
 			continue;
@@ -349,7 +359,7 @@ void role_expire(struct role *role, int64_t now_ms)
 			    "the database went away while it worked on this; ask again with the same request id");
 		else if (!up)
 			error_set(&error, STATUS(UNAVAILABLE), "no database: %s",
-			    conn_up(role->conn) ? store_problem(role->store) : conn_problem(role->conn));
+			    conn_up(role->conn) ? role_group_problem(role->group) : conn_problem(role->conn));
 		else if (op->kind->waits_for)
 			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for(op));
 		else if (op->blocked)

@@ -14,6 +14,7 @@
 #include "manager/store/conn.h"
 #include "manager/store/fair.h"
 #include "manager/store/op.h"
+#include "manager/store/room.h"
 
 struct role;
 
@@ -53,10 +54,24 @@ static inline const char *op_name(const struct store_op *op)
 
 enum { ROLE_BATCH_OPS = 2048, ROLE_LISTS = 2 };
 
-struct role {
+/* What all roles of a store share. */
+struct role_group {
 	struct store *store;
+	struct event_base *base;
+	struct role *roles;
+	int count;
+	struct room room;                                 /* for their connections */
+	void (*notified)(void *arg, const char *payload); /* see struct store_listener */
+	void (*listening)(void *arg);
+	void *arg;
+};
+
+struct role {
+	struct role_group *group;
+	struct store *store; /* the group's */
 	struct conn *conn;
 	const char *name;
+	bool listens;                   /* for notifications */
 	struct role *takes[ROLE_LISTS]; /* whose waiting operations it takes, the first one's before all others; or NULL */
 	struct store_op *waiting;       /* utlist, in the order of `fair` */
 	struct fair fair;
@@ -78,9 +93,12 @@ struct role {
 	int64_t batches, operations;
 };
 
-/* Sets up a role. `settings` is for its connection. */
-void role_open(struct role *role, struct store *store, const struct conn_settings *settings, int weight_limit);
+/* Sets up a role of a group, whose other members need not be set up yet. `settings` is for its connection. */
+void role_open(struct role *role, struct role_group *group, const struct conn_settings *settings, int weight_limit);
 void role_close(struct role *role);
+
+/* Returns why a connection of the group is down, for messages; "" if none is. */
+const char *role_group_problem(const struct role_group *group);
 
 /* Lets a role take the operations that wait for these roles, in this order, instead of its own. Call it before the
  * first role_add. */

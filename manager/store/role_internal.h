@@ -2,7 +2,7 @@
 #ifndef REEVE_MANAGER_STORE_ROLE_INTERNAL_H
 #define REEVE_MANAGER_STORE_ROLE_INTERNAL_H
 
-#include "manager/store/internal.h"
+#include "manager/store/role.h"
 
 #define LOCKED_OUT "another transaction holds a lock that this needs (%s)"
 

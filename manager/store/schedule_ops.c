@@ -1,5 +1,5 @@
 /* Firings of schedules. SQL functions do the work. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Statistics of executions, and metrics. SQL functions do the work. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdio.h>
 

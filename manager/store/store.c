@@ -3,7 +3,7 @@
 
 #include "common/clock.h"
 #include "manager/store/idle_limit.h"
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <libpq-fe.h>
 #include <stdlib.h>
@@ -90,10 +90,17 @@ struct store *store_open(
     struct event_base *base, const struct store_options *options, const struct store_listener *listener)
 {
 	struct store *store = mem_calloc(1, sizeof *store);
-	store->base = base;
 	store->options = *options;
-	store->listener = *listener;
-	room_open(&store->room, store->base);
+	store->group = (struct role_group){
+	    .store = store,
+	    .base = base,
+	    .roles = store->roles,
+	    .count = ROLE_COUNT,
+	    .notified = listener->notified,
+	    .listening = listener->listening,
+	    .arg = listener->arg,
+	};
+	room_open(&store->group.room, base);
 	for (int i = 0; i < ROLE_COUNT; i++) {
 		struct conn_settings settings = {
 		    .conninfo = options->conninfo,
@@ -108,7 +115,7 @@ struct store *store_open(
 		    .lock_timeout_ms = specs[i].lock_timeout_ms,
 		    .idle_timeout_ms = idle_limit(options->lease_ms),
 		};
-		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
+		role_open(&store->roles[i], &store->group, &settings, specs[i].weight_limit);
 	}
 	store->roles[ROLE_EDIT].lock_wait = store->roles[ROLE_ROUTES].lock_wait = store->roles[ROLE_LOCK_WAIT].lock_wait =
 	    &store->roles[ROLE_LOCK_WAIT];
@@ -123,7 +130,7 @@ void store_close(struct store *store)
 	store->closing = true;
 	for (int i = 0; i < ROLE_COUNT; i++)
 		role_close(&store->roles[i]);
-	room_close(&store->room);
+	room_close(&store->group.room);
 	free(store);
 }
 
@@ -178,15 +185,12 @@ bool store_up(const struct store *store)
 
 void store_others(struct store *store, bool alive)
 {
-	store->room.others = alive;
+	store->group.room.others = alive;
 }
 
 const char *store_problem(const struct store *store)
 {
-	for (int i = 0; i < ROLE_COUNT; i++)
-		if (!conn_up(store->roles[i].conn))
-			return conn_problem(store->roles[i].conn);
-	return "";
+	return role_group_problem(&store->group);
 }
 
 int64_t store_manager_id(const struct store *store)

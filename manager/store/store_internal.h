@@ -1,10 +1,9 @@
-/* Shared by the store's files: the struct itself, its roles, and small helpers. */
-#ifndef REEVE_MANAGER_STORE_INTERNAL_H
-#define REEVE_MANAGER_STORE_INTERNAL_H
+/* Shared by the files of operations: the struct itself, its roles, and small helpers. */
+#ifndef REEVE_MANAGER_STORE_STORE_INTERNAL_H
+#define REEVE_MANAGER_STORE_STORE_INTERNAL_H
 
 #include "manager/store/recent_locks.h"
 #include "manager/store/role.h"
-#include "manager/store/room.h"
 #include "manager/store/row.h"
 #include "manager/store/store.h"
 
@@ -50,11 +49,9 @@ enum { ROUTES_WEIGHT = 2000 };
 enum { MAINTENANCE_STEPS_MAX = 32 };
 
 struct store {
-	struct event_base *base;
 	struct store_options options;
-	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
-	struct room room;
+	struct role_group group;                          /* of the roles */
 	struct recent_locks submit_locks;                 /* see submit_locks.h */
 	struct recent_locks batch_locks;                  /* the ids of batches that reports found locked */
 	struct store_place places[MAINTENANCE_STEPS_MAX]; /* the position of each maintenance statement */

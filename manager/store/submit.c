@@ -4,8 +4,8 @@
  * in one of up to ten.
  */
 #include "common/clock.h"
-#include "manager/store/internal.h"
 #include "manager/store/steps.h"
+#include "manager/store/store_internal.h"
 #include "manager/store/submit_json.h"
 #include "manager/store/submit_locks.h"
 

@@ -1,6 +1,6 @@
 /* Maintenance: the manager's heartbeat, notifications to the others, partitions, deletion of old rows. */
 #include "common/log.h"
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <assert.h>
 #include <sql/sql.h>

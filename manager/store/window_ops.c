@@ -1,5 +1,5 @@
 /* Reads of the ready cache: pages of candidates, late tasks, streams; and routes. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Worker operations: registrations, leaving, detection of lost workers; extensions and remarks. */
 #include "common/log.h"
-#include "manager/store/internal.h"
 #include "manager/store/steps.h"
+#include "manager/store/store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -56,6 +56,10 @@ test_no_modules_include_each_other_in_a_circle() {
 	printf '#include "%s"\n' manager/core/a.h common/c.h >"$tree/manager/core/b.c"
 	expect_fail 1 "$check" "$tree"
 	expect_match 'in a circle: manager/core/a manager/core/b$' "$OUTPUT"
+	# Folders form one even if their modules do not.
+	echo '#include "manager/core/b.h"' >"$tree/common/d.c"
+	expect_fail 1 "$check" "$tree"
+	expect_match 'in a circle: common manager/core' "$OUTPUT"
 }
 
 # The glossary's retired words do not come back.

@@ -1,5 +1,5 @@
 /* How a role gathers operations into batches, over a fake connection. */
-#include "manager/store/internal.h"
+#include "manager/store/store_internal.h"
 
 #include "common/clock.h"
 
@@ -96,17 +96,18 @@ static void done(struct store_op *op, const struct reeve_error *error)
 static void begin(void)
 {
 	static const struct conn_settings settings = {.name = "heartbeat"};
-	store.base = event_base_new();
-	room_open(&store.room, store.base);
-	store.room.gathers = false;
-	role_open(role, &store, &settings, LIMIT);
+	store.group =
+	    (struct role_group){.store = &store, .base = event_base_new(), .roles = store.roles, .count = ROLE_COUNT};
+	room_open(&store.group.room, store.group.base);
+	store.group.room.gathers = false;
+	role_open(role, &store.group, &settings, LIMIT);
 }
 
 static void end(void)
 {
 	role_close(role);
-	room_close(&store.room);
-	event_base_free(store.base);
+	room_close(&store.group.room);
+	event_base_free(store.group.base);
 }
 
 static void give(int count)
@@ -150,7 +151,7 @@ Test(role, operations_gather_for_a_while_after_a_batch)
 	answer(CONN_OK, "");
 	give(3);
 	cr_expect(eq(int, in_flight(), 0), "it pauses");
-	event_base_loop(store.base, EVLOOP_ONCE);
+	event_base_loop(store.group.base, EVLOOP_ONCE);
 	cr_expect(eq(int, in_flight(), 5));
 	answer(CONN_OK, "");
 	cr_expect(eq(int, ended, 6));
@@ -166,7 +167,7 @@ Test(role, what_the_connection_lost_goes_when_the_role_has_paused)
 	owner.lost(owner.arg);
 	owner.ready(owner.arg);
 	cr_expect(eq(int, in_flight(), 0));
-	event_base_loop(store.base, EVLOOP_ONCE);
+	event_base_loop(store.group.base, EVLOOP_ONCE);
 	cr_expect(eq(int, in_flight(), 1));
 	answer(CONN_LOST, "");
 	cr_expect(eq(int, in_flight(), 1), "it is asked again");
@@ -183,7 +184,7 @@ Test(role, the_parts_of_a_batch_that_was_split_follow_each_other_at_once)
 	give(1);
 	give(LIMIT - 1);
 	answer(CONN_OK, "");
-	event_base_loop(store.base, EVLOOP_ONCE);
+	event_base_loop(store.group.base, EVLOOP_ONCE);
 	cr_assert(eq(int, in_flight(), LIMIT - 1));
 	answer(CONN_REFUSED, "55P03");
 	answer(CONN_REFUSED, "55P03"); /* a part of 32: its operations are sent one by one */
@@ -254,7 +255,7 @@ Test(role, operations_do_not_gather_around_one_that_cannot_wait)
 	can_wait = false;
 	give(1);
 	cr_expect(eq(int, in_flight(), 2));
-	event_base_loop(store.base, EVLOOP_ONCE); /* the pause that ended early */
+	event_base_loop(store.group.base, EVLOOP_ONCE); /* the pause that ended early */
 	answer(CONN_OK, "");
 	can_wait = true;
 	give(1);
@@ -269,7 +270,7 @@ Test(role, one_that_nobody_wants_any_more_ends_with_its_batch)
 	give(1);
 	give(2);
 	answer(CONN_OK, "");
-	event_base_loop(store.base, EVLOOP_ONCE);
+	event_base_loop(store.group.base, EVLOOP_ONCE);
 	cr_assert(eq(int, in_flight(), 2));
 	role_drop(role, &ops[2]);
 	cr_expect(eq(int, ended, 1), "the other one is in the same statement");
@@ -288,7 +289,7 @@ Test(role, nothing_begins_after_its_deadline)
 	give(1);
 	ops[1].deadline_ms = clock_monotonic_ms();
 	answer(CONN_OK, "");
-	event_base_loop(store.base, EVLOOP_ONCE);
+	event_base_loop(store.group.base, EVLOOP_ONCE);
 	cr_expect(eq(int, in_flight(), 1), "the one without a deadline");
 	cr_expect(eq(int, (int)role->waiting_count, 1));
 	role_expire(role, clock_monotonic_ms());
@@ -354,8 +355,8 @@ Test(role, no_heartbeat_keeps_lost_workers_waiting)
 	struct store_beat still = {.incarnation = 1, .seq = 1};
 	struct store_lose lose = {.op.done = done, .count = 1, .beats = &still};
 	begin();
-	role_open(&store.roles[ROLE_LEASE], &store, &settings, 1);
-	store.roles[ROLE_REQUEUE].store = &store; /* it has no connection, so that what it gets waits */
+	role_open(&store.roles[ROLE_LEASE], &store.group, &settings, 1);
+	store.roles[ROLE_REQUEUE].group = &store.group; /* it has no connection, so that what it gets waits */
 	store.options.waiting_bytes = 64 << 20;
 	store.options.origin_percent = 12;
 	for (int i = 0; i < HOLDERS; i++) {
@@ -387,7 +388,7 @@ Test(role, many_greedy_origins_leave_room_for_others)
 	struct store_op *last = &some[GREEDY * EACH];
 	int before;
 	begin();
-	store.roles[ROLE_REQUEUE].store = &store; /* it has no connection, so that what it gets waits */
+	store.roles[ROLE_REQUEUE].group = &store.group; /* it has no connection, so that what it gets waits */
 	store.options.waiting_bytes = 64 << 20;
 	store.options.origin_percent = 12;
 	for (int i = 0; i <= GREEDY * EACH; i++) {
