@@ -1,7 +1,7 @@
 /*
- * The limits of the contract, for clients, managers, workers and SQL. proto/ says what they mean.
+ * The limits and defaults of the contract, for clients, managers, workers and SQL. proto/ says what they mean.
  *
- * sql/embed replaces these names in functions and views by their numbers.
+ * sql/embed replaces the names LIMIT_… and DEFAULT_… in tables, functions and views by their numbers.
  */
 #ifndef REEVE_COMMON_LIMITS_H
 #define REEVE_COMMON_LIMITS_H
@@ -13,11 +13,17 @@
 #define LIMIT_CRON_BYTES 255
 #define LIMIT_REMARK_BYTES 4096
 #define LIMIT_STACK_BYTES 65536
+#define LIMIT_REASON_BYTES 1000 /* of a cancel, a discard, or a worker that leaves */
 
 /* A call. */
 #define LIMIT_CALL_TASKS 10000 /* tasks, ids, results, slots */
 #define LIMIT_CALL_EVENTS 100000
-#define LIMIT_PREVIEW 1000 /* scheduled times */
+#define DEFAULT_CALL_EVENTS 1000
+#define LIMIT_CALL_METRICS 1000 /* to put */
+#define LIMIT_LIST 1000         /* items of an answer */
+#define DEFAULT_LIST 100
+#define LIMIT_LIST_LONG 10000 /* tasks of a batch, metrics */
+#define LIMIT_PREVIEW 1000    /* scheduled times */
 
 /* A task. */
 #define LIMIT_PRIORITY 1000000 /* and as far below 0 */
@@ -29,12 +35,24 @@
 #define LIMIT_RETRY_EXPONENT 10
 #define LIMIT_STAGES 100
 #define LIMIT_STEPS 10000
+#define LIMIT_AGE_DAYS 36500 /* by which tasks are chosen */
+#define DEFAULT_ATTEMPTS 5
+#define DEFAULT_TIMEOUT_MS 60000
+#define DEFAULT_RETRY_BASE_MS 1000
+#define DEFAULT_RETRY_MAX_MS 3600000
+#define DEFAULT_RETRY_EXPONENT 2
+#define DEFAULT_JITTER_PERCENT 25
+#define DEFAULT_STEPS 100
 #define LIMIT_TIME_US INT64_C(253402300799000000) /* 9999-12-31 23:59:59 UTC */
 
 /* A queue, and a schedule. */
 #define LIMIT_PERIOD_DAYS 365 /* resting and waiting */
 #define LIMIT_EVERY_DAYS 3650
+#define LIMIT_EVERY_MIN_MS 100 /* the shortest interval */
 #define LIMIT_CATCH_UP 1000
+#define LIMIT_MISSED 1000 /* times by cron that are counted */
+
+#define LIMIT_REPORT_TASKS 10000 /* of a batch, in the body of its callback */
 
 /* A worker. */
 #define LIMIT_CONCURRENCY 10000
@@ -42,6 +60,8 @@
 #define LIMIT_ACCEPTED_BYTES (128 * 1024) /* of the names of both */
 #define LIMIT_EXCLUDED 1000               /* tasks that a Fetch excludes */
 #define LIMIT_RUN_DAYS 365                /* of an attempt, extended */
+#define LIMIT_IN_FLIGHT 200000 /* attempts that it holds: waiting, running, or with an unacknowledged result */
+#define LIMIT_WAITING_FETCHES 10000
 
 /* A limit's number as text: "at most " LIMIT_TEXT(LIMIT_STAGES). */
 #define LIMIT_TEXT(limit) LIMIT_TEXT_OF(limit)

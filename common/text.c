@@ -12,7 +12,7 @@ const char *name_problem(const char *name, bool may_be_empty)
 	if (length == 0)
 		return may_be_empty ? NULL : "is empty";
 	if (length > LIMIT_NAME_BYTES)
-		return "is longer than 255 bytes";
+		return "is longer than " LIMIT_TEXT(LIMIT_NAME_BYTES) " bytes";
 	if (!utf8_valid(name, length))
 		return "is not UTF-8";
 	for (size_t i = 0; i < length; i++) {

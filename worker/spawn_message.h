@@ -5,17 +5,18 @@
 #ifndef REEVE_WORKER_SPAWN_MESSAGE_H
 #define REEVE_WORKER_SPAWN_MESSAGE_H
 
+#include "common/limits.h"
 #include "worker/lease.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
 enum {
-	SPAWN_MAX = 20000,           /* processes at once: twice the maximum number of slots */
-	SPAWN_TEXT_MAX = 128 * 1024, /* program, directory, arguments and environment of a process, with their NULs */
-	SPAWN_ARGUMENTS_MAX = 4096,  /* arguments of a process */
-	SPAWN_ENVIRONMENT_MAX = 16,  /* variables added to the worker's own */
-	SPAWN_FDS = 4,               /* descriptors of a process */
+	SPAWN_MAX = 2 * LIMIT_CONCURRENCY, /* processes at once */
+	SPAWN_TEXT_MAX = 128 * 1024,       /* program, directory, arguments and environment of a process, with their NULs */
+	SPAWN_ARGUMENTS_MAX = 4096,        /* arguments of a process */
+	SPAWN_ENVIRONMENT_MAX = 16,        /* variables added to the worker's own */
+	SPAWN_FDS = 4,                     /* descriptors of a process */
 };
 
 #define SPAWN_ALL_NAMES UINT32_MAX

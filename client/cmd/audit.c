@@ -15,8 +15,8 @@ static const struct option_spec specs[] = {
     OPT_TIME(0, "since", OPTION_FIELD("since_us"),
         "only events from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""),
     OPT_TIME(0, "until", OPTION_FIELD("until_us"), "only events before this time"),
-    OPT_INTEGER(
-        'n', "limit", OPTION_FIELD("limit"), 1, LIMIT_CALL_EVENTS, "N", "the newest N events; if not set, 1000"),
+    OPT_INTEGER('n', "limit", OPTION_FIELD("limit"), 1, LIMIT_CALL_EVENTS, "N",
+        "the newest N events; if not set, " LIMIT_TEXT(DEFAULT_CALL_EVENTS)),
     OPT_FLAG('a', "all", OPTION_AT(struct audit_options, all), "all events"),
     {0},
 };

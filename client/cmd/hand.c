@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define OUTCOME(name) REEVE__V1__OUTCOME__OUTCOME_##name
-#define LONGEST_WAIT_MS (365 * DAY_MS)
 
 enum { LONGEST_RESULT = 64 * 1024 * 1024 };
 
@@ -32,7 +31,7 @@ static const struct option_spec fetch_specs[] = {
     OPT_LIST('x', "exclude", OPTION_AT(struct fetch_options, exclude), "ID[,ID]", "not these tasks; can be repeated"),
     OPT_INTEGER(
         'n', "limit", OPTION_FIELD("slots"), 1, LIMIT_CALL_TASKS, "N", "maximum number of tasks", .default_value = "1"),
-    OPT_SPAN(0, "timeout", OPTION_AT(struct fetch_options, wait_ms), 0, LONGEST_WAIT_MS,
+    OPT_SPAN(0, "timeout", OPTION_AT(struct fetch_options, wait_ms), 0, DAYS_MS(LIMIT_RUN_DAYS),
         "maximum time to wait for a task; 0: do not wait", .default_value = "0"),
     OPT_NAME(0, "name", OPTION_AT(struct fetch_options, name), "NAME",
         "name of the client, for the audit; if not set, user@host"),
@@ -307,7 +306,9 @@ int command_extend(int argc, char **argv)
 		    &extend_table, "%s", operands < 3 ? "the duration is missing" : "it takes three arguments");
 	if (!duration_parse(argv[3], &request.run_ms) || request.run_ms < 1 || request.run_ms > DAYS_MS(LIMIT_RUN_DAYS))
 		return command_usage(&extend_table,
-		    "\"%s\" is not a time to run; it must be a duration like 30s, 5m or 2h, from 1ms to 365d", argv[3]);
+		    "\"%s\" is not a time to run; it must be a duration like 30s, 5m or 2h, from 1ms to " LIMIT_TEXT(
+		        LIMIT_RUN_DAYS) "d",
+		    argv[3]);
 	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;

@@ -6,6 +6,7 @@
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
 #include "client/cmd/terminal.h"
+#include "common/limits.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -106,7 +107,8 @@ static void show_jitter(const void *message, int64_t now_us, struct shown *out)
 	int32_t percent = retry_of(message)->jitter_percent;
 
 	(void)now_us;
-	snprintf(out->text, sizeof out->text, "%d %%", percent == 0 ? 25 : percent < 0 ? 0 : (int)percent);
+	percent = percent == 0 ? DEFAULT_JITTER_PERCENT : percent < 0 ? 0 : percent;
+	snprintf(out->text, sizeof out->text, "%d %%", (int)percent);
 }
 
 static bool has_callback(const void *message)

@@ -25,7 +25,8 @@ static const struct option_spec specs[] = {
         "retry delays of tasks that do not set them: default, fixed:D, linear:STEP[:BASE], exp:BASE[:CAP], "
         "poly:BASE[:EXPONENT] or list:D,D,…; a linear one without BASE begins with the resting period"),
     OPT_INTEGER(0, "jitter", OPTION_AT(struct set_options, jitter), 0, 100, "PERCENT",
-        "with --backoff: maximum random part that is subtracted from each delay (default: 25)"),
+        "with --backoff: maximum random part that is subtracted from each delay (default: " LIMIT_TEXT(
+            DEFAULT_JITTER_PERCENT) ")"),
     OPT_SPAN(0, "resting", OPTION_FIELD("resting_ms"), 0, DAYS_MS(LIMIT_PERIOD_DAYS),
         "time for which a worker's slot takes no task after one of the queue; 0: none"),
     OPT_SPAN(0, "waiting", OPTION_FIELD("waiting_ms"), 0, DAYS_MS(LIMIT_PERIOD_DAYS),

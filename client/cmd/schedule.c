@@ -84,7 +84,7 @@ static void show_jitter(const void *message, int64_t now_us, struct shown *out)
 	int32_t percent = task && task->retry ? task->retry->jitter_percent : 0;
 
 	(void)now_us;
-	if (percent && percent != 25)
+	if (percent && percent != DEFAULT_JITTER_PERCENT)
 		snprintf(out->text, sizeof out->text, "%d %%", percent < 0 ? 0 : (int)percent);
 }
 

@@ -24,13 +24,14 @@ static const struct option_spec specs[] = {
         "cron expression: minute, hour, day of month, month, day of week, such as \"1 0 * * 1-5\""),
     OPT_NAME(
         0, "zone", OPTION_FIELD("zone"), "TZ", "time zone of the expression, such as Europe/Berlin; if not set, UTC"),
-    OPT_SPAN(0, "every", OPTION_FIELD("every_ms"), 100, DAYS_MS(LIMIT_EVERY_DAYS), "interval between runs"),
+    OPT_SPAN(
+        0, "every", OPTION_FIELD("every_ms"), LIMIT_EVERY_MIN_MS, DAYS_MS(LIMIT_EVERY_DAYS), "interval between runs"),
     OPT_TIME(0, "start", OPTION_FIELD("start_us"),
         "time from which the interval counts, and the first run if it is in the future; if not set, now"),
     OPT_FLAG(0, "manual", OPTION_FIELD("manual"), "run only by `reeve schedule run`"),
     OPT_TEXT(0, "catch-up", OPTION_AT(struct schedule_options, catch_up), "skip|one|all:N",
-        "which missed runs to make up for, when no manager was there: none, the latest, or the latest N (1 to 1000); "
-        "if not set, one"),
+        "which missed runs to make up for, when no manager was there: none, the latest, or the latest N (1 to " LIMIT_TEXT(
+            LIMIT_CATCH_UP) "); if not set, one"),
     OPT_CHOICE(0, "concurrency-policy", OPTION_FIELD("concurrency_policy"), "allow|forbid|queue",
         "if the task of the previous run has not ended: one at the same time, no run, or one after it; if not set, queue"),
     OPT_CHOICE(0, "queue-action", OPTION_FIELD("queue_action"), "start|stop|pause|resume",
@@ -113,9 +114,10 @@ static bool take_catch_up(struct definition *d, const char *text, struct reeve_e
 		schedule->catch_up = CATCH_UP(SKIP);
 	else if (strcmp(text, "one") == 0)
 		schedule->catch_up = CATCH_UP(ONE);
-	else if (most < 1 || most > 1000 || errno || *end)
+	else if (most < 1 || most > LIMIT_CATCH_UP || errno || *end)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "--catch-up: \"%.60s\" is invalid; it takes skip, one or all:N, N from 1 to 1000", text);
+		    "--catch-up: \"%.60s\" is invalid; it takes skip, one or all:N, N from 1 to " LIMIT_TEXT(LIMIT_CATCH_UP),
+		    text);
 	else
 		schedule->catch_up = CATCH_UP(ALL);
 	schedule->max_catch_up = (uint32_t)most;

@@ -58,7 +58,8 @@ struct task_options {
 	        "delay after the n-th failed attempt is D; BASE + (n - 1) STEP; BASE doubled each time, up to CAP; "       \
 	        "BASE times n to the EXPONENT (2); the n-th D, then the last"),                                            \
 	    OPT_INTEGER(0, "jitter", OPTION_FIELD(prefix "retry.jitter_percent"), 0, 100, "PERCENT",                       \
-	        "maximum random part that is subtracted from each delay; if not set, 25"),                                 \
+	        "maximum random part that is subtracted from each delay; if not set, " LIMIT_TEXT(                         \
+	            DEFAULT_JITTER_PERCENT)),                                                                              \
 	    OPT_NAME(0, "source", OPTION_FIELD(prefix "source"), "NAME",                                                   \
 	        "the submitter, for the record; if not set, user@host")
 

@@ -8,6 +8,7 @@
 #define REEVE_CLIENT_WHERE_H
 
 #include "common/error.h"
+#include "common/limits.h"
 #include "common/options.h"
 
 #include <reeve/client.h>
@@ -23,7 +24,7 @@ struct where {
 
 /* The option --running-longer, which fills in the request's filter; `tasks` begins its help. */
 #define WHERE_RUNNING_LONGER(tasks)                                                                                    \
-	OPT_SPAN(0, "running-longer", OPTION_FIELD("filter.running_longer_ms"), 1, INT64_C(3153600000000),                 \
+	OPT_SPAN(0, "running-longer", OPTION_FIELD("filter.running_longer_ms"), 1, DAYS_MS(LIMIT_AGE_DAYS),                \
 	    tasks " executing tasks whose attempt began this long ago or earlier")
 
 /* Parses conditions, at least one. They are added to `more` (NULL: none), the filter of an option. Returns false with

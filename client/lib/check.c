@@ -70,7 +70,7 @@ static const char *span_problem(const Reeve__V1__TaskSpec *spec, char *out, size
 		}
 	}
 	if (spec->timeout_ms > DAYS_MS(LIMIT_TIMEOUT_DAYS)) {
-		snprintf(out, size, "timeout is longer than 30 days");
+		snprintf(out, size, "timeout is longer than " LIMIT_TEXT(LIMIT_TIMEOUT_DAYS) " days");
 		return out;
 	}
 	return NULL;
@@ -107,8 +107,9 @@ static const char *retry_problem(const Reeve__V1__TaskSpec *spec, char *out, siz
 		snprintf(out, size, "retry.kind is %d, which means nothing", (int)retry->kind);
 	else if (retry->jitter_percent < -1 || retry->jitter_percent > 100)
 		snprintf(out, size, "retry.jitter is %" PRId32 " percent, not from 0 to 100", retry->jitter_percent);
-	else if (!isfinite(retry->exponent) || retry->exponent < 0 || retry->exponent > 10)
-		snprintf(out, size, "retry.exponent is %g; it must be above 0, at most 10", retry->exponent);
+	else if (!isfinite(retry->exponent) || retry->exponent < 0 || retry->exponent > LIMIT_RETRY_EXPONENT)
+		snprintf(
+		    out, size, "retry.exponent is %g; it must be above 0, at most %d", retry->exponent, LIMIT_RETRY_EXPONENT);
 	else if (retry->n_delays_ms > LIMIT_RETRY_DELAYS)
 		snprintf(out, size, "retry.delays has %zu elements, more than %d", retry->n_delays_ms, LIMIT_RETRY_DELAYS);
 	else if (retry->kind == REEVE__V1__RETRY_KIND__RETRY_KIND_LIST && !retry->n_delays_ms)

@@ -1,11 +1,10 @@
 /* Answers that come in pages. The names of fields connect them: reeve_next_page. */
 #include "client/lib/internal.h"
+#include "common/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { AUDIT_DEFAULT = 1000 }; /* events; the manager's default */
 
 static void *at(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
@@ -194,7 +193,7 @@ Reeve__V1__AuditResponse *reeve_audit(
 	    .limit = request->limit,
 	    .newest = true};
 	Reeve__V1__AuditResponse *start = reeve_task_audit(client, &newest, NULL, failure), *audit;
-	size_t most = request->limit ? request->limit : AUDIT_DEFAULT;
+	size_t most = request->limit ? request->limit : DEFAULT_CALL_EVENTS;
 
 	if (!start || !*start->next_page)
 		return start;

@@ -2,6 +2,7 @@
 #include "manager/core/queues.h"
 
 #include "common/hash.h"
+#include "common/limits.h"
 #include "manager/core/routes.h"
 
 #include <stdlib.h>

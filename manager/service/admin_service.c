@@ -53,7 +53,7 @@ static bool stats_complete(struct reading *r, struct reeve_error *error)
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */
 
-enum { NAMED_MAX = 1000, WORKERS_MAX = 1000 };
+enum { NAMED_MAX = 1000 };
 
 /* Answers the parked Fetches of the workers here with the command; other managers are notified by the statement. */
 static void on_controlled(struct store_op *op, const struct reeve_error *error)
@@ -102,8 +102,6 @@ static bool check_control(const ProtobufCMessage *request, struct reeve_error *e
 
 /* --- measures for alerts ------------------------------------------------------------------------------------------- */
 
-#define LONGER_MAX_MS (100 * 365 * DAY_MS)
-
 static bool is_of_time(Reeve__V1__CheckKind kind)
 {
 	return kind == REEVE__V1__CHECK_KIND__CHECK_KIND_RUNNING || kind == REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES;
@@ -121,7 +119,8 @@ static bool check_questions(const ProtobufCMessage *request, struct reeve_error 
 		if (asked & 1U << q->kind)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "questions.kind: %d is asked for twice", q->kind);
 		asked |= 1U << q->kind;
-		if (!check_range("questions.longer_ms", q->longer_ms, 0, is_of_time(q->kind) ? LONGER_MAX_MS : 0, error))
+		if (!check_range(
+		        "questions.longer_ms", q->longer_ms, 0, is_of_time(q->kind) ? DAYS_MS(LIMIT_AGE_DAYS) : 0, error))
 			return false;
 	}
 	return true;
@@ -158,8 +157,7 @@ const struct rpc_entry admin_methods[] = {
         METHOD(SQL_QUEUE_COUNTS, .rules = {{"queue", RULE_NAME_OR_NONE}, {"page", RULE_PAGE}})},
     {"ListWorkers", read_method, RPC_OPERATOR,
         METHOD(SQL_WORKER_LIST,
-            .rules = {{"queue", RULE_NAME_OR_NONE},
-                {"limit", RULE_NUMBER, .max = WORKERS_MAX, .otherwise = WORKERS_MAX},
+            .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = LIMIT_LIST},
                 {"after", RULE_NUMBER, .max = INT64_MAX}})},
     {"Stats", read_method, RPC_OPERATOR, METHOD(SQL_STATS, .complete = stats_complete)},
     {"ControlWorkers", write_method, RPC_OPERATOR,

@@ -1,4 +1,5 @@
 /* BatchService: opens and closes batches, and shows them, their reports and their callbacks. */
+#include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
 #include "manager/service/method.h"
@@ -7,7 +8,7 @@
 
 /* Up to 2,000 callbacks are counted for each batch of an answer. So an answer holds no more batches than
  * BATCHES_PAGE. */
-enum { LIST_DEFAULT = 100, LIST_MAX = 1000, BATCHES_PAGE = 250, REPORT_MAX = 10000, REPORT_PAGE = 250 };
+enum { BATCHES_PAGE = 250, REPORT_PAGE = 250 };
 
 static bool check_open(const ProtobufCMessage *request, struct reeve_error *error)
 {
@@ -46,19 +47,19 @@ const struct rpc_entry batch_methods[] = {
     {"List", read_method, RPC_OPERATOR,
         METHOD(SQL_BATCH_LIST,
             .rules = {{"queue", RULE_NAME_OR_NONE},
-                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT, .cap = BATCHES_PAGE},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST, .cap = BATCHES_PAGE},
                 {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}},
             .names = NAMES_FRESH, .complete = list_complete)},
     {"Report", read_method, RPC_OPERATOR,
         METHOD(SQL_BATCH_REPORT,
             .rules = {{"id", RULE_NUMBER, .min = 1, .max = INT64_MAX}, {"after_id", RULE_NUMBER, .max = INT64_MAX},
-                {"limit", RULE_NUMBER, .max = REPORT_MAX, .otherwise = REPORT_PAGE, .cap = REPORT_PAGE}},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST_LONG, .otherwise = REPORT_PAGE, .cap = REPORT_PAGE}},
             .found = "batch", .missing = "there is no batch {id}")},
     {"Callbacks", read_method, RPC_OPERATOR,
         METHOD(SQL_CALLBACKS_LIST,
             .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX},
                 {"state", RULE_NUMBER, .max = REEVE__V1__CALLBACK_STATE__CALLBACK_STATE_GIVEN_UP},
-                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST},
                 {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}})},
     {0},
 };

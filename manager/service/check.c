@@ -46,8 +46,9 @@ bool check_names(const char *field, const char *const *names, size_t count, stru
 bool check_text(const char *field, const char *text, struct reeve_error *error)
 {
 	size_t length = strlen(text);
-	return length <= 1000 ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most 1000 are taken", field, length);
+	return length <= LIMIT_REASON_BYTES ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length,
+	        LIMIT_REASON_BYTES);
 }
 
 bool check_page(const char *page, struct reeve_error *error)

@@ -9,8 +9,6 @@
 #include <reeve/v1/task.pb-c.h>
 #include <stdint.h>
 
-enum { DEFAULT_TIMEOUT_MS = 60000 };
-
 /* Checks a list of task ids: 1 to LIMIT_CALL_TASKS, all positive. */
 bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
 
@@ -26,7 +24,7 @@ bool check_source(const char *field, const char *source, struct reeve_error *err
 /* Checks a list of up to LIMIT_ACCEPTED names. */
 bool check_names(const char *field, const char *const *names, size_t count, struct reeve_error *error);
 
-/* Checks a text for people that the audit keeps: up to 1,000 bytes. */
+/* Checks a text for people that the audit keeps: up to LIMIT_REASON_BYTES. */
 bool check_text(const char *field, const char *text, struct reeve_error *error);
 
 /* Checks the URL of callbacks: http or https, with a host, without a user name, up to 2,048 bytes. */

@@ -110,7 +110,7 @@ static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *e
 
 bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
-	const int64_t longest = DAYS_MS(LIMIT_DELAY_DAYS);
+	const int64_t longest = DAYS_MS(LIMIT_AGE_DAYS);
 	if (!check_statuses(f, error) || !check_name("filter.queue", f->queue, true, error) ||
 	    !check_name("filter.type", f->type, true, error) || !check_error_text("filter.error", f->error, error) ||
 	    !check_error_text("filter.error_contains", f->error_contains, error) ||

@@ -4,7 +4,8 @@
  *
  *	const struct rpc_entry metric_methods[] = {
  *	    {"List", read_method, RPC_OPERATOR, METHOD(SQL_METRICS_LIST,
- *	        .rules = {{"category", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = 10000, .otherwise = 1000}})},
+ *	        .rules = {{"category", RULE_NAME_OR_NONE},
+ *	            {"limit", RULE_NUMBER, .max = LIMIT_LIST_LONG, .otherwise = LIMIT_LIST}})},
  *	    {0},
  *	};
  */
@@ -15,7 +16,7 @@
 
 enum rule_kind {
 	RULE_NONE,         /* ends the rules */
-	RULE_NAME,         /* 1 to 255 bytes without control characters */
+	RULE_NAME,         /* 1 to LIMIT_NAME_BYTES without control characters */
 	RULE_NAME_OR_NONE, /* the same, or empty */
 	RULE_PAGE,         /* the position at which a page begins */
 	RULE_NUMBER,       /* from `min` to `max`; 0 means `otherwise` if that is set; values above `cap` mean `cap` */

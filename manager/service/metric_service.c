@@ -1,4 +1,5 @@
 /* MetricService: metrics of applications. */
+#include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/method.h"
 
@@ -6,8 +7,6 @@
 #include <reeve/v1/metric.pb-c.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { PUT_MAX = 1000, LIST_DEFAULT = 1000, LIST_MAX = 10000 };
 
 static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve_error *error)
 {
@@ -28,7 +27,7 @@ static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve
 static bool check_put(const ProtobufCMessage *message, struct reeve_error *error)
 {
 	const Reeve__V1__PutMetricsRequest *request = (const Reeve__V1__PutMetricsRequest *)message;
-	if (!check_range("the number of metrics", (int64_t)request->n_metrics, 1, PUT_MAX, error))
+	if (!check_range("the number of metrics", (int64_t)request->n_metrics, 1, LIMIT_CALL_METRICS, error))
 		return false;
 	for (size_t i = 0; i < request->n_metrics; i++)
 		if (!check_metric(i, request->metrics[i], error))
@@ -42,6 +41,6 @@ const struct rpc_entry metric_methods[] = {
         METHOD(SQL_METRICS_LIST,
             .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE},
                 {"after_name", RULE_NAME_OR_NONE},
-                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST_LONG, .otherwise = LIMIT_LIST}})},
     {0},
 };

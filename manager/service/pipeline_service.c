@@ -1,8 +1,7 @@
 /* PipelineService: defines and shows pipelines. */
+#include "common/limits.h"
 #include "manager/service/method.h"
 #include "manager/service/pipeline.h"
-
-enum { LIST_DEFAULT = 100, LIST_MAX = 1000 };
 
 static char *define_change(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
 {
@@ -17,7 +16,7 @@ const struct rpc_entry pipeline_methods[] = {
     {"List", read_method, RPC_OPERATOR,
         METHOD(SQL_PIPELINE_LIST,
             .rules = {{"after_name", RULE_NAME_OR_NONE},
-                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST}})},
     {"Show", read_method, RPC_OPERATOR,
         METHOD(SQL_PIPELINE_GET, .rules = {{"name", RULE_NAME}}, .found = "pipeline",
             .missing = "there is no pipeline \"{name}\"")},

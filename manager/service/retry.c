@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXPONENT_DEFAULT = 2 };
-
 enum kind {
 	EXPONENTIAL = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL,
 	FIXED = REEVE__V1__RETRY_KIND__RETRY_KIND_FIXED,
@@ -79,7 +77,7 @@ char *retry_json(const Reeve__V1__RetryPolicy *p)
 	if (kind == LINEAR)
 		json_object_set_new(json, "step_ms", json_integer(p->step_ms));
 	if (kind == POLYNOMIAL)
-		json_object_set_new(json, "exponent", json_real(p->exponent != 0 ? p->exponent : EXPONENT_DEFAULT));
+		json_object_set_new(json, "exponent", json_real(p->exponent != 0 ? p->exponent : DEFAULT_RETRY_EXPONENT));
 	if (kind == LIST) {
 		json_t *delays = json_array();
 		for (size_t i = 0; i < p->n_delays_ms; i++)

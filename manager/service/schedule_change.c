@@ -14,8 +14,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#define EVERY_MIN_MS 100
-
 typedef Reeve__V1__Schedule schedule;
 
 /* --- fields ------------------------------------------------------------------------------------------------------- */
@@ -56,7 +54,7 @@ static bool put_catch_up(json_t *change, const ProtobufCMessage *message, struct
 
 static const struct setting schedule_settings[] = {
     {"cron", SETTING_NAME, .check = check_cron},
-    {"every_ms", SETTING_NUMBER, .min = EVERY_MIN_MS, .max = DAYS_MS(LIMIT_EVERY_DAYS)},
+    {"every_ms", SETTING_NUMBER, .min = LIMIT_EVERY_MIN_MS, .max = DAYS_MS(LIMIT_EVERY_DAYS)},
     {"manual", SETTING_OWN, .put = put_manual},
     {"zone", SETTING_NAME_OR_NONE, .otherwise = "UTC"},
     {"start_us", SETTING_NUMBER, .min = 1, .max = LIMIT_TIME_US},

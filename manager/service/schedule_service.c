@@ -4,7 +4,7 @@
 #include "manager/service/schedule_change.h"
 
 /* An answer has no more runs than RUNS_PAGE, because each run's task is searched in every partition of the history. */
-enum { LIST_DEFAULT = 100, LIST_MAX = 1000, RUNS_PAGE = 200 };
+enum { RUNS_PAGE = 200 };
 
 const struct rpc_entry schedule_methods[] = {
     {"Add", write_method, RPC_ORDINARY, METHOD(SQL_SCHEDULE_ADD, .change = schedule_addition)},
@@ -12,7 +12,7 @@ const struct rpc_entry schedule_methods[] = {
     {"List", read_method, RPC_OPERATOR,
         METHOD(SQL_SCHEDULE_LIST,
             .rules = {{"after_name", RULE_NAME_OR_NONE},
-                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}})},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST}})},
     {"Show", read_method, RPC_OPERATOR,
         METHOD(SQL_SCHEDULE_GET, .rules = {{"name", RULE_NAME}, {"preview", RULE_NUMBER, .max = LIMIT_PREVIEW}},
             .found = "schedule", .missing = "there is no schedule \"{name}\"")},
@@ -26,7 +26,7 @@ const struct rpc_entry schedule_methods[] = {
     {"Runs", read_method, RPC_OPERATOR,
         METHOD(SQL_SCHEDULE_RUNS,
             .rules = {{"name", RULE_NAME},
-                {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT, .cap = RUNS_PAGE},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST, .cap = RUNS_PAGE},
                 {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}})},
     {0},
 };

@@ -13,7 +13,7 @@
 enum setting_kind {
 	SETTING_OWN,          /* `put` checks and puts it */
 	SETTING_FLAG,         /* true or false */
-	SETTING_NAME,         /* 1 to 255 bytes without control characters */
+	SETTING_NAME,         /* 1 to LIMIT_NAME_BYTES without control characters */
 	SETTING_NAME_OR_NONE, /* the same, or empty: `otherwise`, or null */
 	SETTING_NUMBER,       /* from `min` to `max` */
 	SETTING_DAYS,         /* milliseconds up to `max`, whole days; the column has days, null for 0 */

@@ -20,8 +20,6 @@
 /* AUDIT_PAGE: the maximum of rows of each kind in an answer; AUDIT_ROW_BYTES: the events of one row of each kind are
  * shorter, even with the longest texts. */
 enum {
-	LIST_DEFAULT = 100,
-	AUDIT_DEFAULT = 1000,
 	AUDIT_PAGE = 500,
 	AUDIT_ROW_BYTES = 16 << 10,
 	WAIT_MAX_MS = 60000,
@@ -198,7 +196,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		c->reading.op.filter = &c->filter;
 	}
 	if (!request->limit)
-		((Reeve__V1__ListRequest *)c->reading.request)->limit = LIST_DEFAULT;
+		((Reeve__V1__ListRequest *)c->reading.request)->limit = DEFAULT_LIST;
 	reading_send(&c->reading);
 }
 
@@ -249,7 +247,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	enum sql_id statement = request->task_id ? SQL_AUDIT_TASK : request->newest ? SQL_AUDIT_NEWEST : SQL_AUDIT_PAGE;
 	struct reading *r = reading_of(s, call, statement, message, on_audited);
 	Reeve__V1__AuditRequest *page = (Reeve__V1__AuditRequest *)r->request;
-	page->limit = request->limit ? request->limit : AUDIT_DEFAULT;
+	page->limit = request->limit ? request->limit : DEFAULT_CALL_EVENTS;
 	/* With `newest`, one more row shows whether there are more. */
 	if (request->newest)
 		page->limit++;

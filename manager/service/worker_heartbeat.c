@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	IN_FLIGHT_MAX = 200000, /* attempts held at once: waiting, running, or with an unacknowledged result */
-	WAITING_MAX = 10000,
-};
-
 struct heartbeat_call {
 	struct store_heartbeat op;
 	struct rpc_call *call;
@@ -72,9 +67,9 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 	    !check_range("succeeded", r->succeeded, 0, INT64_MAX, error) ||
 	    !check_range("failed", r->failed, 0, INT64_MAX, error) || !check_range("seq", r->seq, 1, INT64_MAX, error) ||
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
-	    !check_range("in_flight", (int64_t)r->n_in_flight, 0, IN_FLIGHT_MAX, error) ||
-	    !check_range("remarks", (int64_t)r->n_remarks, 0, IN_FLIGHT_MAX, error) ||
-	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MAX, error) ||
+	    !check_range("in_flight", (int64_t)r->n_in_flight, 0, LIMIT_IN_FLIGHT, error) ||
+	    !check_range("remarks", (int64_t)r->n_remarks, 0, LIMIT_IN_FLIGHT, error) ||
+	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, LIMIT_WAITING_FETCHES, error) ||
 	    !check_names("types", r->types, r->n_types, error) || !worker_names_check(NULL, 0, r->types, r->n_types, error))
 		return false;
 	for (size_t i = 0; i < r->n_in_flight; i++)

@@ -6,11 +6,6 @@
 
 /* --- queues ---------------------------------------------------------------------------------------------------- */
 
-/* The settings of tasks for which neither the submit nor the queue sets them. */
-#define DEFAULT_ATTEMPTS 5
-#define DEFAULT_RETRY_BASE_MS 1000
-#define DEFAULT_RETRY_MAX_MS (3600 * 1000)
-
 enum store_queue_state {
 	STORE_QUEUE_RUNNING,
 	STORE_QUEUE_NOT_STARTED, /* not started */

@@ -35,11 +35,11 @@ begin
   end if;
   return case kind
     when 'fixed' then jsonb_build_object('retry_base_ms', first, 'retry_max_ms', longest, 'retry_policy', jsonb_build_object('kind', 'fixed'))
-    when 'linear' then jsonb_build_object('retry_base_ms', coalesce(second, 0), 'retry_max_ms', 3600000,
+    when 'linear' then jsonb_build_object('retry_base_ms', coalesce(second, 0), 'retry_max_ms', DEFAULT_RETRY_MAX_MS,
       'retry_policy', jsonb_build_object('kind', 'linear', 'step_ms', first))
-    when 'exp' then jsonb_build_object('retry_base_ms', first, 'retry_max_ms', coalesce(second, 3600000), 'retry_policy', null)
-    when 'poly' then jsonb_build_object('retry_base_ms', first, 'retry_max_ms', 3600000,
-      'retry_policy', jsonb_build_object('kind', 'polynomial', 'exponent', coalesce(parts[3]::float8, 2)))
+    when 'exp' then jsonb_build_object('retry_base_ms', first, 'retry_max_ms', coalesce(second, DEFAULT_RETRY_MAX_MS), 'retry_policy', null)
+    when 'poly' then jsonb_build_object('retry_base_ms', first, 'retry_max_ms', DEFAULT_RETRY_MAX_MS,
+      'retry_policy', jsonb_build_object('kind', 'polynomial', 'exponent', coalesce(parts[3]::float8, DEFAULT_RETRY_EXPONENT)))
     else jsonb_build_object('retry_base_ms', 0, 'retry_max_ms', longest, 'retry_policy', jsonb_build_object('kind', 'list',
       'delays_ms', (select jsonb_agg(duration_ms(d) order by n) from unnest(delays) with ordinality u(d, n)))) end;
 end $$;

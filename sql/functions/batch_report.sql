@@ -1,5 +1,5 @@
 -- Returns the report of a batch, as `reeve --json` writes it: {"event", "batch": {…}}, and for its end "tasks": the
--- first 10,000, up to 1 MiB of them, and not more than every manager takes as details: a callback task has the report as
+-- first LIMIT_REPORT_TASKS, up to 1 MiB of them, and not more than every manager takes as details: a callback task has the report as
 -- its details. If there are more, "truncated" is true. Null: the batch does not exist any more.
 create or replace function batch_report(of_batch bigint, of_event text) returns text language sql stable as $$
   with lines as materialized (
@@ -13,12 +13,12 @@ create or replace function batch_report(of_batch bigint, of_event text) returns 
       from all_tasks
       where batch_id = of_batch and of_event = 'batch_end' and id not in (
         select unnest(array[coalesce(entry_id, 0), coalesce(exit_id, 0)]) from batches where id = of_batch)
-      order by id limit 10001) t
+      order by id limit LIMIT_REPORT_TASKS + 1) t
     left join workers w on w.id = t.worker_id),
    fitting as (
     select id, line from (
       select id, n, line, sum(octet_length(line::text) + 2) over (order by id) as bytes from lines) l
-    where n <= 10000 and bytes <= least(1048576, max_details() - 3000)) -- 3000: the batch
+    where n <= LIMIT_REPORT_TASKS and bytes <= least(1048576, max_details() - 3000)) -- 3000: the batch
   select json_strip_nulls(json_build_object('event', of_event,
     'batch', json_build_object('id', b.id, 'name', b.name, 'queue', b.queue, 'implicit', b.implicit, 'state', b.state,
       'phase', b.phase, 'submitted', b.submitted, 'pending', b.pending, 'succeeded', b.succeeded, 'failed', b.failed,

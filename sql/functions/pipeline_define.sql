@@ -1,11 +1,12 @@
 -- Defines a pipeline, or replaces its definition; the same definition again changes nothing. The definition is checked
--- already. Returns the current row.
+-- already; without `steps` it has the default. Returns the current row.
 create or replace function pipeline_define(request uuid, with_name text, with_stages jsonb, steps int, by text, out standing pipelines,
   out changed boolean) language plpgsql as $$
 declare
   made bigint := nextval(pg_get_serial_sequence('pipelines', 'id'));
   before bigint := batch_request(request, 'pipeline_define', made);
 begin
+  steps := coalesce(steps, DEFAULT_STEPS);
   if before is not null then
     changed := before > 0;
     select * into standing from pipelines where id = abs(before);

@@ -47,7 +47,7 @@ begin
     scheduled := s.last_at;
     outcome := 'missed';
     note := case when n = 1 then ''
-      when n > 1000 and s.cron is not null then format('more than 1000 were missed, from %s on', schedule_time_text(first))
+      when n > LIMIT_MISSED and s.cron is not null then format('more than LIMIT_MISSED were missed, from %s on', schedule_time_text(first))
       else format('%s were missed, from %s on', n, schedule_time_text(first)) end;
     insert into schedule_runs (schedule_id, scheduled_at, outcome, note) values (s.id, scheduled, outcome, note)
     on conflict do nothing;

@@ -95,7 +95,7 @@ begin
     end if;
     ttl_ms := check_interval('key_ttl', submit.key_ttl, 1, LIMIT_DELAY_DAYS * 86400000::bigint);
   end if;
-  timeout_ms := coalesce(check_interval('timeout', submit.timeout, 1, LIMIT_TIMEOUT_DAYS * 86400000::bigint), (spec ->> 'timeout_ms')::bigint, 60000);
+  timeout_ms := coalesce(check_interval('timeout', submit.timeout, 1, LIMIT_TIMEOUT_DAYS * 86400000::bigint), (spec ->> 'timeout_ms')::bigint, DEFAULT_TIMEOUT_MS);
   if submit.jitter not between 0 and 100 then
     raise exception using errcode = '22023', message = format('jitter is %s; it must be from 0 to 100 (percent)', submit.jitter);
   elsif submit.jitter is not null and submit.backoff is null then
@@ -126,10 +126,10 @@ begin
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   if spec ? 'retry_base_ms' then
-    select (spec ->> 'retry_base_ms')::bigint as base_ms, coalesce((spec ->> 'retry_max_ms')::bigint, 3600000) as max_ms,
+    select (spec ->> 'retry_base_ms')::bigint as base_ms, coalesce((spec ->> 'retry_max_ms')::bigint, DEFAULT_RETRY_MAX_MS) as max_ms,
       nullif(spec -> 'retry_policy', 'null') as policy into rests;
   else
-    select queue_retry_base_ms(q, 1000) as base_ms, coalesce(q.retry_max_ms, 3600000) as max_ms, q.retry_policy as policy
+    select queue_retry_base_ms(q, DEFAULT_RETRY_BASE_MS) as base_ms, coalesce(q.retry_max_ms, DEFAULT_RETRY_MAX_MS) as max_ms, q.retry_policy as policy
     into rests;
   end if;
 

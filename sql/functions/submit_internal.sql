@@ -14,7 +14,7 @@ begin
   t.run_at := clock_timestamp();
   t.created := t.run_at;
   t.max_attempts := q.max_attempts;
-  t.retry_base_ms := queue_retry_base_ms(q, 1000);
+  t.retry_base_ms := queue_retry_base_ms(q, DEFAULT_RETRY_BASE_MS);
   t.retry_max_ms := q.retry_max_ms;
   t.retry_policy := q.retry_policy;
   t.batch_id := in_batch;

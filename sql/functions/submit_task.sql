@@ -19,7 +19,7 @@ begin
     spec := spec - 'pipeline' || pipeline_start(spec ->> 'pipeline');
     perform pipeline_routes((spec ->> 'pipeline_id')::bigint, coalesce(spec ->> 'queue', 'default'));
   end if;
-  spec := jsonb_build_object('queue', 'default', 'details', '', 'priority', 0, 'delay_ms', 0, 'timeout_ms', 60000, 'source', '')
+  spec := jsonb_build_object('queue', 'default', 'details', '', 'priority', 0, 'delay_ms', 0, 'timeout_ms', DEFAULT_TIMEOUT_MS, 'source', '')
     || spec;
   if spec ? 'key' then
     perform keys_await(array[spec ->> 'queue'], array[spec ->> 'key']);
@@ -28,12 +28,12 @@ begin
     array[case when spec ? 'version' then spec ->> 'key' end]);
   select * into q from queues where name = spec ->> 'queue';
   if not spec ? 'retry_base_ms' then
-    spec := spec || jsonb_build_object('retry_base_ms', queue_retry_base_ms(q, 1000), 'retry_max_ms',
-      coalesce(q.retry_max_ms, 3600000), 'retry_policy', q.retry_policy);
+    spec := spec || jsonb_build_object('retry_base_ms', queue_retry_base_ms(q, DEFAULT_RETRY_BASE_MS), 'retry_max_ms',
+      coalesce(q.retry_max_ms, DEFAULT_RETRY_MAX_MS), 'retry_policy', q.retry_policy);
   elsif (spec ->> 'retry_base_ms')::bigint = 0 then -- linear: it begins with the resting period
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
-  spec := jsonb_build_object('max_attempts', coalesce(q.max_attempts, 5)) || spec;
+  spec := jsonb_build_object('max_attempts', coalesce(q.max_attempts, DEFAULT_ATTEMPTS)) || spec;
   way := route_of(spec ->> 'queue', spec ->> 'type');
   id := nextval('tasks_id_seq');
   existing := false;

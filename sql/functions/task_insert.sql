@@ -7,10 +7,10 @@ begin
   t.details := coalesce(t.details, '');
   t.status := 'queued';
   t.attempt := 0;
-  t.max_attempts := coalesce(t.max_attempts, 5);
-  t.timeout_ms := coalesce(t.timeout_ms, 60000);
-  t.retry_base_ms := coalesce(t.retry_base_ms, 1000);
-  t.retry_max_ms := coalesce(t.retry_max_ms, 3600000);
+  t.max_attempts := coalesce(t.max_attempts, DEFAULT_ATTEMPTS);
+  t.timeout_ms := coalesce(t.timeout_ms, DEFAULT_TIMEOUT_MS);
+  t.retry_base_ms := coalesce(t.retry_base_ms, DEFAULT_RETRY_BASE_MS);
+  t.retry_max_ms := coalesce(t.retry_max_ms, DEFAULT_RETRY_MAX_MS);
   t.returns := 0;
   t.source := coalesce(t.source, '');
   t.created := coalesce(t.created, clock_timestamp());

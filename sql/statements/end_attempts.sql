@@ -61,7 +61,7 @@ with locked as materialized (
       when renewed then greatest(ended, (restart ->> 'run_at')::timestamptz)
       when becomes = 'failed' and outcome in ('failed', 'lease_ended', 'requeued') then ended + interval '1ms' *
         coalesce(rest::float8, retry_delay_ms(retry_policy, retry_base_ms, retry_max_ms, attempt) *
-          (1 - coalesce((retry_policy ->> 'jitter_percent')::float8, 25) / 100 * random()))
+          (1 - retry_jitter(retry_policy) * random()))
       else ended end as due,
     case when renewed then (restart ->> 'route_id')::int when advances then route_of(queue, next ->> 'type') else route_id end
       as new_route,

@@ -7,7 +7,7 @@ create table pipelines (
   -- "retry_base_ms", "retry_max_ms", "retry_policy" (may be absent), "priority" (absent: the priority stays)}. No stage
   -- has the name "end": with it a handler ends the pipeline.
   stages jsonb not null,
-  max_steps int not null default 100,      -- how many stages a task can enter, whatever its handlers choose
+  max_steps int not null default DEFAULT_STEPS, -- how many stages a task can enter, whatever its handlers choose
   source text not null default '',
   created timestamptz not null default clock_timestamp(),
   replaced_at timestamptz,

@@ -22,10 +22,10 @@ create table tasks (
   status text not null default 'queued' check (status in ('queued', 'executing', 'failed')), -- {shown}
   run_at timestamptz not null,             -- {shown} when it is due; infinity: see blocked_run_at
   attempt smallint not null default 0,     -- {shown}
-  max_attempts smallint not null default 5, -- {kept shown renewed}
-  timeout_ms bigint not null default 60000, -- {kept shown renewed}
-  retry_base_ms bigint not null default 1000, -- {kept renewed}
-  retry_max_ms bigint not null default 3600000, -- {kept renewed}
+  max_attempts smallint not null default DEFAULT_ATTEMPTS, -- {kept shown renewed}
+  timeout_ms bigint not null default DEFAULT_TIMEOUT_MS, -- {kept shown renewed}
+  retry_base_ms bigint not null default DEFAULT_RETRY_BASE_MS, -- {kept renewed}
+  retry_max_ms bigint not null default DEFAULT_RETRY_MAX_MS, -- {kept renewed}
   worker_id bigint,                        -- {kept}
   assignment_id bigint,
   expiry timestamptz,

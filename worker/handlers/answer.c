@@ -16,7 +16,7 @@ bool answer_duration(const json_t *value, int64_t *ms)
 
 	if (json_is_string(value))
 		return duration_parse(json_string_value(value), ms);
-	if (!json_is_number(value) || !(seconds >= 0 && seconds <= 100.0 * 365 * 24 * 3600))
+	if (!json_is_number(value) || !(seconds >= 0 && seconds <= LIMIT_AGE_DAYS * 24.0 * 3600))
 		return false;
 	*ms = (int64_t)(seconds * 1000 + 0.5);
 	return true;
