@@ -73,6 +73,14 @@ char *mem_asprintf(const char *format, ...)
 	return text;
 }
 
+FILE *mem_stream(char **text, size_t *size)
+{
+	FILE *stream = open_memstream(text, size);
+
+	mem_check(stream != NULL);
+	return stream;
+}
+
 void mem_check(bool allocated)
 {
 	if (allocated)

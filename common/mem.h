@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 void *mem_malloc(size_t size);
 void *mem_calloc(size_t count, size_t size);
@@ -26,6 +27,9 @@ char *mem_strndup(const char *text, size_t length);
 /* Return the formatted string. */
 char *mem_asprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *mem_vasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+
+/* Opens a stream that writes to a string, as open_memstream does. */
+FILE *mem_stream(char **text, size_t *size);
 
 /* Aborts in the same way if a function of a library could not allocate memory. */
 void mem_check(bool allocated);

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/limits.h"
+#include "common/mem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -149,10 +150,8 @@ char *backoff_format(const Reeve__V1__RetryPolicy *policy)
 	const struct kind *kind = find_kind("exp", 3);
 	char *text = NULL;
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = mem_stream(&text, &size);
 
-	if (!out)
-		abort();
 	for (size_t i = 0; i < KINDS; i++)
 		if (kinds[i].kind == policy->kind)
 			kind = &kinds[i];

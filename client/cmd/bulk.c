@@ -10,6 +10,7 @@
 #include "client/cmd/follow.h"
 #include "client/cmd/interrupts.h"
 #include "client/cmd/progress.h"
+#include "common/mem.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -128,9 +129,7 @@ static void take_stored(void *arg, size_t first, const Reeve__V1__SubmittedTask 
 
 	(void)first;
 	if (bulk->keep_ids) {
-		bulk->ids = realloc(bulk->ids, (bulk->n_stored + count) * sizeof *bulk->ids);
-		if (!bulk->ids)
-			abort();
+		bulk->ids = mem_realloc(bulk->ids, (bulk->n_stored + count) * sizeof *bulk->ids);
 	}
 	/* The progress bar and the output may share a terminal. */
 	progress_end(&bulk->progress);

@@ -3,6 +3,7 @@
 
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
+#include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,13 +120,11 @@ int call_run(const struct call *call, int argc, char **argv)
 {
 	const ProtobufCMessageDescriptor *descriptor =
 	    protobuf_c_service_descriptor_get_method_by_name(call->list.service, call->list.method)->input;
-	struct call_options options = {.request.message = malloc(descriptor->sizeof_message), .limit = INT64_MAX};
+	struct call_options options = {.request.message = mem_malloc(descriptor->sizeof_message), .limit = INT64_MAX};
 	struct shared_options shared = {0};
 	struct reeve_client *client = NULL;
 	int code;
 
-	if (!options.request.message)
-		abort();
 	protobuf_c_message_init(descriptor, options.request.message);
 	if (take_request(call, &options, &shared, argc, argv, &code))
 		client = call->changes ? command_connect_to_change(&shared, &code) : command_connect(&shared, &code);

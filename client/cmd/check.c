@@ -6,6 +6,7 @@
 
 #include "client/cmd/command.h"
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -117,18 +118,6 @@ static bool read_bounds(const char *text, bool is_time, struct bounds *bounds)
 	    (comma[1] == '\0' || read_bound(comma + 1, is_time, &bounds->critical));
 }
 
-__attribute__((format(printf, 1, 2))) static char *text_made(const char *format, ...)
-{
-	va_list arguments;
-	char *text;
-
-	va_start(arguments, format);
-	if (vasprintf(&text, format, arguments) < 0)
-		abort();
-	va_end(arguments);
-	return text;
-}
-
 /* "more than 5" or "longer than 5m". */
 static void write_bound(FILE *out, const struct condition *condition, int64_t bound)
 {
@@ -145,10 +134,8 @@ static void judge(struct asked *asked, const Reeve__V1__CheckMeasure *measure)
 	const struct condition *condition = asked->condition;
 	char *text = NULL, took[40];
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = mem_stream(&text, &size);
 
-	if (!out)
-		abort();
 	asked->value = condition->is_time ? measure->longest_ms : measure->count;
 	asked->state = asked->bounds.critical != NO_BOUND && asked->value > asked->bounds.critical ? STATE_CRITICAL
 	    : asked->bounds.warning != NO_BOUND && asked->value > asked->bounds.warning            ? STATE_WARNING
@@ -180,11 +167,9 @@ static char *summary_of(const struct outcome *outcome)
 {
 	char *text = NULL;
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = mem_stream(&text, &size);
 	const char *joint = "";
 
-	if (!out)
-		abort();
 	/* The worst come first: a pager may show only the beginning. */
 	for (int state = STATE_CRITICAL; state > STATE_OK; state--) {
 		for (size_t i = 0; i < outcome->count; i++) {
@@ -239,12 +224,12 @@ static bool read_conditions(const struct check_options *options, struct outcome 
 			asked->bounds = *conditions[i].by_itself;
 		} else if (!read_bounds(text, conditions[i].is_time, &asked->bounds)) {
 			*problem =
-			    text_made("--%s takes CRIT, \"WARN,CRIT\" or \"WARN,\", %s, not \"%.100s\"", conditions[i].option,
+			    mem_asprintf("--%s takes CRIT, \"WARN,CRIT\" or \"WARN,\", %s, not \"%.100s\"", conditions[i].option,
 			        conditions[i].is_time ? "durations like 90s or 10m" : "whole numbers from 0", text);
 			return false;
 		}
 		if (asked->bounds.critical != NO_BOUND && asked->bounds.warning > asked->bounds.critical) {
-			*problem = text_made("--%s: the warning's bound lies above the critical one", conditions[i].option);
+			*problem = mem_asprintf("--%s: the warning's bound lies above the critical one", conditions[i].option);
 			return false;
 		}
 		outcome->count++;
@@ -317,7 +302,7 @@ int command_check(int argc, char **argv)
 	if (!command_options(&check_table, &options, &shared, argc, argv, &operands, &code))
 		return code == EXIT_OK ? code : unknown(false, "wrong usage; `reeve check --help` says what it takes");
 	if (operands > 0)
-		problem = text_made("unexpected argument \"%.100s\"", argv[1]);
+		problem = mem_asprintf("unexpected argument \"%.100s\"", argv[1]);
 	if (problem || !read_conditions(&options, &outcome, &problem)) {
 		command_usage(&check_table, "%s", problem);
 		code = unknown(shared.json, problem);

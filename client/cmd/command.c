@@ -1,5 +1,6 @@
 /* Shared options, task ids as operands, and error messages. */
 #include "client/cmd/command.h"
+#include "common/mem.h"
 
 #include "client/cmd/interrupts.h"
 #include "client/cmd/terminal.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INTERRUPTED = 128 + SIGINT };
+enum { INTERRUPTED = 128 + SIGINT, INPUT_MAX = 64 * 1024 * 1024 };
 
 static const struct option_spec shared_specs[] = {
     OPT_TEXT(0, "manager", OPTION_AT(struct shared_options, manager), "URL[,URL]", "addresses of the managers",
@@ -184,6 +185,37 @@ void command_write_message(const void *message)
 	free(json);
 }
 
+char *command_read_input(const char *what, size_t limit, int *code)
+{
+	size_t length = 0, capacity = 64 * 1024;
+	char *text = mem_malloc(capacity + 1);
+
+	if (limit == 0)
+		limit = INPUT_MAX;
+	/* More than the limit is read; then the manager or the client's check refuses it as too long. */
+	while (length <= limit) {
+		size_t more = fread(text + length, 1, capacity - length, stdin);
+
+		length += more;
+		if (more == 0)
+			break;
+		if (length == capacity)
+			text = mem_realloc(text, (capacity *= 2) + 1);
+	}
+	text[length] = '\0';
+	if (!ferror(stdin) && strlen(text) == length)
+		return text;
+	if (ferror(stdin)) {
+		command_log("standard input cannot be read");
+		*code = EXIT_USAGE;
+	} else {
+		command_log("%s holds a NUL byte", what);
+		*code = EXIT_REFUSED;
+	}
+	free(text);
+	return NULL;
+}
+
 void command_print_json(const void *message)
 {
 	command_write_message(message);
@@ -194,8 +226,7 @@ void command_print_object(json_t *object)
 {
 	char *text = json_dumps(object, JSON_COMPACT);
 
-	if (!text)
-		abort();
+	mem_check(text != NULL);
 	command_write_json(text);
 	putchar('\n');
 	free(text);
@@ -267,9 +298,7 @@ static void add_id(struct id_list *list, int64_t id)
 {
 	if (list->count == list->capacity) {
 		list->capacity = list->capacity ? 2 * list->capacity : 64;
-		list->ids = realloc(list->ids, list->capacity * sizeof *list->ids);
-		if (!list->ids)
-			abort();
+		list->ids = mem_realloc(list->ids, list->capacity * sizeof *list->ids);
 	}
 	list->ids[list->count++] = id;
 }

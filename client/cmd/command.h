@@ -73,6 +73,10 @@ void command_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Writes JSON to standard output; on a terminal without control characters. */
 void command_write_json(const char *json);
 
+/* Reads standard input up to somewhat more than `limit` bytes (0: 64 MiB); `what` is its name in messages. Returns NULL
+ * with *code set after an error message. The caller must free() it. */
+char *command_read_input(const char *what, size_t limit, int *code);
+
 /* Writes a message as JSON, or prints it as one line. */
 void command_write_message(const void *message);
 void command_print_json(const void *message);

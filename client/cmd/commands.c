@@ -3,6 +3,7 @@
  */
 #include "client/cmd/call.h"
 #include "client/cmd/command.h"
+#include "common/mem.h"
 #include "common/output.h"
 
 #include <stdio.h>
@@ -87,15 +88,6 @@ static int unknown_command(const char *name)
 	return EXIT_USAGE;
 }
 
-static FILE *buffer_open(char **text, size_t *size)
-{
-	FILE *out = open_memstream(text, size);
-
-	if (!out)
-		abort();
-	return out;
-}
-
 static void write_verbs(const char *noun, FILE *out)
 {
 	for (const struct command *command = commands; command->verb; command++)
@@ -109,7 +101,7 @@ static void show_help(void)
 	struct option_table table = shared_options_table;
 	char *list;
 	size_t size;
-	FILE *out = buffer_open(&list, &size);
+	FILE *out = mem_stream(&list, &size);
 
 	fprintf(out, "Tasks (`reeve task VERB` is the same):\n");
 	write_verbs("task", out);
@@ -145,7 +137,7 @@ static int run_noun(const struct noun *noun, const char *verb, int argc, char **
 	struct shared_options shared = {0};
 	char program[32], *list;
 	size_t size;
-	FILE *out = buffer_open(&list, &size);
+	FILE *out = mem_stream(&list, &size);
 	int operands, code;
 
 	fprintf(out, "Verbs:\n");

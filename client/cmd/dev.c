@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/limits.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/programs.h"
 #include "manager/embedded/child.h"
 #include "manager/embedded/embedded.h"
@@ -463,11 +464,9 @@ int command_dev(int argc, char **argv)
 {
 	struct reeve_error error = {0};
 	struct shared_options shared = {0};
-	struct dev *dev = calloc(1, sizeof *dev);
+	struct dev *dev = mem_calloc(1, sizeof *dev);
 	int operands, code;
 
-	if (!dev)
-		abort();
 	dev->stop_fd = dev->child_fd = dev->hangup_fd = -1;
 	if (!command_options(&table, &dev->options, &shared, argc, argv, &operands, &code)) {
 		free(dev);

@@ -4,6 +4,7 @@
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
 #include "common/json_names.h"
+#include "common/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,10 +49,8 @@ static int64_t number_at(const ProtobufCFieldDescriptor *field, const void *at)
 static void join(char *const *names, size_t count, struct shown *out)
 {
 	size_t size;
-	FILE *stream = open_memstream(&out->owned, &size);
+	FILE *stream = mem_stream(&out->owned, &size);
 
-	if (!stream)
-		abort();
 	fputs(count ? "" : "all", stream);
 	for (size_t i = 0; i < count; i++)
 		fprintf(stream, "%s%s", i ? "," : "", names[i]);

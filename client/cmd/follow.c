@@ -8,6 +8,7 @@
 #include "client/cmd/terminal.h"
 #include "client/cmd/waiting.h"
 #include "common/clock.h"
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -51,18 +52,15 @@ static char *copy_beginning(const char *text)
 {
 	size_t length = strlen(text);
 
-	return strndup(text, length > KEPT_TEXT ? utf8_cut(text, KEPT_TEXT) : length);
+	return mem_strndup(text, length > KEPT_TEXT ? utf8_cut(text, KEPT_TEXT) : length);
 }
 
 /* Returns why a task did not complete, in one phrase. */
 static char *describe_failure(const Reeve__V1__Task *task)
 {
-	char *phrase;
 	const char *gap = *task->error_code && *task->last_error ? ": " : "";
 
-	if (asprintf(&phrase, "%s%s%s", task->error_code, gap, task->last_error) < 0)
-		abort();
-	return phrase;
+	return mem_asprintf("%s%s%s", task->error_code, gap, task->last_error);
 }
 
 static void report_failure(const Reeve__V1__Task *task)
@@ -76,15 +74,6 @@ static void report_failure(const Reeve__V1__Task *task)
 	free(why);
 }
 
-static char *omitted_text(int64_t bytes)
-{
-	char *text;
-
-	if (asprintf(&text, "omitted: %" PRId64 " bytes, too long for the manager's messages (--max-message)", bytes) < 0)
-		abort();
-	return text;
-}
-
 static void keep(struct following *following, const Reeve__V1__Task *task)
 {
 	struct ended *ended = &following->ended[following->n_ended];
@@ -94,9 +83,10 @@ static void keep(struct following *following, const Reeve__V1__Task *task)
 	ended->status = task->status;
 	ended->attempt = task->attempt;
 	ended->ran_ms = task->started_us ? (task->finished_us - task->started_us) / 1000 : -1;
-	ended->type = strdup(task->type);
+	ended->type = mem_strdup(task->type);
 	if (!why && task->omitted)
-		why = omitted_text(task->omitted->result_bytes);
+		why = mem_asprintf("omitted: %" PRId64 " bytes, too long for the manager's messages (--max-message)",
+		    task->omitted->result_bytes);
 	ended->text = copy_beginning(why ? why : task->result);
 	free(why);
 }
@@ -247,11 +237,9 @@ static void take_ids(struct following *following, const int64_t *ids, size_t cou
 {
 	size_t distinct = 0;
 
-	following->ids = malloc((count ? count : 1) * sizeof *ids);
-	following->gone = calloc(count ? count : 1, sizeof *following->gone);
-	following->ended = calloc(count ? count : 1, sizeof *following->ended);
-	if (!following->ids || !following->gone || !following->ended)
-		abort();
+	following->ids = mem_malloc(count * sizeof *ids);
+	following->gone = mem_calloc(count, sizeof *following->gone);
+	following->ended = mem_calloc(count, sizeof *following->ended);
 	if (count)
 		memcpy(following->ids, ids, count * sizeof *ids);
 	qsort(following->ids, count, sizeof *ids, compare_ids);

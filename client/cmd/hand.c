@@ -4,6 +4,7 @@
 #include "client/cmd/list.h"
 #include "common/clock.h"
 #include "common/limits.h"
+#include "common/mem.h"
 
 #include <inttypes.h>
 #include <reeve/v1/worker_calls.h>
@@ -11,8 +12,6 @@
 #include <string.h>
 
 #define OUTCOME(name) REEVE__V1__OUTCOME__OUTCOME_##name
-
-enum { LONGEST_RESULT = 64 * 1024 * 1024 };
 
 /*
  * fetch
@@ -78,10 +77,8 @@ static const struct column columns[] = {
 /* Parses the ids to leave out. Returns NULL with *code set after an error message. The caller must free() them. */
 static int64_t *read_excluded(const struct option_list *list, int *code)
 {
-	int64_t *ids = calloc(list->count + 1, sizeof *ids);
+	int64_t *ids = mem_calloc(list->count + 1, sizeof *ids);
 
-	if (!ids)
-		abort();
 	for (size_t i = 0; i < list->count; i++) {
 		if (command_number(list->items[i], &ids[i]))
 			continue;
@@ -182,39 +179,6 @@ static bool read_attempt(
 	return good;
 }
 
-/* Reads all of standard input. Returns NULL with *code set after an error message. The caller must free() it. */
-static char *read_result(int *code)
-{
-	size_t length = 0, capacity = 64 * 1024;
-	char *text = malloc(capacity + 1);
-
-	while (text && length <= LONGEST_RESULT) {
-		size_t more = fread(text + length, 1, capacity - length, stdin);
-
-		length += more;
-		if (more == 0)
-			break;
-		if (length == capacity) {
-			capacity *= 2;
-			text = realloc(text, capacity + 1);
-		}
-	}
-	if (!text)
-		abort();
-	text[length] = '\0';
-	if (!ferror(stdin) && strlen(text) == length)
-		return text;
-	if (ferror(stdin)) {
-		command_log("standard input cannot be read");
-		*code = EXIT_USAGE;
-	} else {
-		command_log("result holds a NUL byte");
-		*code = EXIT_REFUSED;
-	}
-	free(text);
-	return NULL;
-}
-
 /* Checks that the options go together. Returns false with *code set after an error message. */
 static bool check_report(const struct report_options *options, int operands, char **argv, int *code)
 {
@@ -261,7 +225,7 @@ int command_report(int argc, char **argv)
 	if (options.completed && operands > 2)
 		result.result = argv[3];
 	if (strcmp(result.result, "-") == 0) {
-		result.result = read = read_result(&code);
+		result.result = read = command_read_input("result", 0, &code);
 		if (!read)
 			return code;
 	}

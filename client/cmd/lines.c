@@ -1,6 +1,8 @@
 /* The lines of a file, with limited length: a file without newlines must not fill the memory. */
 #include "client/cmd/lines.h"
 
+#include "common/mem.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,9 +80,7 @@ static void make_room(struct lines *lines)
 	if (lines->length + 1 < lines->capacity)
 		return;
 	lines->capacity = lines->capacity ? 2 * lines->capacity : 4096;
-	lines->text = realloc(lines->text, lines->capacity);
-	if (!lines->text)
-		abort();
+	lines->text = mem_realloc(lines->text, lines->capacity);
 }
 
 /* Reads one line. Returns false at the end or on an error. */

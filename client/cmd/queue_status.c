@@ -5,6 +5,7 @@
 #include "client/cmd/queue.h"
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <inttypes.h>
 #include <reeve/v1/task_calls.h>
@@ -229,9 +230,7 @@ static void show_progress(struct reeve_client *client, const Reeve__V1__QueueSta
 		fflush(stdout);
 		return;
 	}
-	out = open_memstream(&text, &size);
-	if (!out)
-		abort();
+	out = mem_stream(&text, &size);
 	write_status(out, status, reeve_client_now_us(client));
 	if (options->running)
 		write_running(out, client, status->queue);

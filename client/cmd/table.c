@@ -5,6 +5,7 @@
 #include "client/cmd/table.h"
 
 #include "client/cmd/terminal.h"
+#include "common/mem.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,10 +28,8 @@ struct table {
 
 struct table *table_create(const struct column *columns)
 {
-	struct table *table = calloc(1, sizeof *table);
+	struct table *table = mem_calloc(1, sizeof *table);
 
-	if (!table)
-		abort();
 	table->columns = columns;
 	while (columns[table->n_columns].heading && table->n_columns < MAX_COLUMNS)
 		table->n_columns++;
@@ -49,9 +48,7 @@ void table_coloured(struct table *table, const char *text, const char *colour)
 {
 	if (table->n_cells == table->capacity) {
 		table->capacity = table->capacity ? 2 * table->capacity : 64;
-		table->cells = realloc(table->cells, table->capacity * sizeof *table->cells);
-		if (!table->cells)
-			abort();
+		table->cells = mem_realloc(table->cells, table->capacity * sizeof *table->cells);
 	}
 	struct cell *cell = &table->cells[table->n_cells++];
 	cell->text = terminal_one_line(*text ? text : "-");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNLIMITED_DETAILS = 64 * 1024 * 1024, PATH = 40 };
+enum { PATH = 40 };
 
 static bool is_set(const struct option_message *message, const char *prefix, const char *field)
 {
@@ -100,42 +100,10 @@ Reeve__V1__BatchReportResponse *task_options_batch(struct reeve_client *client, 
 char *task_details_read(struct reeve_client *client, int *code)
 {
 	struct reeve_failure failure = {0};
-	size_t limit, capacity = 64 * 1024, length = 0;
-	char *text;
 
 	if (!reeve_client_ready(client, &failure)) {
 		*code = command_failed(&failure);
 		return NULL;
 	}
-	limit = reeve_client_max_details(client);
-	if (limit == 0)
-		limit = UNLIMITED_DETAILS;
-	text = malloc(capacity + 1);
-	/* One byte more than the limit is read; then the details are refused as too long. */
-	while (text && length <= limit) {
-		size_t more = fread(text + length, 1, capacity - length, stdin);
-
-		length += more;
-		if (more == 0)
-			break;
-		if (length == capacity) {
-			capacity *= 2;
-			text = realloc(text, capacity + 1);
-		}
-	}
-	if (!text)
-		abort();
-	if (ferror(stdin)) {
-		command_log("standard input cannot be read");
-		*code = EXIT_USAGE;
-		free(text);
-		return NULL;
-	}
-	text[length] = '\0';
-	if (strlen(text) == length)
-		return text;
-	command_log("details holds a NUL byte");
-	*code = EXIT_REFUSED;
-	free(text);
-	return NULL;
+	return command_read_input("details", reeve_client_max_details(client), code);
 }

@@ -1,6 +1,8 @@
 /* Terminals. The system reports their properties; widths are the C library's, by character. */
 #include "client/cmd/terminal.h"
 
+#include "common/mem.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,11 +116,9 @@ void terminal_write_json(FILE *out, const char *json)
 
 char *terminal_one_line(const char *text)
 {
-	char *line = malloc(4 * strlen(text) + 1);
+	char *line = mem_malloc(4 * strlen(text) + 1);
 	char *to = line;
 
-	if (!line)
-		abort();
 	for (int bytes; *text; text += bytes) {
 		if (!steering(text, &bytes)) {
 			*to++ = *text;

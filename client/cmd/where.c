@@ -4,6 +4,7 @@
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
 #include "common/json_names.h"
+#include "common/mem.h"
 #include "common/text.h"
 
 #include <ctype.h>
@@ -248,9 +249,7 @@ bool where_parse(struct where *where, const char *text, const Reeve__V1__TaskFil
 
 	*where = (struct where){.filter.base.descriptor = &reeve__v1__task_filter__descriptor};
 	where->filter.statuses = where->statuses;
-	where->text = malloc(strlen(text) + 1);
-	if (!where->text)
-		abort();
+	where->text = mem_malloc(strlen(text) + 1);
 	reader.out = where->text; /* a value is shorter than its condition */
 	for (;;) {
 		const struct condition *condition;

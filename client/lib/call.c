@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +130,7 @@ void reeve_client_interrupt(struct reeve_client *client)
 	client->interrupted = true;
 	pthread_cond_broadcast(&client->interrupt);
 	DL_COUNT(client->calls, call, count);
-	ids = allocate(count, sizeof *ids);
+	ids = mem_calloc(count, sizeof *ids);
 	DL_FOREACH (client->calls, call)
 		ids[i++] = call->id;
 	pthread_mutex_unlock(&client->lock);
@@ -271,7 +272,6 @@ char *reeve_json(const void *message)
 	char *text = json_dumps(object, JSON_COMPACT);
 
 	json_decref(object);
-	if (!text)
-		abort();
+	mem_check(text != NULL);
 	return text;
 }

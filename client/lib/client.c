@@ -2,6 +2,7 @@
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,15 +29,6 @@ bool fail(struct reeve_failure *failure, reeve_status code, const char *format, 
 const char *reeve_code_name(enum reeve_code code)
 {
 	return status_name((reeve_status)code);
-}
-
-void *allocate(size_t count, size_t size)
-{
-	void *memory = calloc(count ? count : 1, size);
-
-	if (!memory)
-		abort();
-	return memory;
 }
 
 /* Writes the caller's name in a handler's program, "task 17", to `out` and returns it. Returns NULL in other programs,
@@ -75,9 +67,9 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 		fail(failure, error.code, "%s", error.message);
 		return NULL;
 	}
-	client = allocate(1, sizeof *client);
+	client = mem_calloc(1, sizeof *client);
 	client->rpc = rpc;
-	client->managers = strdup(rpc_options.urls);
+	client->managers = mem_strdup(rpc_options.urls);
 	client->connect_timeout_ms = wanted->connect_timeout_ms ? wanted->connect_timeout_ms : CONNECT_TIMEOUT_MS;
 	client->call_timeout_ms = wanted->call_timeout_ms ? wanted->call_timeout_ms : CALL_TIMEOUT_MS;
 	client->absent = wanted->absent;

@@ -89,7 +89,4 @@ void message_complete(void *message, const ProtobufCMessageDescriptor *descripto
  * is valid. max_details 0: not known. */
 const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size);
 
-/* calloc() that aborts the program if it fails. */
-void *allocate(size_t count, size_t size);
-
 #endif

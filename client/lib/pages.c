@@ -1,6 +1,7 @@
 /* Answers that come in pages. The names of fields connect them: reeve_next_page. */
 #include "client/lib/internal.h"
 #include "common/limits.h"
+#include "common/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,9 +80,7 @@ static void move_items(ProtobufCMessage *to, ProtobufCMessage *from)
 
 	if (*more.count == 0)
 		return;
-	*all.items = reallocarray(*all.items, *all.count + *more.count, sizeof **all.items);
-	if (!*all.items)
-		abort();
+	*all.items = mem_realloc(*all.items, (*all.count + *more.count) * sizeof **all.items);
 	memcpy(*all.items + *all.count, *more.items, *more.count * sizeof **all.items);
 	*all.count += *more.count;
 	*more.count = 0;
@@ -93,7 +92,7 @@ static void *read_all(struct reeve_client *client, const ProtobufCServiceDescrip
 {
 	ProtobufCMessage *all = reeve_call(client, service, method, request, NULL, failure), *page = all;
 	size_t size = ((ProtobufCMessage *)request)->descriptor->sizeof_message;
-	void *original = allocate(1, size);
+	void *original = mem_calloc(1, size);
 
 	memcpy(original, request, size);
 	while (page) {
@@ -174,7 +173,7 @@ static int compare_events(const void *a, const void *b)
  * those of an earlier one. */
 static void sort_events(Reeve__V1__AuditResponse *audit)
 {
-	struct placed_event *placed = allocate(audit->n_events, sizeof *placed);
+	struct placed_event *placed = mem_calloc(audit->n_events, sizeof *placed);
 
 	for (size_t i = 0; i < audit->n_events; i++)
 		placed[i] = (struct placed_event){audit->events[i], i};

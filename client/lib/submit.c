@@ -2,6 +2,7 @@
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +59,8 @@ bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks,
 			return fail(failure, STATUS(INVALID_ARGUMENT), "%s", problem);
 		return fail(failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", i, problem);
 	}
-	request.tasks = allocate(count, sizeof *request.tasks);
-	copies = allocate(count, sizeof *copies);
+	request.tasks = mem_calloc(count, sizeof *request.tasks);
+	copies = mem_calloc(count, sizeof *copies);
 	for (size_t i = 0; i < count; i++) {
 		copy_spec(&copies[i], &tasks[i]);
 		request.tasks[i] = &copies[i].spec;
@@ -135,13 +136,12 @@ static bool draw(struct streaming *streaming)
 /* Adds a copy of the waiting task to a chunk. Its strings belong to the caller, who may free them before the send. */
 static void take_waiting(struct streaming *streaming, struct chunk *chunk)
 {
-	uint8_t *bytes = allocate(streaming->waiting_bytes, 1);
+	uint8_t *bytes = mem_calloc(streaming->waiting_bytes, 1);
 
 	reeve__v1__task_spec__pack(&streaming->waiting.spec, bytes);
 	chunk->request.tasks[chunk->request.n_tasks] = reeve__v1__task_spec__unpack(NULL, streaming->waiting_bytes, bytes);
 	free(bytes);
-	if (!chunk->request.tasks[chunk->request.n_tasks])
-		abort();
+	mem_check(chunk->request.tasks[chunk->request.n_tasks] != NULL);
 	chunk->request.n_tasks++;
 	chunk->bytes += streaming->waiting_bytes;
 	streaming->has_waiting = false;
@@ -159,11 +159,11 @@ static void chunk_free(struct chunk *chunk)
 /* Returns the next chunk, or NULL. */
 static struct chunk *next_chunk(struct streaming *streaming)
 {
-	struct chunk *chunk = allocate(1, sizeof *chunk);
+	struct chunk *chunk = mem_calloc(1, sizeof *chunk);
 
 	reeve__v1__submit_request__init(&chunk->request);
 	chunk->first = streaming->n_given;
-	chunk->request.tasks = allocate(streaming->stream.chunk_tasks, sizeof *chunk->request.tasks);
+	chunk->request.tasks = mem_calloc(streaming->stream.chunk_tasks, sizeof *chunk->request.tasks);
 	while (chunk->request.n_tasks < streaming->stream.chunk_tasks && draw(streaming)) {
 		if (chunk->bytes > 0 && chunk->bytes + streaming->waiting_bytes > streaming->stream.chunk_bytes)
 			break;
@@ -204,7 +204,7 @@ static void tell(struct streaming *streaming, const struct chunk *chunk, const s
 {
 	const struct reeve_stream *stream = &streaming->stream;
 	size_t count = chunk->request.n_tasks;
-	Reeve__V1__SubmittedTask *submitted = allocate(count, sizeof *submitted);
+	Reeve__V1__SubmittedTask *submitted = mem_calloc(count, sizeof *submitted);
 	struct reeve_failure failure;
 	bool stored = false;
 

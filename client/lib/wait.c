@@ -6,6 +6,7 @@
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static bool poll_once(
 	if (!response)
 		return false;
 	*n_ended = 0;
-	gone = allocate(n, sizeof *gone);
+	gone = mem_calloc(n, sizeof *gone);
 	for (size_t i = 0; i < response->n_ended; i++)
 		*n_ended += take_ended(waiting, from, n, gone, response->ended[i]);
 	for (size_t i = from; i < waiting->count; i++) {
@@ -125,7 +126,7 @@ bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, c
 	int64_t end_ms = INT64_MAX;
 	bool done;
 
-	waiting.ids = allocate(count, sizeof *waiting.ids);
+	waiting.ids = mem_calloc(count, sizeof *waiting.ids);
 	if (count)
 		memcpy(waiting.ids, ids, count * sizeof *ids);
 	qsort(waiting.ids, count, sizeof *waiting.ids, compare_ids);
