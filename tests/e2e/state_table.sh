@@ -27,6 +27,19 @@ test_every_event_in_every_state() {
 	try pairs
 }
 
+# All SQL that sets a status is among what state-table runs, or is called by it.
+test_every_statement_that_sets_a_status_is_compared() {
+	local check="$TOP/tests/tools/status_sql.py"
+	expect "$check"
+	mkdir -p "$DIR/tree/sql/functions" "$DIR/tree/sql/statements"
+	echo "update tasks set status = 'failed' where id = any(\$1)" >"$DIR/tree/sql/statements/claim.sql"
+	expect_eq '1 set a status' "$("$check" "$DIR/tree")"
+	echo "select revive(\$1)" >"$DIR/tree/sql/statements/tasks_revive.sql"
+	echo "… update tasks t set priority = 1, status = 'queued' where …" >"$DIR/tree/sql/functions/revive.sql"
+	expect_fail 1 "$check" "$DIR/tree"
+	expect_eq $'2 set a status\nfunctions/revive' "$OUTPUT"
+}
+
 test_two_connections_after_the_same_row() {
 	try locks
 }

@@ -165,6 +165,16 @@ const char *submit(const char *request, const char *key, const char *max_attempt
 	return id;
 }
 
+const char *submit_plain(void)
+{
+	PGresult *result =
+	    RUN(db, SQL_SUBMIT_PLAIN, text("{%s}", ask("select gen_random_uuid()")), "{1}", text("{%s}", route), "{q}",
+	        "{t}", "{details}", "{0}", "{NULL}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}");
+	const char *id = text("%s", PQgetvalue(result, 0, 2));
+	PQclear(result);
+	return id;
+}
+
 struct task submitted(const char *max_attempts)
 {
 	struct task t = {.key = text("key-%d", ++fetches)};

@@ -57,6 +57,9 @@ void refresh(struct task *t);
 /* Submits a task and returns its id; "" if the key was taken, "none" if the request was a repeated one. */
 const char *submit(const char *request, const char *key, const char *max_attempts);
 
+/* Submits a task without a key and returns its id. */
+const char *submit_plain(void);
+
 /* Submits a task with a key, which then waits. */
 struct task submitted(const char *max_attempts);
 

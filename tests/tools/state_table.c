@@ -24,6 +24,7 @@
 struct event {
 	const char *name;
 	const char *outcome; /* for end_attempts */
+	const char *way;     /* of a submit: the statement or function, instead of `submit` */
 	bool last;           /* no attempt is left */
 	bool expires;
 	bool discarded;    /* the task was discarded before */
@@ -38,6 +39,10 @@ struct event {
 
 static const struct event events[] = {
     {.name = "submit"},
+    {.name = "submit", .way = "submit_plain"},
+    {.name = "submit", .way = "submit('t', 'details', queue => 'q')"},
+    {.name = "submit", .way = "submit_task('{\"queue\": \"q\", \"type\": \"t\"}')"},
+    {.name = "submit", .way = "submit_internal('q', 't', 'details', null, 'tester')"},
     {.name = "claim"},
     {.name = "complete"},
     {.name = "fail", .outcome = "failed"},
@@ -161,11 +166,22 @@ static const char *in_transaction(const char *did)
 	return did;
 }
 
+/* Submits a task in another way than with `submit`, as the first event of its life. */
+static const char *submit_as(struct task *t, const char *way)
+{
+	if (*status_of(t))
+		return NULL;
+	t->id = strcmp(way, "submit_plain") ? ask("select * from %s", way) : submit_plain();
+	return "submit";
+}
+
 /* Applies the event as the manager does. Returns the name of the statement that changed something, or NULL. */
 static const char *happen(struct task *t, const struct event *e, const char *token)
 {
 	if (e->outcome)
 		return end_attempt(db, t, token, e->outcome) ? "end_attempts" : NULL;
+	if (e->way)
+		return submit_as(t, e->way);
 	if (!strcmp(e->name, "submit")) {
 		const char *request = ask("select gen_random_uuid()");
 		const char *id = submit(request, t->key, "5");
@@ -310,10 +326,11 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		expect(
 		    "what was changed", "7 9", ask("select priority || ' ' || max_attempts from tasks where id = %s", t->id));
 	bool versioned = e->newer || !strcmp(e->name, "newer version");
-	expect("the key is kept", ends || versioned ? "for a while" : "for good",
-	    ask("select case when expires_at is null then 'for good' else 'for a while' end from keys where task_id = "
-	        "%s",
-	        t->id));
+	if (!e->way)
+		expect("the key is kept", ends || versioned ? "for a while" : "for good",
+		    ask("select case when expires_at is null then 'for good' else 'for a while' end from keys where task_id = "
+		        "%s",
+		        t->id));
 
 	const char *after = audit(t);
 	size_t same = strlen(audit_before);
@@ -355,8 +372,9 @@ static const struct transition *transition_of(enum task_state from, const char *
 static void try_pair(enum task_state from, const struct event *e, bool longer)
 {
 	const struct transition *want = transition_of(from, e->name);
-	snprintf(trying, sizeof trying, "%s, %s%s%s%s%s", state_name(from), e->name, e->outcome ? " (" : "",
-	    e->outcome ? e->outcome : "", e->outcome ? ")" : "", longer ? ", longer" : "");
+	const char *how = e->outcome ? e->outcome : e->way;
+	snprintf(trying, sizeof trying, "%s, %s%s%s%s%s", state_name(from), e->name, how ? " (" : "", how ? how : "",
+	    how ? ")" : "", longer ? ", longer" : "");
 	struct task t = reach(from, e, longer), before = t;
 	const char *was = everything(&t), *audited = audit(&t);
 	int attempt = atoi(ask("select attempt from all_tasks where id = %s", t.id));
