@@ -34,6 +34,19 @@ struct call_options {
 	int64_t limit;
 };
 
+/* The command of an action on what NAME names: a call of the service's Control. The file defines print_controlled and
+ * print_controlled_json. */
+#define CALL_CONTROL(what, field, example, of_service, verb, action, word, help)                                       \
+	{                                                                                                                  \
+		.options = {.program = "reeve " what " " verb,                                                                 \
+		    .usage = "NAME [--json]",                                                                                  \
+		    .summary = help,                                                                                           \
+		    .epilogue = "Example: reeve " what " " verb " " example},                                                  \
+		.operand = field, .noun = what, .preset = "action", .value = action, .changes = true,                          \
+		.list = {.service = of_service, .method = "Control"}, .print = print_controlled,                               \
+		.print_json = print_controlled_json, .done = word                                                              \
+	}
+
 /* The option --limit of a list: how many items it prints; the call's own field is the size of a page. */
 #define CALL_LIMIT(items)                                                                                              \
 	OPT_INTEGER('n', "limit", OPTION_AT(struct call_options, limit), 1, 10000000, "N", "maximum number of " items,     \

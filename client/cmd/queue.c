@@ -221,15 +221,7 @@ static void print_controlled_json(const struct call *call, const void *request, 
 }
 
 #define CONTROL(verb, what, word, text)                                                                                \
-	{                                                                                                                  \
-		.options = {.program = "reeve queue " verb,                                                                    \
-		    .usage = "NAME [--json]",                                                                                  \
-		    .summary = text,                                                                                           \
-		    .epilogue = "Example: reeve queue " verb " mail"},                                                         \
-		.operand = "queue", .noun = "queue", .preset = "action", .value = ACTION(what), .changes = true,               \
-		.list = {.service = &reeve__v1__queue_service__descriptor, .method = "Control"}, .print = print_controlled,    \
-		.print_json = print_controlled_json, .done = word                                                              \
-	}
+	CALL_CONTROL("queue", "queue", "mail", &reeve__v1__queue_service__descriptor, verb, ACTION(what), word, text)
 
 const struct call queue_start = CONTROL(
     "start", START, "started", "Starts a stopped or paused queue, or the new batch of a queue whose autostart is off.");

@@ -279,7 +279,7 @@ const struct call schedule_runs = {
  */
 
 /* "nightly: paused" */
-static void print_done(const struct call *call, const void *request, const void *answer, int64_t now_us)
+static void print_controlled(const struct call *call, const void *request, const void *answer, int64_t now_us)
 {
 	(void)answer;
 	(void)now_us;
@@ -288,7 +288,7 @@ static void print_done(const struct call *call, const void *request, const void 
 }
 
 /* {"name":…,"done":…} */
-static void print_done_json(const struct call *call, const void *request, const void *answer)
+static void print_controlled_json(const struct call *call, const void *request, const void *answer)
 {
 	const char *name = ((const Reeve__V1__ControlScheduleRequest *)request)->name;
 
@@ -297,15 +297,8 @@ static void print_done_json(const struct call *call, const void *request, const 
 }
 
 #define CONTROL(verb, action, word, text)                                                                              \
-	{                                                                                                                  \
-		.options = {.program = "reeve schedule " verb,                                                                 \
-		    .usage = "NAME [--json]",                                                                                  \
-		    .summary = text,                                                                                           \
-		    .epilogue = "Example: reeve schedule " verb " nightly"},                                                   \
-		.operand = "name", .noun = "schedule", .preset = "action", .value = ACTION(action), .changes = true,           \
-		.list = {.service = &reeve__v1__schedule_service__descriptor, .method = "Control"}, .print = print_done,       \
-		.print_json = print_done_json, .done = word                                                                    \
-	}
+	CALL_CONTROL(                                                                                                      \
+	    "schedule", "name", "nightly", &reeve__v1__schedule_service__descriptor, verb, ACTION(action), word, text)
 
 const struct call schedule_pause = CONTROL("pause", PAUSE, "paused",
     "Pauses a schedule: it does not run until it is resumed. The tasks that it has submitted go on.");

@@ -64,15 +64,9 @@ const struct store_queue *queues_get(const struct queues *queues, const char *qu
 
 const struct store_queue *queues_of_route(struct queues *queues, int route)
 {
-	int last = routes_last(queues->of);
-	if (route >= queues->routes) {
-		queues->by_route = mem_realloc(queues->by_route, sizeof *queues->by_route * (size_t)(last + 1));
-		for (int i = queues->routes; i <= last; i++)
-			queues->by_route[i] = NULL;
-		queues->routes = last + 1;
-	}
-	if (route >= queues->routes)
+	if (route > routes_last(queues->of))
 		return &defaults;
+	queues->by_route = mem_extend(queues->by_route, sizeof *queues->by_route, &queues->routes, route);
 	if (!queues->by_route[route]) {
 		const struct route *r = routes_get(queues->of, route);
 		if (!r)

@@ -1,4 +1,5 @@
 /* WorkerService: its methods, of which the longer ones have files of their own (worker_methods.h). */
+#include "common/json_names.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -10,29 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static Reeve__V1__WorkerCommandKind command_kind(const char *name)
-{
-	static const struct {
-		const char *name;
-		Reeve__V1__WorkerCommandKind kind;
-	} all[] = {
-	    {"cancel", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CANCEL},
-	    {"drain", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_DRAIN},
-	    {"pause", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_PAUSE},
-	    {"resume", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_RESUME},
-	    {"concurrency", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CONCURRENCY},
-	    {"stop", REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_STOP},
-	};
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (!strcmp(all[i].name, name))
-			return all[i].kind;
-	return REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_UNSPECIFIED;
-}
-
 void worker_command_fill(Reeve__V1__WorkerCommand *out, const struct store_worker_command *command)
 {
+	int kind;
 	reeve__v1__worker_command__init(out);
-	out->kind = command_kind(command->kind);
+	if (json_enum_number(&reeve__v1__worker_command_kind__descriptor, command->kind, &kind))
+		out->kind = (Reeve__V1__WorkerCommandKind)kind;
 	out->task_id = command->task_id;
 	out->token = command->token;
 	out->value = (uint32_t)command->value;
