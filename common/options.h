@@ -89,8 +89,6 @@ struct option_spec {
 	OPTION(OPTION_INTEGER, letter, name, place, argument, __VA_ARGS__, .min = (low), .max = (high))
 #define OPT_SPAN(letter, name, place, low, high, ...)                                                                  \
 	OPTION(OPTION_DURATION, letter, name, place, "DURATION", __VA_ARGS__, .min = (low), .max = (high))
-#define OPT_SIZE(letter, name, place, low, high, ...)                                                                  \
-	OPTION(OPTION_SIZE, letter, name, place, "SIZE", __VA_ARGS__, .min = (low), .max = (high))
 
 struct option_table {
 	const char *program;             /* "reeve-manager" or "reeve submit" */

@@ -223,11 +223,6 @@ int64_t core_clock_us(const struct core *core)
 	return db_clock_shown_us(core->clock);
 }
 
-int64_t core_set_back_us(const struct core *core)
-{
-	return db_clock_set_back_us(core->clock);
-}
-
 bool core_database_fresh(const struct core *core)
 {
 	return maintenance_fresh(core->maintenance);

@@ -92,9 +92,6 @@ int64_t core_database_us(const struct core *core);
  * first reading. */
 int64_t core_clock_us(const struct core *core);
 
-/* Returns the time to which the database's clock was last set back, as this or another manager saw it; 0: never. */
-int64_t core_set_back_us(const struct core *core);
-
 /* Returns true if the database has answered this manager's heartbeats lately. */
 bool core_database_fresh(const struct core *core);
 

@@ -2,6 +2,7 @@
 #include "manager/core/maintenance.h"
 
 #include "common/uuid.h"
+#include "manager/core/db_clock.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
@@ -66,7 +67,7 @@ Test(maintenance, another_manager_has_seen_the_clock_ahead)
 	fake.set_back_us = fake_db_us() - 100 * s;
 	fake_pass(core, 2000);
 	cr_expect_geq(core_database_us(core), fake_db_us() + 7299 * s);
-	cr_expect_eq(core_set_back_us(core), fake.set_back_us);
+	cr_expect_eq(db_clock_set_back_us(core->clock), fake.set_back_us);
 	int64_t before = core_database_us(core);
 	fake_pass(core, 5000);
 	cr_expect_geq(core_database_us(core), before + 5 * s);
