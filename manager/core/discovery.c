@@ -20,15 +20,21 @@ enum {
 
 #define ABOVE_ALL INT32_MAX /* no task has this priority */
 
+/* A route's place in the queries. */
+enum query {
+	QUERY_NONE,
+	QUERY_LISTED, /* it is in the list of routes to query */
+	QUERY_SENT,   /* it is in the query in flight, … */
+	QUERY_STALE,  /* … which may not see what exists now */
+};
+
 /* What is known of the priorities of a route. */
 struct scope {
 	bool wanted;
-	bool first;     /* it was among the first wanted routes, and its highest priorities have not been found yet */
-	bool complete;  /* all its priorities have been found */
-	bool listed;    /* it is in the list of routes to query */
-	bool asked;     /* it is in the query in flight, … */
-	bool stale;     /* … which may not see what exists now */
-	bool again;     /* it is searched from the top once more when the search in progress and the pause have ended */
+	bool first;    /* it was among the first wanted routes, and its highest priorities have not been found yet */
+	bool complete; /* all its priorities have been found */
+	bool again;    /* it is searched from the top once more when the search in progress and the pause have ended */
+	enum query query;
 	int32_t below;  /* all priorities from this one up have been found, unless it is complete */
 	int found;      /* while an answer is read: the number of its streams in it, … */
 	int32_t lowest; /* … and the lowest priority of them */
@@ -70,6 +76,11 @@ static struct scope *scope_of(struct discovery *s, int route)
 	return &s->all[route];
 }
 
+static bool in_flight(const struct scope *scope)
+{
+	return scope->query == QUERY_SENT || scope->query == QUERY_STALE;
+}
+
 static void on_found(struct store_op *op, const struct reeve_error *error);
 
 /* Queries the first routes of the list. */
@@ -84,10 +95,9 @@ static void find_start(struct discovery *s)
 	}
 	for (; taken < s->listed_count && count < ROUTES_AT_ONCE; taken++) {
 		struct scope *scope = &s->all[s->listed[taken]];
-		scope->listed = false;
+		scope->query = scope->wanted ? QUERY_SENT : QUERY_NONE;
 		if (!scope->wanted)
 			continue;
-		scope->asked = true;
 		scope->found = 0;
 		if (!scope->answers)
 			scope->began_ms = base_now(s->base);
@@ -113,9 +123,9 @@ static void find_start(struct discovery *s)
 static void list(struct discovery *s, int route)
 {
 	struct scope *scope = scope_of(s, route);
-	if (!scope->wanted || scope->listed || scope->asked)
+	if (!scope->wanted || scope->query != QUERY_NONE)
 		return;
-	scope->listed = true;
+	scope->query = QUERY_LISTED;
 	s->listed[s->listed_count++] = route;
 }
 
@@ -124,7 +134,8 @@ static void search_from_top(struct discovery *s, int route)
 	struct scope *scope = scope_of(s, route);
 	scope->below = ABOVE_ALL;
 	scope->complete = scope->again = false;
-	scope->stale = scope->asked;
+	if (scope->query == QUERY_SENT)
+		scope->query = QUERY_STALE;
 	scope->answers = 0;
 	list(s, route);
 }
@@ -151,7 +162,7 @@ static void end_pauses(struct discovery *s)
 	s->again_ms = 0;
 	for (int route = 0; route < s->count; route++) {
 		const struct scope *scope = &s->all[route];
-		if (scope->again && scope->wanted && !scope->listed && !scope->asked)
+		if (scope->again && scope->wanted && scope->query == QUERY_NONE)
 			search_after_pause(s, route);
 	}
 }
@@ -160,7 +171,7 @@ static void end_pauses(struct discovery *s)
 static void search_again(struct discovery *s, int route)
 {
 	struct scope *scope = scope_of(s, route);
-	if ((scope->listed || scope->asked) && !scope->complete && scope->below != ABOVE_ALL)
+	if (scope->query != QUERY_NONE && !scope->complete && scope->below != ABOVE_ALL)
 		scope->again = true;
 	else
 		search_after_pause(s, route);
@@ -177,17 +188,17 @@ static void read_answer(struct discovery *s)
 	}
 	for (int i = 0; i < s->find.count; i++) {
 		struct scope *scope = &s->all[s->find_routes[i]];
-		scope->asked = false;
+		bool stale = scope->query == QUERY_STALE;
+		scope->query = QUERY_NONE;
 		scope->answers++;
 		s->missing -= scope->first;
 		scope->first = false;
-		if (scope->stale)
+		if (stale)
 			list(s, s->find_routes[i]);
 		else if (scope->found >= STREAMS_FOUND_AT_ONCE)
 			scope->below = scope->lowest;
 		else
 			scope->complete = true;
-		scope->stale = false;
 	}
 }
 
@@ -213,7 +224,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	s->finding = false;
 	if (error) {
 		for (int i = 0; i < s->find.count; i++) {
-			s->all[s->find_routes[i]].asked = s->all[s->find_routes[i]].stale = false;
+			s->all[s->find_routes[i]].query = QUERY_NONE;
 			list(s, s->find_routes[i]);
 		}
 		s->find_retry_ms = base_now(s->base) + RETRY_MS;
@@ -277,7 +288,8 @@ void discovery_more(struct discovery *s, int route)
 void discovery_forget(struct discovery *s, int route, int32_t below)
 {
 	struct scope *scope = scope_of(s, route);
-	scope->stale |= scope->asked;
+	if (scope->query == QUERY_SENT)
+		scope->query = QUERY_STALE;
 	if (scope->complete || scope->below < below)
 		scope->below = below;
 	scope->complete = false;
@@ -286,7 +298,7 @@ void discovery_forget(struct discovery *s, int route, int32_t below)
 bool discovery_will_find(const struct discovery *s, int route, int32_t priority)
 {
 	const struct scope *scope = route < s->count ? &s->all[route] : NULL;
-	return scope && scope->wanted && !scope->complete && !scope->asked && priority < scope->below;
+	return scope && scope->wanted && !scope->complete && !in_flight(scope) && priority < scope->below;
 }
 
 bool discovery_ready(struct discovery *s)
