@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
+#include "manager/service/field.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,42 +129,44 @@ bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 	return true;
 }
 
-struct store_filter filter_from(const Reeve__V1__TaskFilter *f)
+/* Returns whether a filter has no condition. */
+static bool is_empty(const Reeve__V1__TaskFilter *filter)
 {
-	return (struct store_filter){
-	    .statuses = f->running_longer_ms ? BIT(EXECUTING) : statuses_of(f),
-	    .queue = f->queue,
-	    .type = f->type,
-	    .error = f->error,
-	    .error_contains = f->error_contains,
-	    .error_code = f->error_code,
-	    .key = f->key,
-	    .source = f->source,
-	    .older_ms = f->older_ms,
-	    .newer_ms = f->newer_ms,
-	    .running_longer_ms = f->running_longer_ms,
-	    .batch = f->batch_id,
-	    .after_id = f->after_id,
-	};
+	const ProtobufCMessageDescriptor *d = filter->base.descriptor;
+	for (unsigned i = 0; i < d->n_fields; i++)
+		if (strcmp(d->fields[i].name, "after_id") != 0 && field_is_set(&filter->base, &d->fields[i]))
+			return false;
+	return true;
 }
 
-bool filter_narrow(struct store_filter *filter, enum store_edit_kind kind, bool changes_due, struct reeve_error *error)
+static bool check_possible(unsigned statuses, unsigned possible, struct reeve_error *error)
 {
-	if (store_filter_only_batch(filter) && !filter->batch)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must say which tasks");
-	if (kind == STORE_RETRY) {
-		if (!filter->statuses)
-			filter->statuses = BIT(FAILED) | BIT(DEAD) | BIT(CANCELLED);
-		return true;
-	}
-	unsigned possible = changes_due ? WAITING : LIVE;
-	if (filter->statuses & ENDED)
+	if (statuses & ENDED)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "filter.statuses asks for tasks that have ended; only a retry can be made of them");
-	if (filter->statuses & ~possible)
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "filter.statuses asks for executing tasks; their due time cannot be changed");
-	if (!filter->statuses)
-		filter->statuses = possible;
+	return !(statuses & ~possible) ||
+	    error_set(error, STATUS(INVALID_ARGUMENT),
+	        "filter.statuses asks for executing tasks; their due time cannot be changed");
+}
+
+bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kind, bool changes_due,
+    struct filter_narrowed *out, struct reeve_error *error)
+{
+	unsigned statuses = filter->running_longer_ms ? BIT(EXECUTING) : statuses_of(filter);
+	unsigned possible = changes_due ? WAITING : LIVE;
+	if (is_empty(filter))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must say which tasks");
+	if (kind != STORE_RETRY && !check_possible(statuses, possible, error))
+		return false;
+	if (!statuses)
+		statuses = kind == STORE_RETRY ? BIT(FAILED) | BIT(DEAD) | BIT(CANCELLED) : possible;
+	out->filter = *filter;
+	out->filter.statuses = out->statuses;
+	out->filter.n_statuses = 0;
+	for (unsigned i = REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED; i <= REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED;
+	     i++)
+		if (statuses & 1U << i)
+			out->statuses[out->filter.n_statuses++] = (Reeve__V1__TaskStatus)i;
+	out->executing = statuses & BIT(EXECUTING);
 	return true;
 }

@@ -24,12 +24,17 @@ bool check_known_names(
 /* Checks that the filter is valid, whether or not its names are known. */
 bool filter_check(const Reeve__V1__TaskFilter *filter, struct reeve_error *error);
 
-/* Converts a checked filter for the store. Its strings belong to the message. */
-struct store_filter filter_from(const Reeve__V1__TaskFilter *filter);
+/* A filter with the statuses that a change can apply to. */
+struct filter_narrowed {
+	Reeve__V1__TaskFilter filter; /* for the store; its strings belong to the request */
+	Reeve__V1__TaskStatus statuses[REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED];
+	bool executing; /* they include EXECUTING */
+};
 
 /* Limits a checked filter to the statuses that a change can apply to: the requested ones, or, without any, the default
  * ones of the change. Returns false if the filter has no condition, or requests tasks to which the change cannot apply.
- * `changes_due`: the change is an update of the due time. */
-bool filter_narrow(struct store_filter *filter, enum store_edit_kind kind, bool changes_due, struct reeve_error *error);
+ * `changes_due`: the change is an update of the due time. *out must not be moved. */
+bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kind, bool changes_due,
+    struct filter_narrowed *out, struct reeve_error *error);
 
 #endif

@@ -1,4 +1,5 @@
 /* TaskService: manual changes of tasks, selected by their ids or by a filter. */
+#include "common/json_names.h"
 #include "common/limits.h"
 #include "manager/core/edit.h"
 #include "manager/service/check.h"
@@ -13,20 +14,8 @@
 struct edit_call {
 	struct store_edit op;
 	struct rpc_call *call;
-	struct store_filter filter;
+	struct filter_narrowed narrowed;
 };
-
-static Reeve__V1__TaskStatus status_value(const char *name)
-{
-	const ProtobufCEnumDescriptor *d = &reeve__v1__task_status__descriptor;
-	char full[64] = "TASK_STATUS_";
-	size_t n = strlen(full);
-	for (; *name && n < sizeof full - 1; name++)
-		full[n++] = (char)(*name - 'a' + 'A');
-	full[n] = 0;
-	const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value_by_name(d, full);
-	return value ? (Reeve__V1__TaskStatus)value->value : REEVE__V1__TASK_STATUS__TASK_STATUS_UNSPECIFIED;
-}
 
 static const char *edit_note(const struct store_edit *op, const struct store_edited *t)
 {
@@ -85,10 +74,12 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	response.n_tasks = (size_t)c->op.found;
 	response.tasks = mem_calloc(response.n_tasks + 1, sizeof *response.tasks);
 	for (size_t i = 0; i < response.n_tasks; i++) {
+		int status;
 		const struct store_edited *t = &c->op.tasks[i];
 		reeve__v1__changed_task__init(&tasks[i]);
 		tasks[i].id = t->id;
-		tasks[i].status = status_value(t->status);
+		if (json_enum_number(&reeve__v1__task_status__descriptor, t->status, &status))
+			tasks[i].status = (Reeve__V1__TaskStatus)status;
 		tasks[i].changed = t->changed;
 		tasks[i].note = (char *)edit_note(&c->op, t);
 		response.tasks[i] = &tasks[i];
@@ -114,7 +105,7 @@ struct change_request {
 };
 
 static bool check_change(const struct services *s, const struct rpc_call *call, const struct change_request *r,
-    struct store_filter *filter, struct reeve_error *error)
+    struct filter_narrowed *narrowed, struct reeve_error *error)
 {
 	if (!service_has_request_id(s, call, error) || !check_source("actor", rpc_call_actor(call), error))
 		return false;
@@ -124,26 +115,22 @@ static bool check_change(const struct services *s, const struct rpc_call *call, 
 		return check_ids(r->ids, r->n_ids, error);
 	if (r->n_ids)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids and filter cannot be combined");
-	if (!filter_check(r->filter, error))
-		return false;
-	*filter = filter_from(r->filter);
-	return filter_narrow(filter, r->kind, r->changes_due, error);
+	return filter_check(r->filter, error) && filter_narrow(r->filter, r->kind, r->changes_due, narrowed, error);
 }
 
-struct poll_call {
+struct preview_call {
 	struct reading reading;
-	struct store_filter filter;
+	struct filter_narrowed narrowed;
 };
 
 /* Reads the tasks that a dry run matches. */
-static void preview(
-    struct services *s, struct rpc_call *call, enum store_edit_kind kind, const struct store_filter *filter)
+static void preview(struct services *s, struct rpc_call *call, const struct change_request *r)
 {
-	struct poll_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_MATCHING, NULL, responses[kind], reading_done);
-	c->filter = *filter;
-	c->reading.op.filter = &c->filter;
-	c->reading.op.edit = kind;
+	struct preview_call *c = mem_calloc(1, sizeof *c);
+	struct reeve_error none; /* the filter has been checked */
+	filter_narrow(r->filter, r->kind, r->changes_due, &c->narrowed, &none);
+	reading_begin(&c->reading, s, call, STORE_MATCHING, &c->narrowed.filter.base, responses[r->kind], reading_done);
+	c->reading.op.edit = r->kind;
 	reading_send(&c->reading);
 }
 
@@ -153,7 +140,7 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 {
 	struct reeve_error error;
 	struct edit_call *c = mem_calloc(1, sizeof *c);
-	if (!check_change(s, call, r, &c->filter, &error)) {
+	if (!check_change(s, call, r, &c->narrowed, &error)) {
 		rpc_call_fail_error(call, &error);
 		free(c);
 		return NULL;
@@ -163,7 +150,7 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 		return NULL;
 	}
 	if (r->dry_run) {
-		preview(s, call, r->kind, &c->filter);
+		preview(s, call, r);
 		free(c);
 		return NULL;
 	}
@@ -173,7 +160,7 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 	    .kind = r->kind,
 	    .count = (int)r->n_ids,
 	    .ids = r->ids,
-	    .filter = r->filter ? &c->filter : NULL,
+	    .filter = r->filter ? &c->narrowed.filter.base : NULL,
 	    .actor = rpc_call_actor(call),
 	    .reason = "",
 	    .run_at_us = STORE_TIME_BEGIN,
@@ -229,8 +216,7 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	    &(struct change_request){STORE_RETRY, request->ids, request->n_ids, request->filter, request->dry_run, false});
 	if (!c)
 		return;
-	c->op.executing = request->executing ||
-	    (request->filter && c->filter.statuses & 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING);
+	c->op.executing = request->executing || c->narrowed.executing;
 	edit_tasks(s->core->edits, &c->op);
 }
 

@@ -1,5 +1,6 @@
 /* TaskService: submits, shows and awaits tasks. */
 #include "common/limits.h"
+#include "common/text.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
@@ -169,11 +170,6 @@ static void get(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	reading_send(r);
 }
 
-struct list_call {
-	struct reading reading;
-	struct store_filter filter;
-};
-
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)message;
@@ -189,15 +185,17 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	if (names_wait(s, call, message, list, "", request->queue, request->type) ||
 	    filter_wait(s, call, message, list, request->filter))
 		return;
-	struct list_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_LIST, message, &reeve__v1__list_response__descriptor, reading_done);
-	if (request->filter) {
-		c->filter = filter_from(request->filter);
-		c->reading.op.filter = &c->filter;
-	}
-	if (!request->limit)
-		((Reeve__V1__ListRequest *)c->reading.request)->limit = DEFAULT_LIST;
-	reading_send(&c->reading);
+	static Reeve__V1__TaskFilter everything = REEVE__V1__TASK_FILTER__INIT;
+	struct reading *r = mem_calloc(1, sizeof *r);
+	reading_begin(r, s, call, STORE_LIST, message, &reeve__v1__list_response__descriptor, reading_done);
+	Reeve__V1__ListRequest *wanted = (Reeve__V1__ListRequest *)r->request;
+	if (!wanted->filter)
+		wanted->filter = &everything;
+	if (!wanted->limit)
+		wanted->limit = DEFAULT_LIST;
+	if (!wanted->before_id)
+		wanted->before_id = INT64_MAX;
+	reading_send(r);
 }
 
 static void on_audited(struct store_op *op, const struct reeve_error *error)

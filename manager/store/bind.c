@@ -67,14 +67,17 @@ static void add_list(struct params *p, const ProtobufCMessage *message, const Pr
 {
 	const void *list = *(void *const *)((const char *)message + field->offset);
 	size_t count = count_of(message, field);
-	if (field->type != PROTOBUF_C_TYPE_STRING) {
-		assert(field->type == PROTOBUF_C_TYPE_INT64);
+	char name[JSON_NAME_BYTES];
+	if (field->type == PROTOBUF_C_TYPE_INT64) {
 		params_int8s(p, list, (int)count);
 		return;
 	}
+	bool word = field->type == PROTOBUF_C_TYPE_ENUM;
+	assert(word || field->type == PROTOBUF_C_TYPE_STRING);
 	params_array_begin(p, PARAMS_TEXT);
 	for (size_t i = 0; i < count; i++)
-		params_add_text(p, ((char *const *)list)[i]);
+		params_add_text(
+		    p, word ? enum_text(field->descriptor, ((const int *)list)[i], name) : ((char *const *)list)[i]);
 	params_array_end(p);
 }
 
@@ -180,6 +183,12 @@ static void add_value(struct params *p, const char *name, const struct bind_valu
 		params_int8(p, values->manager);
 	else if (!strcmp(name, "@max_scanned"))
 		params_int8(p, values->max_scanned);
+	else if (!strcmp(name, "@max_tasks"))
+		params_int8(p, values->max_tasks);
+	else if (!strcmp(name, "@ended_wanted"))
+		params_bool(p, values->ended_wanted);
+	else if (!strcmp(name, "@live_wanted"))
+		params_int4(p, values->live_wanted);
 	else
 		assert(!"a value that there is");
 }

@@ -4,7 +4,7 @@
  *
  * Parameters: an integer is passed as int8, a bool as bool, text as text, an enum as the name of its value in lower
  * case without the enum's name ("completed"; an unspecified one as null), a field whose name ends in _us as
- * timestamptz, repeated int64 as int8[], repeated text as text[], a field of repeated messages (`LIST[].NAME`) as text[],
+ * timestamptz, repeated int64 as int8[], repeated text or enums as text[], a field of repeated messages (`LIST[].NAME`) as text[],
  * int8[] or float8[]. After `NAME?` the parameter is null if the field is 0, "" or empty. A field of a message that is not set
  * is null.
  *
@@ -35,6 +35,9 @@ struct bind_values {
 	int64_t max_task;          /* @max_task: the maximum of a task's details, result and stack trace in an answer */
 	int64_t manager;           /* @manager: the number of this manager */
 	int64_t max_scanned;       /* @max_scanned: the maximum of rows that a listing scans for an answer */
+	int64_t max_tasks;         /* @max_tasks: the maximum of tasks that a change selects */
+	bool ended_wanted;         /* @ended_wanted: tasks that have ended are listed, … */
+	int32_t live_wanted;       /* @live_wanted: … of live ones 0: none, 1: any, 2: those that execute */
 };
 
 /* Adds the parameters of a statement. The request has the type that its head names. */

@@ -4,6 +4,7 @@
  * first selects and locks the matching tasks, and continues with their ids; it stores all of them, and whether each was
  * changed.
  */
+#include "manager/store/bind.h"
 #include "manager/store/store_internal.h"
 
 #include <stdlib.h>
@@ -357,6 +358,13 @@ static void on_matched(struct role *role, const PGresult *rows)
 		note(role);
 	else
 		change(role);
+}
+
+void matching_params(struct params *p, const ProtobufCMessage *filter, enum store_edit_kind change)
+{
+	const struct bind_values values = {
+	    .change = kinds[change][0], .max_scanned = STORE_FILTER_STRETCH, .max_tasks = STORE_FILTER_MAX};
+	bind_params(p, SQL_MATCH_TASKS, filter, &values);
 }
 
 static void match(struct role *role)

@@ -24,8 +24,8 @@ enum store_read_kind {
 	STORE_BOUND,    /* the response of a statement from its request, by its head (bind.h) */
 	STORE_CHANGE,   /* the same, of a statement that changes something; repeated after an unknown outcome */
 	STORE_GET,      /* ListResponse: the task `id`, if it exists, with details and result */
-	STORE_LIST,     /* ListResponse from a ListRequest */
-	STORE_MATCHING, /* the response of a change: a page of tasks that match a filter and can be changed */
+	STORE_LIST,     /* ListResponse from a ListRequest that has a filter */
+	STORE_MATCHING, /* the response of a change, from a TaskFilter: a page of the tasks that match and can be changed */
 };
 
 struct sql_text;
@@ -41,13 +41,12 @@ struct store_read {
 	const ProtobufCMessage *request;
 	const uint8_t *request_id; /* for STORE_CHANGE: this and the next two are @request_id, @actor and @change */
 	const char *actor, *change;
-	int64_t id; /* for STORE_GET */
-	int tasks;  /* how many the statement looks up by their ids: many make it wait longer for its turn */
-	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
-	enum store_edit_kind edit;         /* for STORE_MATCHING */
-	int64_t max_bytes;                 /* the maximum of an answer, for kinds that can be long */
-	int64_t max_task;                  /* the maximum of a task's details, result and stack trace in an answer */
-	int64_t max_details;               /* the maximum length of details that this manager assigns */
+	int64_t id;                /* for STORE_GET */
+	int tasks;                 /* how many the statement looks up by their ids: many make it wait longer for its turn */
+	enum store_edit_kind edit; /* for STORE_MATCHING */
+	int64_t max_bytes;         /* the maximum of an answer, for kinds that can be long */
+	int64_t max_task;          /* the maximum of a task's details, result and stack trace in an answer */
+	int64_t max_details;       /* the maximum length of details that this manager assigns */
 	int64_t lease_ms;
 	/* result */
 	ProtobufCMessage *response;

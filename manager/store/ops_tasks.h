@@ -2,9 +2,9 @@
 #ifndef REEVE_MANAGER_STORE_OPS_TASKS_H
 #define REEVE_MANAGER_STORE_OPS_TASKS_H
 
-#include "common/text.h"
 #include "manager/store/op.h"
 
+#include <protobuf-c/protobuf-c.h>
 #include <sql/sql.h>
 
 /* --- submitting ------------------------------------------------------------------------------------------------ */
@@ -66,23 +66,6 @@ void store_submit(struct store *store, struct store_submit *op);
 
 enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE };
 
-/* Selects the tasks that match all fields that are set. */
-struct store_filter {
-	unsigned statuses; /* bit n: those of Reeve__V1__TaskStatus n; 0: all */
-	const char *queue, *type, *error, *error_contains, *error_code, *key, *source; /* NULL or empty: any */
-	int64_t older_ms, newer_ms, running_longer_ms;                                 /* 0: any */
-	int64_t batch;                                                                 /* 0: any */
-	int64_t after_id;                                                              /* only ids above this one */
-};
-
-/* Tells whether a filter has no condition but, possibly, a batch and `after_id`. */
-static inline bool store_filter_only_batch(const struct store_filter *f)
-{
-	return !f->statuses && !text_given(f->queue) && !text_given(f->type) && !text_given(f->error) &&
-	    !text_given(f->error_contains) && !text_given(f->error_code) && !text_given(f->key) && !text_given(f->source) &&
-	    !f->older_ms && !f->newer_ms && !f->running_longer_ms;
-}
-
 /* The maximum of tasks that a change by a filter processes at a time, and of ids that it scans for them. */
 enum { STORE_FILTER_MAX = 1000, STORE_FILTER_STRETCH = 200000 };
 
@@ -107,8 +90,9 @@ struct store_edit {
 	uint8_t request_id[16];
 	int count;
 	const int64_t *ids;
-	const struct store_filter *filter; /* instead of ids; its statuses are those that the change may touch */
-	bool executing;                    /* a retry: start executing ones again, too */
+	const ProtobufCMessage
+	    *filter;    /* instead of ids: a TaskFilter, whose statuses are those that the change may touch */
+	bool executing; /* a retry: start executing ones again, too */
 	const char *actor, *reason;
 	bool set_priority;
 	int32_t priority;

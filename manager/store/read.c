@@ -1,5 +1,4 @@
 /* Reads: turns requests into statements, and reads their rows straight into response messages (bind.c). */
-#include "common/text.h"
 #include "manager/store/bind.h"
 #include "manager/store/store_internal.h"
 
@@ -7,17 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef Reeve__V1__ListRequest list_request;
+
+#define BIT(status) (1U << REEVE__V1__TASK_STATUS__TASK_STATUS_##status)
+
 /* Returns the statuses that matching tasks can have, as bits by enum TaskStatus. */
-static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
+static unsigned statuses_wanted(const list_request *request)
 {
-	unsigned wanted = ~0U;
-	if (request->status)
-		wanted &= 1U << request->status;
-	if (filter && filter->statuses)
-		wanted &= filter->statuses;
-	if (filter && filter->running_longer_ms)
-		wanted &= 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
-	return wanted;
+	const Reeve__V1__TaskFilter *filter = request->filter;
+	unsigned wanted = request->status ? 1U << request->status : ~0U, of_filter = filter->n_statuses ? 0 : ~0U;
+	for (size_t i = 0; i < filter->n_statuses; i++)
+		of_filter |= 1U << filter->statuses[i];
+	return wanted & of_filter & (filter->running_longer_ms ? BIT(EXECUTING) : ~0U);
+}
+
+/* Returns whether a filter has no condition but, possibly, a batch and `after_id`. */
+static bool only_batch(const Reeve__V1__TaskFilter *f)
+{
+	return !f->n_statuses && !*f->queue && !*f->type && !*f->error && !*f->error_contains && !*f->error_code &&
+	    !*f->key && !*f->source && !f->older_ms && !f->newer_ms && !f->running_longer_ms;
 }
 
 /* The maxima of rows that an answer scans (of tasks: live ones, and again ended ones), so that it takes less than
@@ -25,41 +32,31 @@ static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const str
 enum { SCANNED_MAX = 5000, SCATTERED_MAX = 1000 };
 
 /* Returns the maximum of rows to scan. If all rows match that the index finds, the request's limit is enough. */
-static int64_t list_scanned(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
+static int64_t list_scanned(const list_request *request)
 {
-	bool all = !request->status && !*request->queue && !*request->type && (!filter || store_filter_only_batch(filter));
-	int64_t most = filter && filter->batch ? SCATTERED_MAX : SCANNED_MAX;
+	bool all = !request->status && !*request->queue && !*request->type && only_batch(request->filter);
+	int64_t most = request->filter->batch_id ? SCATTERED_MAX : SCANNED_MAX;
 	return all && request->limit < most ? request->limit : most;
 }
 
 static enum sql_id add_list(struct role *role, const struct store_read *op)
 {
-	struct params *p = &role->params;
-	static const char *const names[] = {NULL, "queued", "executing", "failed", "completed", "dead", "cancelled"};
-	static const unsigned executing = 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
-	static const unsigned live =
-	    executing | 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED | 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_FAILED;
-	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)op->request;
-	unsigned wanted = statuses_wanted(request, op->filter);
-	params_text(p, names[request->status]);
-	params_text(p, text_given(request->queue));
-	params_text(p, text_given(request->type));
-	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
-	params_int8(p, request->limit);
-	static const struct store_filter everything;
-	filter_params(p, op->filter ? op->filter : &everything);
-	params_int8(p, op->filter ? op->filter->after_id : 0);
-	params_bool(p, wanted & ~live);
-	params_int8(p, op->max_bytes);
-	params_int8(p, list_scanned(request, op->filter));
-	params_int4(p, (wanted & live) == executing ? 2 : (wanted & live) != 0);
-	params_int8(p, op->max_details);
+	const list_request *request = (const list_request *)op->request;
+	unsigned wanted = statuses_wanted(request), live = wanted & (BIT(QUEUED) | BIT(EXECUTING) | BIT(FAILED));
+	const struct bind_values values = {
+	    .max_bytes = op->max_bytes,
+	    .max_details = op->max_details,
+	    .max_scanned = list_scanned(request),
+	    .ended_wanted = wanted & (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED)),
+	    .live_wanted = live == BIT(EXECUTING) ? 2 : live != 0,
+	};
+	bind_params(&role->params, SQL_LIST_TASKS, op->request, &values);
 	return SQL_LIST_TASKS;
 }
 
 static enum sql_id add_matching(struct role *role, const struct store_read *op)
 {
-	matching_params(&role->params, op->filter, op->edit);
+	matching_params(&role->params, op->request, op->edit);
 	return SQL_FIND_TASKS;
 }
 

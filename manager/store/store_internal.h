@@ -66,12 +66,8 @@ void store_give(struct store *store, enum role_name role, const struct op_kind *
 /* Reads a row of end_attempts.sql: the outcome of an attempt that it ended. */
 void report_row_take(struct store_result *result, const PGresult *rows, int row);
 
-/* Adds a filter as twelve parameters: statuses (null: all), queue, type, error, part of the error, error code, older, newer,
- * running longer (ms), batch, key, source; null matches any. */
-void filter_params(struct params *p, const struct store_filter *filter);
-
-/* Adds all parameters of match_tasks and find_tasks. */
-void matching_params(struct params *p, const struct store_filter *filter, enum store_edit_kind change);
+/* Adds the parameters of match_tasks or find_tasks. `filter`: a TaskFilter. */
+void matching_params(struct params *p, const ProtobufCMessage *filter, enum store_edit_kind change);
 
 /* For the code of a kind: the i-th operation of the batch, as its own type. */
 #define BATCH_OP(role, type, i) ((type *)(role)->batch[i])

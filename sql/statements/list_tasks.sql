@@ -2,12 +2,12 @@
 -- last column is the id below which there may be more (0: there are none), in one row without a task if none was found.
 -- The answer has at least one task, if there is one, and then as many as fit into $20 bytes. tasks_waiting finds why
 -- each waits.
---   $1 status or null, $2 queue or null, $3 type or null, $4 only ids below this, $5 the maximum number. Further
---   conditions, each or null: $6 statuses, $7 queue, $8 type, $9 error, $10 part of the error, $11 error code,
---   $12 minimum and $13 maximum time since the submit in ms, $14 minimum time of execution in ms, $15 batch, $16 key,
---   $17 source; $18 only ids above this; $19 whether ended tasks are wanted, $20 bytes, $21 how many are checked,
---   $22 which live tasks are wanted: 0 none, 1 any, 2 executing ones, which the journal has,
---   $23 the maximum length of details that this manager assigns
+-- Up to @max_scanned rows of each table are checked, of live tasks all ($22 is 1), or only executing ones (2), which the
+-- journal has.
+-- takes ListRequest: status, queue?, type?, before_id, limit, filter.statuses?, filter.queue?, filter.type?, filter.error?,
+--   filter.error_contains?, filter.error_code?, filter.older_ms?, filter.newer_ms?, filter.running_longer_ms?,
+--   filter.batch_id?, filter.key?, filter.source?, filter.after_id, @ended_wanted, @max_bytes, @max_scanned, @live_wanted,
+--   @max_details
 -- gives ListResponse.tasks: [task], waiting.[waiting], .next_before_id
 with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)

@@ -2,10 +2,9 @@
 -- again on the locked rows, so that the selection holds until the change is made; find_tasks is the same without
 -- locks. Ended tasks are searched only if their statuses are requested. However few match, the scan covers a limited
 -- range of ids, and the last column is its end, if there are tasks after that. The answer has at least one row.
---   $1 statuses; each or null: $2 queue, $3 type, $4 error, $5 part of the error, $6 error code, $7 minimum and
---   $8 maximum time since the submit in ms, $9 minimum time of execution in ms, $10 batch, $11 key, $12 source;
---   $13 only ids above this, $14 the maximum number, $15 which change: cancel, discard, retry or update; $16 how many ids
---   the range has
+-- @change is cancel, discard, retry or update; @max_scanned is how many ids the range has.
+-- takes TaskFilter: statuses, queue?, type?, error?, error_contains?, error_code?, older_ms?, newer_ms?, running_longer_ms?,
+--   batch_id?, key?, source?, after_id, @max_tasks, @change, @max_scanned
 with stretch as materialized (
   select least((select id from tasks where id > $13 order by id limit 1),
     (select task_id from task_history where task_id > $13 and $1::text[] && '{completed,dead,cancelled}'
@@ -27,7 +26,7 @@ with stretch as materialized (
       when 'retry' then cancel_requested_at is null and restart is distinct from '{}'
         and (status <> 'queued' or blocked_run_at is null and run_at > clock_timestamp())
       else true end
-  order by id limit $14::int for no key update),
+  order by id limit $14::bigint for no key update),
  ended as materialized (
   select task_id as id, status from task_history
   where task_id > $13 and task_id <= (select last from stretch) and status = any($1::text[]) and $1::text[] && '{completed,dead,cancelled}'
@@ -39,7 +38,7 @@ with stretch as materialized (
     and $9::bigint is null
     and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
     and ($12::text is null or source = $12)
-  order by task_id limit $14::int for update),
+  order by task_id limit $14::bigint for update),
  walked as materialized (
   select case when (select id from tasks where id > s.last order by id limit 1) is not null
       or $1::text[] && '{completed,dead,cancelled}'
@@ -48,5 +47,5 @@ with stretch as materialized (
   from stretch s)
 select m.id, m.status, w.walked
 from walked w
-left join (select id, status from live union all select id, status from ended order by id limit $14::int) m on true
+left join (select id, status from live union all select id, status from ended order by id limit $14::bigint) m on true
 order by m.id
