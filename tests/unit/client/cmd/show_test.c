@@ -148,7 +148,7 @@ Test(table, fits_the_terminal, .init = begin)
 
 	cr_assert(eq(str, out,
 	    "   ID  TYPE         STATUS  NOTE\n"
-	    "    7  mail         dead    a long stor\xe2\x80\xa6\n"
+	    "    7  mail         dead    a long text\xe2\x80\xa6\n"
 	    "12345  \xe4\xb8\xad\xe6\x96\x87 report  queued  -\n"));
 	free(out);
 	/* The widest column shrinks first, then the gaps, then columns with words, but no column with numbers. */
