@@ -6,12 +6,12 @@
 #include "common/options.h"
 
 #include "common/clock.h"
+#include "common/ini.h"
 #include "common/options_internal.h"
 #include "common/text.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <ini.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -64,85 +64,61 @@ static bool read_defaults_and_environment(const struct reading *reading, bool en
 	return true;
 }
 
-/* The state of reading a file by inih, which passes no line numbers to its handler and does not report lines that it
- * cuts. */
-struct ini_source {
+/* The state of reading a file. */
+struct file_source {
 	const struct reading *reading;
-	FILE *file;
 	const char *path;
 	const char *section;
-	int line;
-	bool indented; /* the current line begins with a blank, so inih treats it as a continuation */
-	bool failed;
+	bool current; /* the section being read is ours */
 };
 
-static int ini_fail(struct ini_source *source, const char *problem, const char *what)
+static bool file_invalid(void *arg, int line, const char *problem)
 {
-	if (!source->failed)
-		error_set(
-		    source->reading->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s%s", source->path, source->line, what, problem);
-	source->failed = true;
-	return 0;
+	const struct file_source *source = arg;
+
+	return error_set(source->reading->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s", source->path, line, problem);
 }
 
-static char *ini_read_line(char *line, int size, void *stream)
+static bool file_section(void *arg, int line, const char *name)
 {
-	struct ini_source *source = stream;
+	struct file_source *source = arg;
 
-	if (source->failed || !fgets(line, size, source->file))
-		return NULL;
-	source->line++;
-	source->indented = *line == ' ' || *line == '\t';
-	if (strlen(line) == (size_t)size - 1 && line[size - 2] != '\n' && !feof(source->file)) {
-		ini_fail(source, "the line is too long", "");
-		return NULL;
-	}
-	return line;
+	(void)line;
+	source->current = strcmp(name, source->section) == 0;
+	return true;
 }
 
-static int ini_set(void *user, const char *section, const char *name, const char *value)
+static bool file_setting(void *arg, int line, const char *name, const char *value)
 {
-	struct ini_source *source = user;
+	struct file_source *source = arg;
 	const struct option_spec *spec;
 	char where[512];
 	void *target;
 
-	if (strcmp(section, source->section) != 0)
-		return 1;
-	if (source->indented)
-		return ini_fail(source, "a setting must not begin with a blank", "");
+	if (!source->current)
+		return true;
 	spec = find(source->reading, name, strlen(name), 0, &target);
 	if (!spec || !spec->in_file)
-		return ini_fail(source, " is not a setting of this section", name);
-	snprintf(where, sizeof where, "%s:%d: %s", source->path, source->line, name);
-	if (!option_set(spec, target, where, option_keep(value, strlen(value)), false, source->reading->error)) {
-		source->failed = true;
-		return 0;
-	}
-	return 1;
+		return error_set(source->reading->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s is not a setting of this section",
+		    source->path, line, name);
+	snprintf(where, sizeof where, "%s:%d: %s", source->path, line, name);
+	return option_set(spec, target, where, option_keep(value, strlen(value)), false, source->reading->error);
 }
 
 static bool read_file(const struct reading *reading, const char *path, const char *section)
 {
-	struct ini_source source = {.reading = reading, .path = path, .section = section};
+	struct file_source source = {.reading = reading, .path = path, .section = section};
+	const struct ini_reader reader = {file_section, file_setting, file_invalid, &source, .inline_comments = true};
+	FILE *file = fopen(path, "re");
+	bool valid;
 
-	source.file = fopen(path, "re");
-	if (!source.file)
+	if (!file)
 		return error_set(reading->error, STATUS(INVALID_ARGUMENT), "%s: %s", path, strerror(errno));
-
-	int result = ini_parse_stream(ini_read_line, &source, ini_set, &source);
-	if (ferror(source.file) && !source.failed) {
-		source.failed = true;
-		error_set(reading->error, STATUS(INVALID_ARGUMENT), "%s: cannot be read: %s", path, strerror(errno));
-	}
-	fclose(source.file);
-	if (result > 0 && !source.failed) {
-		source.line = result;
-		ini_fail(&source, "neither [section] nor name = value", "");
-	} else if (result < 0 && !source.failed) {
-		ini_fail(&source, "out of memory", "");
-	}
-	return !source.failed;
+	valid = ini_read(file, &reader);
+	if (valid && ferror(file))
+		valid = error_set(reading->error, STATUS(INVALID_ARGUMENT), "%s: cannot be read: %s", path, strerror(errno));
+	fclose(file);
+	return valid;
 }
 
 /* The state of reading the command line: once only to find --help and --version (`store` false), then to store

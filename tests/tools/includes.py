@@ -22,7 +22,6 @@ ORIGINS = {
     "sql/": "sql",
     "curl/": "libcurl",
     "event2/": "libevent",
-    "ini.h": "inih",
     "jansson.h": "jansson",
     "libpq-fe.h": "libpq",
     "nng/": "nng",

@@ -5,12 +5,10 @@
  *     exec = /usr/bin/sha256sum --tag
  *     timeout = 30s
  *
- * This parser is used instead of inih, which as built by Debian cuts section names after 49 bytes and lines after 199,
- * and treats " ;" inside a value as a comment: types can have 255 bytes, and commands can contain anything. Comments
- * are on lines of their own and begin with # or ;. Sections with other names are errors, except those of the programs'
- * configuration, so that one file can have both.
+ * Sections with other names are errors, except those of the programs' configuration, so that one file can have both.
  */
 #include "common/clock.h"
+#include "common/ini.h"
 #include "common/mem.h"
 #include "common/options.h"
 #include "common/programs.h"
@@ -27,7 +25,6 @@
 #include <unistd.h>
 
 enum {
-	LINE_MAX_BYTES = 64 * 1024,
 	OUTPUT_DEFAULT_BYTES = 1024 * 1024,
 	OUTPUT_MAX_BYTES = 256 * 1024 * 1024,
 };
@@ -125,14 +122,16 @@ static bool end_section(struct reader *reader)
 	return true;
 }
 
-static bool begin_section(struct reader *reader, char *name)
+static bool begin_section(void *arg, int line, const char *name)
 {
+	struct reader *reader = arg;
 	static const char *const others[] = {"worker", "manager", "reeve", "client", "dev"};
 	const char *problem;
 
+	reader->line = line;
 	if (!end_section(reader))
 		return false;
-	reader->section_line = reader->line;
+	reader->section_line = line;
 	reader->ignored = false;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (!strcmp(name, others[i])) {
@@ -171,11 +170,13 @@ static bool read_environment(struct reader *reader, const char *value)
 	return true;
 }
 
-static bool set_value(struct reader *reader, const char *key, const char *value)
+static bool set_value(void *arg, int line, const char *key, const char *value)
 {
+	struct reader *reader = arg;
 	struct exec_spec *spec = &reader->spec;
 	int64_t number;
 
+	reader->line = line;
 	if (!reader->type)
 		return reader->ignored || fail(reader, reader->line, "%.100s stands before the first section", key);
 	if (!strcmp(key, "exec")) {
@@ -202,67 +203,28 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 	return true;
 }
 
-/* Trims whitespace from both ends, in place. */
-static char *trim(char *text)
+static bool invalid(void *arg, int line, const char *problem)
 {
-	char *end;
-
-	text += strspn(text, " \t\r\n");
-	for (end = text + strlen(text); end > text && strchr(" \t\r\n", end[-1]); end--)
-		;
-	*end = '\0';
-	return text;
-}
-
-static bool read_line(struct reader *reader, char *line)
-{
-	char *text = trim(line), *equals, *key;
-	size_t length = strlen(text);
-
-	if (!length || *text == '#' || *text == ';')
-		return true;
-	if (*text == '[') {
-		if (text[length - 1] != ']')
-			return fail(reader, reader->line, "a section without its ]");
-		text[length - 1] = '\0';
-		return begin_section(reader, trim(text + 1));
-	}
-	equals = strchr(text, '=');
-	if (!equals)
-		return fail(reader, reader->line, "neither a section nor KEY = VALUE: %.60s", text);
-	*equals = '\0';
-	key = trim(text);
-	return set_value(reader, key, trim(equals + 1));
+	return fail(arg, line, "%s", problem);
 }
 
 bool handlers_read_file(struct handler **handlers, const char *path, struct reeve_error *error)
 {
 	struct reader reader = {.handlers = handlers, .path = path, .error = error};
+	const struct ini_reader lines = {begin_section, set_value, invalid, &reader, .inline_comments = false};
 	FILE *file = fopen(path, "re");
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t length;
-	bool valid = true;
+	bool valid;
 
 	if (!file)
 		return error_set(
 		    error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
 	clear_section(&reader);
-	while (valid && (length = getline(&line, &size, file)) >= 0) {
-		reader.line++;
-		if (length > LINE_MAX_BYTES || !utf8_valid(line, (size_t)length))
-			valid = fail(&reader, reader.line, "the line is too long or not UTF-8 text");
-		else if (reader.line == 1 && !strncmp(line, "\xEF\xBB\xBF", 3)) /* a byte order mark */
-			valid = read_line(&reader, line + 3);
-		else
-			valid = read_line(&reader, line);
-	}
+	valid = ini_read(file, &lines);
 	if (valid && ferror(file))
 		valid =
 		    error_set(error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
 	valid = valid && end_section(&reader);
 	clear_section(&reader);
-	free(line);
 	fclose(file);
 	return valid;
 }

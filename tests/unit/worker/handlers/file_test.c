@@ -79,7 +79,7 @@ Test(handlers_file, what_is_wrong_is_named_with_its_line)
 	refuse("[handler]\nexec = true\n", ":1: the type of the section is empty");
 	refuse("[handler a\nexec = true\n", ":1: a section without its ]");
 	refuse("exec = true\n", ":1: exec stands before the first section");
-	refuse("[handler a]\nfoo\n", ":2: [handler a]: neither a section nor KEY = VALUE: foo");
+	refuse("[handler a]\nfoo\n", ":2: [handler a]: neither [SECTION] nor NAME = VALUE: foo");
 	refuse("[handler a]\nexec = true\ncommand = x\n",
 	    ":3: [handler a]: unknown key command (known are exec, timeout, max-output, directory, environment)");
 	refuse("[handler a]\n\n[handler b]\nexec = true\n", ":1: [handler a]: has no exec");
