@@ -131,13 +131,13 @@ test_what_has_ended_stays_as_it_is() {
 # The worker that would get the command has died: reclaiming the attempt ends the task.
 test_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 	start_postgres
-	start_manager --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
+	start_manager --lease 4s --heartbeat 800ms --expiry-grace 6s --fetch-wait 300ms
 	start_worker
 	id=$(reeve submit sh "$HOLD" --timeout 1s)
 	wait_began "$id"
 	kill_worker
+	reeve cancel "$id" >/dev/null # before the lease ends
 	start_worker other
-	reeve cancel "$id" >/dev/null
 	expect_fail 1 reeve wait "$id" --timeout 20s
 	expect_eq 'cancelled 1' "$(field "$id" status) $(field "$id" attempt)"
 	expect_match 'claimed cancel_requested .*cancelled' "$(events "$id")"
