@@ -26,7 +26,7 @@ void fake_server_end_task(Reeve__V1__Task *task, int status, const char *text)
 	task->finished_us = now;
 	if (task->worker != protobuf_c_empty_string) /* it has ended before */
 		free((char *)task->worker);
-	task->worker = strdup("fake_server/1");
+	task->worker = strdup("fake/1");
 	if (status == (int)REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED) {
 		task->result = copy(text);
 	} else {

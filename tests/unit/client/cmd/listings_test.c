@@ -16,8 +16,9 @@ Test(listings, show_tells_all)
 	RUN(EXIT_OK, "submit", "mail", "{\"to\":\"ann\"}", "--key", "order-17", "--source", "shop", "--max-attempts", "3");
 	fake_server_end(run_fake_server, 1, TASK(DEAD), "no\x1b such address\n");
 	RUN(EXIT_OK, "show", "1");
-	OUT_HAS("task         1\nstatus       dead\nqueue        default\ntype         mail\nkey          order-17\n");
-	OUT_HAS("attempts     1 of 3, each up to 1m\nsource       shop\nsubmitted    20");
+	OUT_HAS("task         1\nstatus       dead\nqueue        default\ntype         mail\nkey          order-17\n"
+	        "source       shop\nworker       fake/1\n");
+	OUT_HAS("attempts     1 of 3, each up to 1m\nsubmitted    20");
 	OUT_HAS("error code   exit:65\n\nerror:\nno\x1b such address\n\ndetails:\n{\"to\":\"ann\"}\n");
 	cr_assert(eq(int, run_reeve_on_terminal(80, "show", "1", NULL), EXIT_OK));
 	OUT_HAS("\x1b[31mdead\x1b[0m");
@@ -43,12 +44,12 @@ Test(listings, list_filters_and_pages)
 	    run_file("{\"type\":\"a\"}\n{\"type\":\"b\",\"delay\":\"2h\"}\n{\"type\":\"a\"}\n"));
 	fake_server_end(run_fake_server, 1, TASK(DEAD), "why");
 	RUN(EXIT_OK, "list");
-	OUT_HAS("ID  STATUS  QUEUE    TYPE  PRIO  TRIES  AGE  WORKER     NOTE\n"
+	OUT_HAS("ID  STATUS  QUEUE    TYPE  PRIO  TRIES  AGE  WORKER  NOTE\n"
 	        " 3  queued  default  a        0    0/5   ");
 	OUT_HAS(" 2  queued  default  b        0    0/5   ");
 	OUT_HAS("due in 2h\n");
 	OUT_HAS(" 1  dead    default  a        0    1/5   ");
-	OUT_HAS("fake_server/1  exit:65: why\n");
+	OUT_HAS("fake/1  exit:65: why\n");
 	RUN(EXIT_OK, "list", "--type", "a", "--status", "queued", "--json");
 	cr_assert(eq(int, strncmp(run_out, "{\"id\":3,", 8), 0));
 	cr_assert(eq(ptr, strchr(run_out, '\n')[1] ? run_out : NULL, NULL), "one line");
