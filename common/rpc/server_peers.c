@@ -266,6 +266,8 @@ static void remove_closed(struct rpc_server *server)
 void peers_take(struct rpc_server *server)
 {
 	serve_frames(server);
+	if (!server->ready.count)
+		server->turn = 0; /* so that it never overflows */
 	remove_closed(server);
 	server->woken = false;
 	if (server->ready.count || server->closed)
