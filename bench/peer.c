@@ -35,7 +35,7 @@ struct peer {
 	bool greeted;
 	int64_t heard_ns;
 	struct pending *calls;
-	int room, free; /* the first free index; −1: none */
+	int capacity, free; /* the first free index; −1: none */
 };
 
 static void answer(struct peer *peer, uint32_t id, const uint8_t *bytes, size_t length)
@@ -44,7 +44,7 @@ static void answer(struct peer *peer, uint32_t id, const uint8_t *bytes, size_t 
 	struct reeve_error error;
 	int place = (int)(id - FRAME_ID_LOWEST);
 
-	if (place < 0 || place >= peer->room || !peer->calls[place].done)
+	if (place < 0 || place >= peer->capacity || !peer->calls[place].done)
 		give_up("an answer to no call");
 	if (!envelope_read_reply(bytes, length, &reply, &error))
 		give_up("%s", error.message);
@@ -135,12 +135,12 @@ struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *
 static int call_place(struct peer *peer)
 {
 	if (peer->free < 0) {
-		int room = peer->room ? 2 * peer->room : 4;
-		peer->calls = realloc(peer->calls, sizeof *peer->calls * (size_t)room);
-		for (int i = peer->room; i < room; i++)
-			peer->calls[i] = (struct pending){.next_free = i + 1 < room ? i + 1 : -1};
-		peer->free = peer->room;
-		peer->room = room;
+		int capacity = peer->capacity ? 2 * peer->capacity : 4;
+		peer->calls = realloc(peer->calls, sizeof *peer->calls * (size_t)capacity);
+		for (int i = peer->capacity; i < capacity; i++)
+			peer->calls[i] = (struct pending){.next_free = i + 1 < capacity ? i + 1 : -1};
+		peer->free = peer->capacity;
+		peer->capacity = capacity;
 	}
 	int place = peer->free;
 	peer->free = peer->calls[place].next_free;

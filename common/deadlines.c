@@ -8,10 +8,10 @@
 /* Makes room for one more member. */
 static void reserve(struct deadlines *heap)
 {
-	if (heap->count < heap->room)
+	if (heap->count < heap->capacity)
 		return;
-	heap->room = heap->room ? 2 * heap->room : 64;
-	heap->members = mem_realloc(heap->members, heap->room * sizeof(struct deadline *));
+	heap->capacity = heap->capacity ? 2 * heap->capacity : 64;
+	heap->members = mem_realloc(heap->members, heap->capacity * sizeof(struct deadline *));
 }
 
 static void put(struct deadlines *heap, size_t place, struct deadline *member)

@@ -13,7 +13,7 @@ struct deadline {
 /* A zeroed struct is an empty heap. */
 struct deadlines {
 	struct deadline **members;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 /* Adds a member, or changes the at_ms of one that is in the heap. */

@@ -4,7 +4,7 @@
  */
 #include "client/cmd/bulk_line.h"
 
-#include "client/cmd/written.h"
+#include "client/cmd/json_input.h"
 #include "common/json.h"
 #include "common/json_names.h"
 
@@ -17,7 +17,7 @@ static void take_details(json_t *object)
 {
 	const json_t *details = json_object_get(object, "details");
 
-	if (!written_given(object, "details") || json_is_string(details))
+	if (!json_input_given(object, "details") || json_is_string(details))
 		return;
 	char *text = json_dumps(details, JSON_COMPACT | JSON_ENCODE_ANY);
 	json_object_set_new(object, "details", json_string(text));
@@ -29,9 +29,9 @@ static bool take_limit(json_t *object, struct reeve_error *error)
 {
 	json_int_t limit = -1;
 
-	if (!written_number(object, "", "retry_limit", 0, UINT32_MAX - 1, &limit, error))
+	if (!json_input_number(object, "", "retry_limit", 0, UINT32_MAX - 1, &limit, error))
 		return false;
-	if (limit >= 0 && written_given(object, "max_attempts"))
+	if (limit >= 0 && json_input_given(object, "max_attempts"))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "max_attempts and retry_limit cannot be combined");
 	if (limit >= 0)
 		json_object_set_new(object, "max_attempts", json_integer(limit + 1));
@@ -61,9 +61,9 @@ static void overlay(void *to, const ProtobufCMessage *own, const json_t *object)
 /* If the line sets one of two fields that exclude each other, the default of the other one is cleared. */
 static void settle(Reeve__V1__TaskSpec *spec, const json_t *object)
 {
-	bool delay = written_given(object, "delay") || written_given(object, "delay_ms");
-	bool time = written_given(object, "run_at");
-	bool type = written_given(object, "type"), pipeline = written_given(object, "pipeline");
+	bool delay = json_input_given(object, "delay") || json_input_given(object, "delay_ms");
+	bool time = json_input_given(object, "run_at");
+	bool type = json_input_given(object, "type"), pipeline = json_input_given(object, "pipeline");
 
 	if (time && !delay)
 		spec->delay_ms = 0;
@@ -84,8 +84,8 @@ static bool settle_retry(struct bulk_task *task, const json_t *retry, bool own, 
     struct reeve_error *error)
 {
 	Reeve__V1__RetryPolicy *policy = &task->backoff.policy;
-	bool own_base = written_given(retry, "base") || written_given(retry, "base_ms");
-	bool own_max = written_given(retry, "max") || written_given(retry, "max_ms");
+	bool own_base = json_input_given(retry, "base") || json_input_given(retry, "base_ms");
+	bool own_max = json_input_given(retry, "max") || json_input_given(retry, "max_ms");
 	int32_t jitter = policy->jitter_percent;
 	bool any = own || jitter;
 	const char *name;
@@ -113,12 +113,12 @@ static bool read_object(
     struct bulk_task *task, json_t *object, const Reeve__V1__TaskSpec *defaults, struct reeve_error *error)
 {
 	json_t *retry = json_object_get(object, "retry");
-	bool own_backoff = written_given(retry, "backoff");
+	bool own_backoff = json_input_given(retry, "backoff");
 
-	if (!take_limit(object, error) || !written_backoff(retry, "retry.", &task->backoff, error))
+	if (!take_limit(object, error) || !json_input_backoff(retry, "retry.", &task->backoff, error))
 		return false;
 	take_details(object);
-	if (!written_check(object, "", error) || !written_check(retry, "retry.", error))
+	if (!json_input_check(object, "", error) || !json_input_check(retry, "retry.", error))
 		return false;
 	task->own = (Reeve__V1__TaskSpec *)json_to_message(object, &reeve__v1__task_spec__descriptor, error);
 	if (!task->own)

@@ -75,7 +75,7 @@ void lines_close(struct lines *lines)
 	*lines = (struct lines){0};
 }
 
-static void make_room(struct lines *lines)
+static void make_space(struct lines *lines)
 {
 	if (lines->length + 1 < lines->capacity)
 		return;
@@ -96,14 +96,14 @@ static bool read_line(struct lines *lines, struct reeve_error *error)
 		if (lines->length == LONGEST_LINE)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "%s:%lld: the line is longer than 64 MiB", lines->name,
 			    (long long)lines->number + 1);
-		make_room(lines);
+		make_space(lines);
 		lines->text[lines->length++] = (char)c;
 	}
 	if (ferror(lines->file))
 		return file_error(lines, error);
 	if (c == EOF && lines->length == 0)
 		return false;
-	make_room(lines);
+	make_space(lines);
 	lines->text[lines->length] = '\0';
 	lines->number++;
 	return true;

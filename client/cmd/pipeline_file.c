@@ -5,7 +5,7 @@
  */
 #include "client/cmd/pipeline_file.h"
 
-#include "client/cmd/written.h"
+#include "client/cmd/json_input.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/limits.h"
@@ -18,19 +18,20 @@ enum { PREFIX_BYTES = 32 };
 
 static bool needed(const json_t *object, const char *prefix, const char *name, struct reeve_error *error)
 {
-	return written_given(object, name) || error_set(error, STATUS(INVALID_ARGUMENT), "%s%s is missing", prefix, name);
+	return json_input_given(object, name) ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s%s is missing", prefix, name);
 }
 
 /* Replaces backoff and jitter with the retry policy. */
 static bool take_backoff(json_t *stage, const char *prefix, struct reeve_error *error)
 {
 	static const Reeve__V1__RetryPolicy none = REEVE__V1__RETRY_POLICY__INIT;
-	bool given = written_given(stage, "backoff") || written_given(stage, "jitter");
+	bool given = json_input_given(stage, "backoff") || json_input_given(stage, "jitter");
 	struct backoff backoff = {0};
 
-	if (given && written_given(stage, "retry"))
+	if (given && json_input_given(stage, "retry"))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%sretry cannot be combined with backoff and jitter", prefix);
-	if (!written_backoff(stage, prefix, &backoff, error))
+	if (!json_input_backoff(stage, prefix, &backoff, error))
 		return false;
 	backoff.policy.base = none.base;
 	if (given)
@@ -48,15 +49,15 @@ static bool take_stage(json_t *stage, const char *prefix, struct reeve_error *er
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%stimeout must be a duration above 0", prefix);
 	if (!needed(stage, prefix, "name", error) || !needed(stage, prefix, "type", error) ||
 	    !take_backoff(stage, prefix, error) ||
-	    !written_number(stage, prefix, "max_attempts", 1, LIMIT_ATTEMPTS, &number, error))
+	    !json_input_number(stage, prefix, "max_attempts", 1, LIMIT_ATTEMPTS, &number, error))
 		return false;
 	if (json_is_object(json_object_get(stage, "priority")))
-		return written_check(stage, prefix, error);
-	if (!written_number(stage, prefix, "priority", -LIMIT_PRIORITY, LIMIT_PRIORITY, &number, error))
+		return json_input_check(stage, prefix, error);
+	if (!json_input_number(stage, prefix, "priority", -LIMIT_PRIORITY, LIMIT_PRIORITY, &number, error))
 		return false;
-	if (written_given(stage, "priority"))
+	if (json_input_given(stage, "priority"))
 		json_object_set_new(stage, "priority", json_pack("{sI}", "value", number));
-	return written_check(stage, prefix, error);
+	return json_input_check(stage, prefix, error);
 }
 
 static bool take_stages(json_t *stages, struct reeve_error *error)
@@ -82,8 +83,8 @@ static bool take_pipeline(json_t *pipeline, struct reeve_error *error)
 	json_int_t number;
 
 	return needed(pipeline, "", "name", error) && needed(pipeline, "", "stages", error) &&
-	    written_number(pipeline, "", "max_steps", 1, LIMIT_STEPS, &number, error) &&
-	    written_check(pipeline, "", error) && take_stages(json_object_get(pipeline, "stages"), error);
+	    json_input_number(pipeline, "", "max_steps", 1, LIMIT_STEPS, &number, error) &&
+	    json_input_check(pipeline, "", error) && take_stages(json_object_get(pipeline, "stages"), error);
 }
 
 Reeve__V1__Pipeline *pipeline_file_read(const char *path, struct reeve_error *error)

@@ -115,7 +115,7 @@ static void fit(const struct table *table, struct layout *layout, int columns)
 	if (width_of(table, layout) <= columns)
 		return;
 	layout->shown = 0;
-	for (int room = columns - 1 - layout->gap; (room -= layout->widths[layout->shown]) >= 0; room -= layout->gap)
+	for (int space = columns - 1 - layout->gap; (space -= layout->widths[layout->shown]) >= 0; space -= layout->gap)
 		layout->shown++;
 }
 

@@ -15,7 +15,7 @@
 enum {
 	CHUNK_MIN = 1024,
 	CHUNK_MAX = 65536,
-	GATHERED_MAX = 16384, /* shorter frames share chunks, longer ones are chunks of their own */
+	COPIED_MAX = 16384, /* shorter frames share chunks, longer ones are chunks of their own */
 };
 
 struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body,
@@ -67,7 +67,7 @@ void rpc_conn_free(struct rpc_conn *conn)
 	free_chunks(conn->out);
 	rpc_conn_count_incoming(conn, -(conn->size - BUFFER_MIN));
 	if (conn->partial)
-		rpc_conn_count_incoming(conn, -conn->partial_room);
+		rpc_conn_count_incoming(conn, -conn->partial_capacity);
 	free(conn->partial);
 	pthread_mutex_destroy(&conn->lock);
 	free(conn->buffer);
@@ -115,16 +115,16 @@ void rpc_conn_close(struct rpc_conn *conn)
 static void write_on(struct rpc_conn *conn)
 {
 	struct iovec places[IOV_MAX];
-	size_t room = WRITE_MAX;
+	size_t left = WRITE_MAX;
 	unsigned count = 0;
 
 	pthread_mutex_lock(&conn->lock);
-	for (struct chunk *chunk = conn->out; chunk && count < IOV_MAX && room > 0; chunk = chunk->next) {
-		uint8_t *bytes = chunk->frame ? chunk->frame->wire : chunk->gathered;
+	for (struct chunk *chunk = conn->out; chunk && count < IOV_MAX && left > 0; chunk = chunk->next) {
+		uint8_t *bytes = chunk->frame ? chunk->frame->wire : chunk->copied;
 		size_t offset = count ? 0 : conn->out_offset, length = chunk->filled - offset;
 
-		length = length < room ? length : room;
-		room -= length;
+		length = length < left ? length : left;
+		left -= length;
 		places[count++] = (struct iovec){bytes + offset, length};
 	}
 	pthread_mutex_unlock(&conn->lock);
@@ -184,11 +184,11 @@ void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 }
 
 /* Appends a chunk to the queue, with the lock held. */
-static struct chunk *append(struct rpc_conn *conn, size_t room)
+static struct chunk *append(struct rpc_conn *conn, size_t capacity)
 {
-	struct chunk *chunk = mem_malloc(sizeof *chunk + room);
+	struct chunk *chunk = mem_malloc(sizeof *chunk + capacity);
 
-	*chunk = (struct chunk){.room = room};
+	*chunk = (struct chunk){.capacity = capacity};
 	if (conn->out_last)
 		conn->out_last->next = chunk;
 	else
@@ -198,13 +198,13 @@ static struct chunk *append(struct rpc_conn *conn, size_t room)
 }
 
 /* Copies bytes to the end of the queue, with the lock held. */
-static void gather(struct rpc_conn *conn, const void *bytes, size_t length)
+static void copy_bytes(struct rpc_conn *conn, const void *bytes, size_t length)
 {
 	struct chunk *chunk = conn->out_last;
 
-	if (!chunk || chunk->room - chunk->filled < length)
+	if (!chunk || chunk->capacity - chunk->filled < length)
 		chunk = append(conn, chunk ? CHUNK_MAX : length + CHUNK_MIN);
-	memcpy(chunk->gathered + chunk->filled, bytes, length);
+	memcpy(chunk->copied + chunk->filled, bytes, length);
 	chunk->filled += length;
 	count_backlog(conn, length);
 }
@@ -215,7 +215,7 @@ static void append_frame(struct rpc_conn *conn, struct frame *frame)
 	struct chunk *chunk = append(conn, 0);
 
 	chunk->frame = frame;
-	chunk->filled = chunk->room = FRAME_HEAD_BYTES + frame->length;
+	chunk->filled = chunk->capacity = FRAME_HEAD_BYTES + frame->length;
 	count_backlog(conn, chunk->filled);
 }
 
@@ -226,11 +226,11 @@ void rpc_conn_queue(struct rpc_conn *conn, struct frame *frame)
 
 	pthread_mutex_lock(&conn->lock);
 	if (!conn->closing) {
-		kept = length > GATHERED_MAX;
+		kept = length > COPIED_MAX;
 		if (kept)
 			append_frame(conn, frame);
 		else
-			gather(conn, frame->wire, length);
+			copy_bytes(conn, frame->wire, length);
 	}
 	pthread_mutex_unlock(&conn->lock);
 	if (!kept)
@@ -269,7 +269,7 @@ void rpc_conn_start(struct rpc_conn *conn)
 	const uint8_t greeting[GREETING_BYTES] = {0, 'S', 'P', 0, 0, conn->side, 0, 0};
 
 	pthread_mutex_lock(&conn->lock);
-	gather(conn, greeting, sizeof greeting);
+	copy_bytes(conn, greeting, sizeof greeting);
 	pthread_mutex_unlock(&conn->lock);
 	rpc_conn_flush(conn);
 	rpc_conn_resume(conn);
@@ -287,7 +287,7 @@ struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 	state.backlog = conn->closing ? 0 : conn->backlog;
 	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;
 	state.frame = conn->frame_length;
-	state.held = conn->closing ? 0 : conn->frame_room;
+	state.held = conn->closing ? 0 : conn->frame_capacity;
 	state.starved = conn->starved;
 	pthread_mutex_unlock(&conn->lock);
 	return state;

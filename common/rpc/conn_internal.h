@@ -22,8 +22,8 @@ enum {
 struct chunk {
 	struct chunk *next;
 	struct frame *frame;
-	size_t filled, room;
-	uint8_t gathered[];
+	size_t filled, capacity;
+	uint8_t copied[];
 };
 
 /* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in rpc_conn_received or
@@ -62,8 +62,8 @@ struct rpc_conn {
 	bool greeted;
 	uint8_t *buffer;
 	size_t size, filled;
-	struct frame *partial;               /* a long frame, read into directly */
-	size_t partial_filled, partial_room; /* in bytes, including the head */
+	struct frame *partial;                   /* a long frame, read into directly */
+	size_t partial_filled, partial_capacity; /* in bytes, including the head */
 
 	pthread_mutex_t lock;
 	bool opened, closing, over;
@@ -76,7 +76,7 @@ struct rpc_conn {
 	int64_t heard_ms, progress_ms;
 	int64_t frame_since_ms; /* of the incoming frame; 0: none */
 	size_t frame_length;
-	size_t frame_room; /* its allocated memory */
+	size_t frame_capacity; /* its allocated memory */
 	bool starved;
 };
 

@@ -37,15 +37,15 @@ static bool afford(struct rpc_conn *conn, size_t bytes, size_t length)
 static bool grow(struct rpc_conn *conn)
 {
 	size_t total = FRAME_HEAD_BYTES + conn->partial->length;
-	size_t room = 2 * conn->partial_room < total ? 2 * conn->partial_room : total;
-	size_t more = room - conn->partial_room;
+	size_t capacity = 2 * conn->partial_capacity < total ? 2 * conn->partial_capacity : total;
+	size_t more = capacity - conn->partial_capacity;
 
 	if (!afford(conn, more, conn->partial->length))
 		return false;
-	conn->partial = mem_realloc(conn->partial, sizeof *conn->partial + room);
-	conn->partial_room = room;
+	conn->partial = mem_realloc(conn->partial, sizeof *conn->partial + capacity);
+	conn->partial_capacity = capacity;
 	pthread_mutex_lock(&conn->lock);
-	conn->frame_room = room;
+	conn->frame_capacity = capacity;
 	pthread_mutex_unlock(&conn->lock);
 	return true;
 }
@@ -66,22 +66,22 @@ static void starve(struct rpc_conn *conn)
 /* Reads more. `reading` must be set. Bytes after a partial frame go to the buffer, which is empty then. */
 static void read_on(struct rpc_conn *conn)
 {
-	size_t room = 0, total = 0, missing = 0;
+	size_t capacity = 0, total = 0, missing = 0;
 	struct iovec places[2];
 	unsigned count = 0;
 
 	if (conn->partial) {
-		if (conn->partial_filled == conn->partial_room && !grow(conn)) {
+		if (conn->partial_filled == conn->partial_capacity && !grow(conn)) {
 			starve(conn);
 			return;
 		}
-		room = conn->partial_room;
+		capacity = conn->partial_capacity;
 		total = FRAME_HEAD_BYTES + conn->partial->length;
-		missing = room - conn->partial_filled;
+		missing = capacity - conn->partial_filled;
 		places[count++] =
 		    (struct iovec){conn->partial->wire + conn->partial_filled, missing < READ_MAX ? missing : READ_MAX};
 	}
-	if (room == total && missing < READ_MAX)
+	if (capacity == total && missing < READ_MAX)
 		places[count++] = (struct iovec){conn->buffer + conn->filled, conn->size - conn->filled};
 	if (!conn->carrier->receive(conn, places, count))
 		rpc_conn_stop(conn, &conn->reading);
@@ -122,9 +122,9 @@ static bool take_greeting(struct rpc_conn *conn)
 }
 
 /* Creates a frame of `length` bytes with memory only for its beginning. */
-static struct frame *begin_frame(size_t length, size_t room)
+static struct frame *begin_frame(size_t length, size_t capacity)
 {
-	struct frame *frame = frame_create(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
+	struct frame *frame = frame_create(capacity > FRAME_HEAD_BYTES ? capacity - FRAME_HEAD_BYTES : 0);
 
 	frame->length = length;
 	return frame;
@@ -144,7 +144,7 @@ static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 	}
 	while (conn->filled - at >= FRAME_LENGTH_BYTES) {
 		uint64_t length = frame_read_length(conn->buffer + at);
-		size_t have = conn->filled - at, total, room;
+		size_t have = conn->filled - at, total, capacity;
 		struct frame *frame;
 
 		if (length < FRAME_ID_BYTES || length - FRAME_ID_BYTES > conn->max_body)
@@ -153,18 +153,18 @@ static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 		if (have < total && total <= conn->size)
 			break;
 		have = have < total ? have : total;
-		room = conn->budget && 2 * have + PARTIAL_MIN < total ? 2 * have + PARTIAL_MIN : total;
+		capacity = conn->budget && 2 * have + PARTIAL_MIN < total ? 2 * have + PARTIAL_MIN : total;
 		/* Bytes already received need memory despite the budget. */
-		if (have == total || !afford(conn, room, length - FRAME_ID_BYTES)) {
-			room = have;
-			rpc_conn_count_incoming(conn, room);
+		if (have == total || !afford(conn, capacity, length - FRAME_ID_BYTES)) {
+			capacity = have;
+			rpc_conn_count_incoming(conn, capacity);
 		}
-		frame = begin_frame(length - FRAME_ID_BYTES, room);
+		frame = begin_frame(length - FRAME_ID_BYTES, capacity);
 		memcpy(frame->wire, conn->buffer + at, have);
 		at += have;
 		conn->partial = frame;
 		conn->partial_filled = have;
-		conn->partial_room = room;
+		conn->partial_capacity = capacity;
 		if (have == total && !take_frame(conn, harvest, frame))
 			return false;
 	}
@@ -223,7 +223,7 @@ static void decide(struct rpc_conn *conn, bool go_on, bool fresh)
 	else if (fresh || !conn->frame_since_ms)
 		conn->frame_since_ms = conn->heard_ms;
 	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
-	conn->frame_room = conn->partial ? conn->partial_room : 0;
+	conn->frame_capacity = conn->partial ? conn->partial_capacity : 0;
 	read = (go_on || conn->resumed) && !conn->closing;
 	conn->resumed = false;
 	if (!read)

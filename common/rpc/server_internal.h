@@ -115,7 +115,7 @@ struct rpc_server {
 	int64_t majority_logged_ms; /* last warning about a closed connection of an address with more than half of all */
 	int64_t refused_logged_ms;  /* last warning about refused calls */
 	int64_t contract_logged_ms; /* last warning about a program with another version of the contract */
-	int64_t room_made_ms;       /* last search for a connection to close */
+	int64_t idle_search_ms;     /* last search for a connection to close */
 	struct peer *dirty;
 	struct rpc_call *open;
 	struct usage usage;

@@ -29,18 +29,18 @@ enum {
 	LOCAL_MAX = 64,
 	IDLE_MS = 10000,      /* a connection without calls may be closed for another when silent for this long … */
 	IDLE_PINGS = 3,       /* … and for this many of the pings that it should send */
-	ROOM_AFTER_MS = 1000, /* a connection without a hello or a call is not closed for another within this time */
-	ROOM_EVERY_MS = 50,   /* limits the searches for a connection to close, which take a while */
+	IDLE_AFTER_MS = 1000, /* a connection without a hello or a call is not closed for another within this time */
+	IDLE_SEARCH_MS = 50,  /* limits the searches for a connection to close, which take a while */
 	OTHER_FILES = 128,    /* descriptors for the database, callbacks, archives and lookups, … */
 	OTHER_PART = 2,       /* … or this part of all descriptors if it is less */
 };
 
 /* Returns how many connections callers on this machine have in addition to `connections`. */
-static int local_room(int connections)
+static int local_reserve(int connections)
 {
-	int room = connections / LOCAL_PART;
+	int reserve = connections / LOCAL_PART;
 
-	return room < LOCAL_MIN ? LOCAL_MIN : room > LOCAL_MAX ? LOCAL_MAX : room;
+	return reserve < LOCAL_MIN ? LOCAL_MIN : reserve > LOCAL_MAX ? LOCAL_MAX : reserve;
 }
 
 /* Raises the limit of descriptors as far as permitted, and lowers max_connections to what it allows, including callers
@@ -64,7 +64,7 @@ void server_fit_files(struct rpc_server *server)
 	if (max / TURNED_AWAY_PART < TURNED_AWAY_MAX)
 		server->turned_away_max = max / TURNED_AWAY_PART;
 	max -= server->turned_away_max;
-	max -= local_room(max);
+	max -= local_reserve(max);
 	if (server->options.max_connections <= max)
 		return;
 	log_warn("rpc", "takes %d connections, not %d (--max-connections): it may have %d descriptors (ulimit -n)", max,
@@ -80,9 +80,9 @@ static int64_t idleness(const struct peer *peer, const struct rpc_conn_state *st
 	if (peer->refusal || peer->calls)
 		return 0;
 	if (!state->opened)
-		return now_ms - peer->since_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
+		return now_ms - peer->since_ms < IDLE_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
 	if (!peer->called)
-		return state->quiet_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 4 + state->quiet_ms;
+		return state->quiet_ms < IDLE_AFTER_MS ? 0 : INT64_MAX / 4 + state->quiet_ms;
 	return state->quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state->quiet_ms : 0;
 }
 
@@ -97,14 +97,14 @@ static bool is_of_majority(const struct peer *peer, const struct address *newcom
 /* Closes the idlest connection. If none is idle, closes the quietest one of an address that has more than half of all,
  * if `newcomer` is another address (NULL: unknown). Checking all connections takes time, so it does not do so for each
  * newcomer of a flood. Returns true if it closed one. */
-static bool make_room(struct rpc_server *server, const struct address *newcomer, int64_t now_ms)
+static bool close_idle(struct rpc_server *server, const struct address *newcomer, int64_t now_ms)
 {
 	struct peer *peer, *idlest = NULL, *quietest = NULL;
 	int64_t idle_ms = 0, quiet_ms = -1;
 
-	if (now_ms - server->room_made_ms < ROOM_EVERY_MS)
+	if (now_ms - server->idle_search_ms < IDLE_SEARCH_MS)
 		return false;
-	server->room_made_ms = now_ms;
+	server->idle_search_ms = now_ms;
 	DL_FOREACH (server->peers, peer) {
 		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		int64_t ms = idleness(peer, &state, now_ms);
@@ -135,8 +135,8 @@ static const char *reason_against(struct rpc_server *server, const struct peer *
 
 	if (server->options.address_percent < 100 && peer->address->connections > limits_of_address(server, max))
 		return "its address has as many connections as one may have (--address-share of --max-connections)";
-	max += peer->address->local ? local_room(max) : 0;
-	if (server->n_peers > max && !make_room(server, peer->address, now_ms))
+	max += peer->address->local ? local_reserve(max) : 0;
+	if (server->n_peers > max && !close_idle(server, peer->address, now_ms))
 		return "all connections that it takes are in use (--max-connections)";
 	return NULL;
 }
@@ -178,10 +178,10 @@ static bool accept_failed(struct listener *listener, int problem)
 	if (log_again(&server->full_logged_ms, now_ms))
 		log_warn("rpc", "cannot accept a connection, and perhaps more: %s; %d connections are open", strerror(problem),
 		    server->n_peers);
-	if (make_room(server, NULL, now_ms))
+	if (close_idle(server, NULL, now_ms))
 		return true;
 	event_del(listener->newcomers);
-	event_add(server->again, &(struct timeval){0, ROOM_EVERY_MS * 1000});
+	event_add(server->again, &(struct timeval){0, IDLE_SEARCH_MS * 1000});
 	return false;
 }
 

@@ -38,7 +38,7 @@ struct deal {
 	struct takers takers[GROUP_MAX];
 	const struct candidate *next[GROUP_MAX]; /* those before it are dealt, or no Fetch takes them */
 	int stream_count;
-	int64_t room, available, fetches;
+	int64_t capacity, available, fetches;
 	int64_t until_us; /* later candidates wait for rows of the group that are being read */
 };
 
@@ -79,7 +79,7 @@ static bool fetch_excludes(const struct fetch *f, int64_t id)
 }
 
 /* Returns true if one more candidate fits: by slots, and, unless it is the first, by bytes. */
-static bool fetch_has_room(const struct fetch *f, int64_t bytes, int share)
+static bool fetch_has_capacity(const struct fetch *f, int64_t bytes, int share)
 {
 	return !fetch_full(f, share) && (f->granted == 0 || f->granted_bytes + bytes <= f->request.max_bytes);
 }
@@ -120,7 +120,7 @@ static bool stream_unsure(const struct stream *s)
 }
 
 /* Notes whether one more candidate of so many bytes fits into the claim. The first one always does. */
-static bool claim_has_room(struct deal *deal, int64_t bytes)
+static bool claim_has_capacity(struct deal *deal, int64_t bytes)
 {
 	const struct core_options *options = &deal->dispatch->base->options;
 	deal->full = deal->tried == options->claim_limit ||
@@ -133,10 +133,10 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 	struct dispatch *d = deal->dispatch;
 	f->granted++;
 	f->granted_bytes += bytes;
-	f->profile->room--;
-	d->room--;
+	f->profile->capacity--;
+	d->capacity--;
 	if (f->request.idle_ms) {
-		f->profile->idle_room--;
+		f->profile->idle_capacity--;
 		if (f->granted == f->request.slots)
 			deadlines_remove(&f->profile->idle, &f->idle);
 	}
@@ -154,7 +154,7 @@ static struct fetch *taker_of(struct deal *deal, struct takers *takers, const st
 		deal->steps++;
 		if (fetch_excludes(f, c->id))
 			continue;
-		if (queue_lets(queue, f) && fetch_has_room(f, bytes, share))
+		if (queue_lets(queue, f) && fetch_has_capacity(f, bytes, share))
 			return f;
 		takers_remove(takers);
 	}
@@ -174,7 +174,7 @@ static void stream_deal(struct deal *deal, int i, int share, int64_t until_us)
 	takers_begin(takers, d->demand, stream_route(s), deal->round, share, &deal->steps);
 	for (const struct candidate *c; (c = deal->next[i]) && c->run_at_us <= until_us;) {
 		struct fetch *f = taker_of(deal, takers, queue, share, c, c->bytes + fixed);
-		if (f && !claim_has_room(deal, c->bytes + fixed))
+		if (f && !claim_has_capacity(deal, c->bytes + fixed))
 			return;
 		deal->next[i] = takers_none(takers) ? NULL : stream_peek_next(c);
 		if (f)
@@ -188,23 +188,23 @@ static void stream_deal(struct deal *deal, int i, int share, int64_t until_us)
 
 /* Room for the stream's tasks, and how many of them Fetches may exclude. */
 struct need {
-	int64_t room, excluded;
+	int64_t capacity, excluded;
 };
 
 /* Returns about how many tasks the queue lets a profile's Fetches have now. If none, schedules a dispatch for the first
  * of them. */
-static int64_t room_let(const struct dispatch *d, const struct store_queue *queue, const struct profile *p)
+static int64_t capacity_let(const struct dispatch *d, const struct store_queue *queue, const struct profile *p)
 {
-	if (!p->idle_room || !queue->waiting_ms)
-		return p->room;
+	if (!p->idle_capacity || !queue->waiting_ms)
+		return p->capacity;
 	size_t let = deadlines_count(&p->idle, base_now(d->base) - queue->waiting_ms, LET_MAX);
 	if (let)
-		return p->room - p->idle_room + p->idle_room * (int64_t)let / (int64_t)p->idle.count;
+		return p->capacity - p->idle_capacity + p->idle_capacity * (int64_t)let / (int64_t)p->idle.count;
 	queue_lets(queue, (struct fetch *)((char *)deadlines_first(&p->idle) - offsetof(struct fetch, idle)));
 	for (struct fetch *f = p->idle_unparked ? d->unparked : NULL; f; f = f->unparked_next)
 		if (f->profile == p)
 			queue_lets(queue, f); /* its answer says when to come again */
-	return p->room - p->idle_room;
+	return p->capacity - p->idle_capacity;
 }
 
 /* Adds the profile to the group, once. */
@@ -218,12 +218,12 @@ static void group_meet(struct deal *deal, struct profile *p)
 		deal->profiles = mem_realloc(deal->profiles, sizeof *deal->profiles * (size_t)deal->profile_capacity);
 	}
 	deal->profiles[deal->profile_count++] = p;
-	deal->room += p->room;
+	deal->capacity += p->capacity;
 	deal->fetches += p->count;
 }
 
 /* Returns the room of the Fetch that comes next, for the worker whose last Fetch has just been answered. */
-static int64_t room_to_come(const struct dispatch *d, const struct profile *p)
+static int64_t capacity_to_come(const struct dispatch *d, const struct profile *p)
 {
 	return !p->fetches && base_now(d->base) < p->left_until_ms ? p->left : 0;
 }
@@ -235,7 +235,7 @@ bool deal_wants(struct deal *deal, int route)
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
-		if (room_let(deal->dispatch, queue, p))
+		if (capacity_let(deal->dispatch, queue, p))
 			return true;
 	return false;
 }
@@ -244,17 +244,17 @@ bool deal_takes(struct deal *deal, int route, int candidates, int all)
 {
 	const struct dispatch *d = deal->dispatch;
 	const struct store_queue *queue = queues_of_route(d->queues, route);
-	int64_t room = 0, to_come = 0;
+	int64_t capacity = 0, to_come = 0;
 	int profiles = 0;
 	struct demand_walk walk;
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
 	for (struct profile *p = demand_first(&walk, d->demand, route); p && profiles++ < TAKE_PROFILES;
 	     p = demand_next(&walk)) {
-		int64_t next = room_to_come(d, p);
+		int64_t next = capacity_to_come(d, p);
 		to_come += next;
-		room += room_let(d, queue, p) + p->coming + next;
-		if (candidates <= room && all <= d->room + d->coming + to_come)
+		capacity += capacity_let(d, queue, p) + p->coming + next;
+		if (candidates <= capacity && all <= d->capacity + d->coming + to_come)
 			return true;
 	}
 	return false;
@@ -269,10 +269,10 @@ static struct need stream_need(struct deal *deal, const struct stream *s)
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return need;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, stream_route(s)); p; p = demand_next(&walk)) {
-		int64_t room = room_let(d, queue, p);
-		if (!room)
+		int64_t capacity = capacity_let(d, queue, p);
+		if (!capacity)
 			continue;
-		need.room += room;
+		need.capacity += capacity;
 		need.excluded += p->excluded;
 		group_meet(deal, p);
 	}
@@ -292,15 +292,15 @@ static void group_hold(struct deal *deal, const struct stream *s)
 		deal->until_us = from_us;
 }
 
-/* Gathers the streams of the next priority, from *at on, that Fetches have room for, and starts reading them ahead.
+/* Collects the streams of the next priority, from *at on, that Fetches have room for, and starts reading them ahead.
  * Moves *at on. */
-static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
+static void group_collect(struct deal *deal, struct stream **at, bool *unsure)
 {
 	struct window *window = deal->dispatch->window;
 	struct stream *first = *at, *s = first;
 	deal->round++;
 	deal->profile_count = deal->stream_count = 0;
-	deal->room = deal->available = deal->fetches = 0;
+	deal->capacity = deal->available = deal->fetches = 0;
 	deal->until_us = INT64_MAX;
 	for (; s && deal->stream_count < GROUP_MAX && stream_priority(s) == stream_priority(first); s = window_next(s)) {
 		if (stream_all_excluded(deal, s)) {
@@ -308,12 +308,12 @@ static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 			continue;
 		}
 		struct need need = stream_need(deal, s);
-		if (!need.room)
+		if (!need.capacity)
 			continue;
 		deal->streams[deal->stream_count++] = s;
 		deal->available += stream_count(s);
 		if (stream_unread(s))
-			window_read_ahead(window, s, at_most(2 * need.room + need.excluded, READ_MAX));
+			window_read_ahead(window, s, at_most(2 * need.capacity + need.excluded, READ_MAX));
 		group_hold(deal, s);
 		*unsure |= stream_unsure(s);
 	}
@@ -324,7 +324,7 @@ static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
  * candidate is the oldest, up to the time of the next stream's next candidate. */
 static void group_deal_in_order(struct deal *deal, int share)
 {
-	while (deal->dispatch->room > 0 && !deal->full) {
+	while (deal->dispatch->capacity > 0 && !deal->full) {
 		int oldest = -1;
 		int64_t first_us = INT64_MAX, until_us = deal->until_us;
 		for (int i = 0; i < deal->stream_count; i++) {
@@ -370,11 +370,11 @@ int deal_candidates(struct deal *deal, bool *unsure)
 	deal->full = false;
 	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
 		f->let_from_ms = 0;
-	while (at && d->room > 0 && !deal->full) {
-		group_gather(deal, &at, unsure);
+	while (at && d->capacity > 0 && !deal->full) {
+		group_collect(deal, &at, unsure);
 		if (!deal->fetches)
 			continue;
-		int64_t much = deal->available < deal->room ? deal->available : deal->room;
+		int64_t much = deal->available < deal->capacity ? deal->available : deal->capacity;
 		int64_t share = (much + deal->fetches - 1) / deal->fetches;
 		group_deal(deal, at_most(share < 1 ? 1 : share, INT_MAX));
 		group_deal(deal, INT_MAX); /* the remainder, to Fetches that have room */

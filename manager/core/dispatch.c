@@ -28,7 +28,7 @@ static bool read_left(void *arg, int route)
 	if (!deal_wants(d->deal, route))
 		return false;
 	for (struct profile *p = demand_first(&walk, d->demand, route); p; p = demand_next(&walk))
-		if (p->unparked && !p->sought)
+		if (p->unparked && !p->searched)
 			some = p->reads = true;
 	return some;
 }
@@ -45,13 +45,13 @@ static void answer_unparked(struct dispatch *d)
 {
 	struct fetch *f, *tmp;
 	DL_FOREACH2 (d->unparked, f, unparked_next) {
-		f->profile->sought = window_seeks(d->window, accepts, f->profile);
+		f->profile->searched = window_searches(d->window, accepts, f->profile);
 		f->profile->reads = false;
 	}
 	if (d->unparked)
 		window_read_passed(d->window, read_left, d);
 	DL_FOREACH_SAFE2 (d->unparked, f, tmp, unparked_next) {
-		if (f->profile->sought || f->profile->reads)
+		if (f->profile->searched || f->profile->reads)
 			continue;
 		struct fetch_answer nothing = fetch_nothing(f, true);
 		fetch_end(f, &nothing, NULL);

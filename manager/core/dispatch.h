@@ -1,6 +1,6 @@
 /*
  * The dispatcher: matches parked Fetches with candidates, and claims. One claim is in flight at a time; the next one
- * has what has gathered since. A Fetch is answered when its claim is committed, when its wait is over, or when there is
+ * has what has come since. A Fetch is answered when its claim is committed, when its wait is over, or when there is
  * a command for its worker.
  */
 #ifndef REEVE_MANAGER_CORE_DISPATCH_H

@@ -78,9 +78,9 @@ struct dispatch {
 	int64_t waits;          /* how often a Fetch began to wait */
 	struct deadlines deadlines;
 	int64_t last_number;
-	int waiting;    /* Fetches in state WAITING */
-	int64_t room;   /* candidates that they can still take */
-	int64_t coming; /* slots that Fetches of the claim in flight will request again */
+	int waiting;      /* Fetches in state WAITING */
+	int64_t capacity; /* candidates that they can still take */
+	int64_t coming;   /* slots that Fetches of the claim in flight will request again */
 	bool claiming;
 	struct store_claim claim;
 	struct store_try *tries;

@@ -67,16 +67,16 @@ void fetch_wait(struct fetch *f)
 	demand_wait(p);
 	fetch_line_up(f);
 	p->count++;
-	p->room += f->request.slots;
+	p->capacity += f->request.slots;
 	p->excluded += f->request.exclude_count;
 	p->unparked += !f->parks;
 	if (f->request.idle_ms) {
-		p->idle_room += f->request.slots;
+		p->idle_capacity += f->request.slots;
 		p->idle_unparked += !f->parks;
 		deadlines_set(&p->idle, &f->idle, f->arrived_ms - f->request.idle_ms);
 	}
 	d->waiting++;
-	d->room += f->request.slots;
+	d->capacity += f->request.slots;
 	if (!f->parks)
 		DL_APPEND2(d->unparked, f, unparked_prev, unparked_next);
 	fetch_timer(f, f->until_ms);
@@ -99,14 +99,14 @@ void fetch_move(struct fetch *f, enum fetch_state state)
 		DL_DELETE2(d->latest, f, latest_prev, latest_next);
 		DL_DELETE2(p->waiting, f, waiting_prev, waiting_next);
 		p->count--;
-		p->room -= f->request.slots - f->granted;
+		p->capacity -= f->request.slots - f->granted;
 		p->excluded -= f->request.exclude_count;
 		p->unparked -= !f->parks;
-		p->idle_room -= f->request.idle_ms ? f->request.slots - f->granted : 0;
+		p->idle_capacity -= f->request.idle_ms ? f->request.slots - f->granted : 0;
 		p->idle_unparked -= f->request.idle_ms && !f->parks;
 		deadlines_remove(&p->idle, &f->idle);
 		d->waiting--;
-		d->room -= f->request.slots - f->granted;
+		d->capacity -= f->request.slots - f->granted;
 		if (!f->parks)
 			DL_DELETE2(d->unparked, f, unparked_prev, unparked_next);
 	}

@@ -16,7 +16,7 @@ enum {
 	GATHER_MS = 10,
 	TAKE_MS = 50,       /* how long a claim of the task may take here before other managers are notified */
 	NEAR_US = 1000000,  /* the estimate of the database's clock lags by less than this */
-	STREAMS_MAX = 4096, /* gathered streams; with more, "any stream" is sent */
+	STREAMS_MAX = 4096, /* waiting streams; with more, "any stream" is sent */
 	STREAM_BYTES = 48,  /* the maximum length of one as text */
 };
 
@@ -59,12 +59,12 @@ void notifier_destroy(struct notifier *w)
 	free(w);
 }
 
-static bool gathered(const struct notifier *w)
+static bool has_waiting(const struct notifier *w)
 {
 	return w->waiting || w->any_us != STORE_TIME_NEVER;
 }
 
-/* Returns when the next notification is sent, with all that is gathered by then. */
+/* Returns when the next notification is sent, with all that waits by then. */
 static int64_t send_at_ms(const struct notifier *w)
 {
 	return w->any_us == STORE_TIME_NEVER && w->due_ms > w->send_ms ? w->due_ms : w->send_ms;
@@ -72,7 +72,7 @@ static int64_t send_at_ms(const struct notifier *w)
 
 static void send_later(struct notifier *w)
 {
-	if (gathered(w))
+	if (has_waiting(w))
 		jobs_at(w->base->jobs, JOB_NOTIFY, send_at_ms(w));
 }
 
@@ -115,10 +115,10 @@ static void notice_extend(const struct notifier *w, struct notice *notice, int64
 
 void notifier_send(struct notifier *w, int route, int32_t priority, int64_t run_at_us)
 {
-	struct notice *notice, sought = {.key = {route, priority}};
+	struct notice *notice, wanted = {.key = {route, priority}};
 	if (!w->others || !route)
 		return;
-	HASH_FIND(hh, w->waiting, &sought.key, sizeof sought.key, notice);
+	HASH_FIND(hh, w->waiting, &wanted.key, sizeof wanted.key, notice);
 	if (notice)
 		notice_extend(w, notice, run_at_us);
 	else if (HASH_COUNT(w->waiting) == STREAMS_MAX)
@@ -190,7 +190,7 @@ static int add_waiting(struct notifier *w, int length, char before)
 static bool send_next(void *arg)
 {
 	struct notifier *w = arg;
-	if (!gathered(w) || base_now(w->base) < send_at_ms(w)) {
+	if (!has_waiting(w) || base_now(w->base) < send_at_ms(w)) {
 		send_later(w); /* the tasks may have been claimed here */
 		return false;
 	}

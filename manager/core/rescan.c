@@ -54,8 +54,8 @@ static void on_read(struct store_op *op, const struct reeve_error *error)
 		window_rewind(window, s->route, s->priority, s->from_us);
 		first_done(late);
 	} else {
-		bool room = window_late(window, s->route, s->priority, late->op.candidates, late->op.count);
-		if (!room) {
+		bool added = window_late(window, s->route, s->priority, late->op.candidates, late->op.count);
+		if (!added) {
 			window_rewind(window, s->route, s->priority, s->from_us);
 			first_done(late);
 		} else if (late->op.count == late->op.limit) {

@@ -112,7 +112,7 @@ bool window_ready(struct window *window);
 
 /* Returns whether discovery still searches, or may search, for streams of a route for which `accepts` returns true. Then
  * the dispatcher runs when discovery has an answer. */
-bool window_seeks(const struct window *window, bool (*accepts)(const void *arg, int route), const void *arg);
+bool window_searches(const struct window *window, bool (*accepts)(const void *arg, int route), const void *arg);
 
 /* Return the stream's candidates in order: the first, and the one after another. NULL: none. */
 const struct candidate *stream_peek(const struct stream *stream);

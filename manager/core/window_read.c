@@ -81,7 +81,7 @@ static int page_min(const struct window *w)
 	return share < PAGE_SMALLEST ? PAGE_SMALLEST : share > PAGE_USUAL ? PAGE_USUAL : share;
 }
 
-static int window_room(const struct window *w)
+static int window_capacity(const struct window *w)
 {
 	return w->base->options.window_limit - w->size - w->expected;
 }
@@ -253,13 +253,13 @@ static bool can_read(const struct stream *s)
 
 void window_read_ahead(struct window *w, struct stream *s, int wanted)
 {
-	int room = window_room(w), least = page_min(w);
+	int capacity = window_capacity(w), least = page_min(w);
 	if (!can_read(s) || s->count >= wanted)
 		return;
 	int limit = 2 * (wanted - s->count);
 	limit = limit < least ? least : limit > PAGE_LARGEST ? PAGE_LARGEST : limit;
-	if (limit > room)
-		limit = room;
+	if (limit > capacity)
+		limit = capacity;
 	if (limit <= 0) {
 		if (s->count > 0)
 			return;
@@ -273,7 +273,7 @@ void stream_read(struct stream *s)
 	struct window *w = s->window;
 	if (!can_read(s) || s->count || !stream_wanted(s))
 		return;
-	if (!w->fetches.waiting(w->fetches.arg) || window_room(w) < page_min(w))
+	if (!w->fetches.waiting(w->fetches.arg) || window_capacity(w) < page_min(w))
 		w->left_unread = true;
 	else if (w->fetches.want(w->fetches.arg, s->key.route))
 		page_read(s, page_min(w));
@@ -281,7 +281,7 @@ void stream_read(struct stream *s)
 
 void window_read_unread(struct window *w)
 {
-	if (!w->left_unread || !w->fetches.waiting(w->fetches.arg) || window_room(w) < page_min(w))
+	if (!w->left_unread || !w->fetches.waiting(w->fetches.arg) || window_capacity(w) < page_min(w))
 		return;
 	w->left_unread = false;
 	for (struct stream *s = window_first(w); s && !w->left_unread; s = window_next(s))

@@ -160,7 +160,7 @@ bool window_ready(struct window *w)
 	return ready;
 }
 
-bool window_seeks(const struct window *w, bool (*accepts)(const void *arg, int route), const void *arg)
+bool window_searches(const struct window *w, bool (*accepts)(const void *arg, int route), const void *arg)
 {
 	return discovery_seeks(w->discovery, accepts, arg);
 }

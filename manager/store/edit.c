@@ -28,7 +28,7 @@ struct edit {
 	struct store_edited **by_id;
 	int64_t *missing_ids;
 	struct store_edited *tasks; /* one for each different id, in the order of the ids; finally packed to the front */
-	struct store_edited room[];
+	struct store_edited entries[];
 };
 
 static int by_id(const void *a, const void *b)
@@ -58,8 +58,8 @@ static struct edit *edit_make(int asked)
 	struct edit *edit =
 	    mem_calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->by_id + 2 * sizeof *edit->ids) * n);
 	edit->asked = asked;
-	edit->tasks = edit->room;
-	edit->ids = (int64_t *)(edit->room + n);
+	edit->tasks = edit->entries;
+	edit->ids = (int64_t *)(edit->entries + n);
 	edit->missing_ids = edit->ids + n;
 	edit->by_id = (struct store_edited **)(edit->missing_ids + n);
 	return edit;
@@ -70,8 +70,8 @@ static void edit_index(struct edit *edit)
 {
 	size_t n = (size_t)edit->asked;
 	for (size_t i = 0; i < n; i++) {
-		edit->room[i].id = edit->ids[i];
-		edit->by_id[i] = &edit->room[i];
+		edit->entries[i].id = edit->ids[i];
+		edit->by_id[i] = &edit->entries[i];
 	}
 	/* A repeated id counts once, at its first place; its other entries get the id 0. */
 	qsort(edit->by_id, n, sizeof *edit->by_id, by_id);

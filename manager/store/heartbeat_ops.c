@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEARTBEATS_GATHER_MS = 10 };
+enum { HEARTBEATS_BATCH_WAIT_MS = 10 };
 
 static struct store_heartbeat *heartbeat(struct role *role, int i)
 {
@@ -182,8 +182,10 @@ static bool heartbeat_joins(const struct role *role, const struct store_op *op)
 
 void store_heartbeat(struct store *store, struct store_heartbeat *op)
 {
-	static const struct op_kind kind = {
-	    .name = "heartbeat", .start = heartbeat_start, .joins = heartbeat_joins, .gather_ms = HEARTBEATS_GATHER_MS};
+	static const struct op_kind kind = {.name = "heartbeat",
+	    .start = heartbeat_start,
+	    .joins = heartbeat_joins,
+	    .batch_wait_ms = HEARTBEATS_BATCH_WAIT_MS};
 	op->op.can_wait = true;
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128 + op->carries);
 }

@@ -25,7 +25,7 @@
 
 /* A statement with its commit costs as much as 30 results. Fewer, larger answers also save the manager and the workers
  * time. */
-enum { REPORTS_GATHER_MS = 1, REPORTS_GATHER = 100 };
+enum { REPORTS_BATCH_WAIT_MS = 1, REPORTS_BATCH = 100 };
 
 /* How long reports are careful if they meet a lock again, and how long they do not wait for a batch that was locked: so
  * waits for one row (FAST_LOCK_MS) take less than a hundredth of the time. */
@@ -423,8 +423,8 @@ void store_report(struct store *store, struct store_report *op)
 	static const struct op_kind kind = {.name = "report",
 	    .start = report_start,
 	    .careful_again_ms = CAREFUL_AGAIN_MS,
-	    .gather_ms = REPORTS_GATHER_MS,
-	    .gather_weight = REPORTS_GATHER};
+	    .batch_wait_ms = REPORTS_BATCH_WAIT_MS,
+	    .batch_weight = REPORTS_BATCH};
 	size_t bytes = 0;
 	for (int i = 0; i < op->count; i++) {
 		const struct store_result *r = &op->results[i];

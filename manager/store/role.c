@@ -104,7 +104,7 @@ static void pause_start(struct role *role, int us, int until_weight)
 	event_add(role->pause, &wait);
 }
 
-/* True if the role pauses, and the pause does not end early (op_kind.gather_ms). */
+/* True if the role pauses, and the pause does not end early (op_kind.batch_wait_ms). */
 static bool pauses(const struct role *role)
 {
 	if (!evtimer_pending(role->pause, NULL))
@@ -184,9 +184,9 @@ static bool all_can_wait(struct store_op *const *ops, int n)
 }
 
 /* Pauses after a batch of this kind, until enough operations wait: a full batch, or less if the kind says so. */
-static void gather(struct role *role, const struct op_kind *kind)
+static void wait_for_more(struct role *role, const struct op_kind *kind)
 {
-	pause_start(role, kind->gather_ms * 1000, kind->gather_weight ? kind->gather_weight : role->weight_limit);
+	pause_start(role, kind->batch_wait_ms * 1000, kind->batch_weight ? kind->batch_weight : role->weight_limit);
 }
 
 void role_done(struct role *role)
@@ -194,8 +194,8 @@ void role_done(struct role *role)
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
 	int n = role_batch_take(role, ops, &state);
-	if (n && ops[0]->kind->gather_ms && all_can_wait(ops, n))
-		gather(role, ops[0]->kind);
+	if (n && ops[0]->kind->batch_wait_ms && all_can_wait(ops, n))
+		wait_for_more(role, ops[0]->kind);
 	/* Send the next batch first, so that PostgreSQL works while the answers are created. */
 	role_pump(role);
 	for (int i = 0; i < n; i++)
@@ -276,7 +276,7 @@ static void on_ready(void *arg)
 	const struct role_group *group = role->group;
 	if (role->listens)
 		group->listening(group->arg);
-	if (room_ready(&role->group->room))
+	if (conn_set_ready(&role->group->room))
 		for (int i = 0; i < group->count; i++)
 			role_pump(&group->roles[i]);
 	else
@@ -287,13 +287,13 @@ static void on_ready(void *arg)
 static void on_lost(void *arg)
 {
 	const struct role *role = arg;
-	room_lost(&role->group->room);
+	conn_set_lost(&role->group->room);
 }
 
 static void on_refused(void *arg)
 {
 	const struct role *role = arg;
-	room_refused(&role->group->room, conn_problem(role->conn));
+	conn_set_refused(&role->group->room, conn_problem(role->conn));
 }
 
 static void on_notified(void *arg, const char *payload)
@@ -313,7 +313,7 @@ void role_open(struct role *role, struct role_group *group, const struct conn_se
 	struct conn_listener listener = {on_ready, on_lost, on_refused, on_notified, role};
 	role->pause = evtimer_new(group->base, on_pause_over, role);
 	role->conn = conn_create(group->base, settings, &listener);
-	room_add(&group->room, role->conn);
+	conn_set_add(&group->room, role->conn);
 }
 
 const char *role_group_problem(const struct role_group *group)

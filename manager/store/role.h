@@ -1,7 +1,7 @@
 /*
- * Roles: each has a connection and a list of waiting operations. The operations that gather while a batch is in flight
- * are the next batch. Where small batches would follow each other at once, operations gather a little longer
- * (gather_ms).
+ * Roles: each has a connection and a list of waiting operations. The operations that arrive while a batch is in flight
+ * are the next batch. Where small batches would follow each other at once, the role waits a little longer
+ * (batch_wait_ms).
  *
  * An operation embeds struct store_op (store.h) and has a kind, which turns a batch of its operations into statements.
  * The role does everything else: it splits a batch that is refused because of one operation's data until that operation
@@ -43,8 +43,8 @@ struct op_kind {
 	const char *(*waits_for)(const struct store_op *op);
 	/* How long the role pauses after a batch of operations that can wait, so that more join the next one; 0: it does
 	 * not pause. The loop's clock has ticks of up to 4 ms, so that 1 ms is 0 to 4. The pause ends early when operations
-	 * of `gather_weight` wait (0: of a full batch), one that cannot wait, or a part of a split batch. */
-	int gather_ms, gather_weight;
+	 * of `batch_weight` wait (0: of a full batch), one that cannot wait, or a part of a split batch. */
+	int batch_wait_ms, batch_weight;
 };
 
 static inline const char *op_name(const struct store_op *op)

@@ -100,7 +100,7 @@ struct store *store_open(
 	    .listening = listener->listening,
 	    .arg = listener->arg,
 	};
-	room_open(&store->group.room, base);
+	conn_set_open(&store->group.room, base);
 	for (int i = 0; i < ROLE_COUNT; i++) {
 		struct conn_settings settings = {
 		    .conninfo = options->conninfo,
@@ -130,7 +130,7 @@ void store_close(struct store *store)
 	store->closing = true;
 	for (int i = 0; i < ROLE_COUNT; i++)
 		role_close(&store->roles[i]);
-	room_close(&store->group.room);
+	conn_set_close(&store->group.room);
 	free(store);
 }
 

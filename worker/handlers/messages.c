@@ -69,7 +69,7 @@ static void follow(struct messages *messages, const char *piece, size_t length)
 }
 
 /* Adds a piece of a line; `begins`: the piece begins the line. */
-static void gather(struct messages *messages, const char *piece, size_t length, bool begins)
+static void append(struct messages *messages, const char *piece, size_t length, bool begins)
 {
 	if (messages->skipping || !length)
 		return;
@@ -103,7 +103,7 @@ static void take_line(struct messages *messages, bool last, messages_take *take,
 		return;
 	}
 	if (unfinished && !last) {
-		gather(messages, "\n", 1, false);
+		append(messages, "\n", 1, false);
 		return;
 	}
 	if (!is_blank(messages->text, messages->length)) {
@@ -133,12 +133,12 @@ void messages_read(struct messages *messages, messages_take *take, void *arg)
 		}
 		const char *at = bytes, *end = bytes + length, *newline;
 		for (; at < end && (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
-			gather(messages, at, (size_t)(newline - at), !messages->within_line);
+			append(messages, at, (size_t)(newline - at), !messages->within_line);
 			take_line(messages, false, take, arg);
 			messages->within_line = false;
 		}
 		if (at < end) {
-			gather(messages, at, (size_t)(end - at), !messages->within_line);
+			append(messages, at, (size_t)(end - at), !messages->within_line);
 			messages->within_line = true;
 		}
 	}

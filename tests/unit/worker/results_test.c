@@ -72,7 +72,7 @@ Test(results, a_report_without_an_answer_is_sent_again_to_the_next_manager)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(results, a_report_is_tried_again_when_there_is_no_room)
+Test(results, a_report_is_tried_again_when_there_is_no_capacity)
 {
 	int64_t id;
 
@@ -86,8 +86,8 @@ Test(results, a_report_is_tried_again_when_there_is_no_room)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-/* Queues 20 tasks. The first report fails, so that the results gather and are sent together. */
-static void gather(int64_t *first)
+/* Queues 20 tasks. The first report fails, so that the results wait and are sent together. */
+static void queue_twenty(int64_t *first)
 {
 	enum { COUNT = 20 };
 
@@ -103,7 +103,7 @@ Test(results, one_invalid_result_does_not_hold_the_others_up)
 {
 	int64_t bad;
 
-	gather(&bad);
+	queue_twenty(&bad);
 	bad += 7;
 	fixture.script.invalid_task = bad;
 	fixture_go(&fixture);
@@ -120,7 +120,7 @@ Test(results, a_result_that_is_never_taken_is_given_up)
 {
 	int64_t bad;
 
-	gather(&bad);
+	queue_twenty(&bad);
 	fixture.script.invalid_task = bad;
 	fixture.script.always_invalid = true;
 	fixture_go(&fixture);

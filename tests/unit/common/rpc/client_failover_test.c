@@ -316,7 +316,7 @@ Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers
 }
 
 /* A ping that times out shows that the manager is busy, not that it has no room or no database. */
-Test(rpc_client, a_manager_is_left_when_it_has_no_room_not_when_it_is_slow)
+Test(rpc_client, a_manager_is_left_when_it_has_no_capacity_not_when_it_is_slow)
 {
 	struct fake_manager *a = fake_manager_start(LOOPBACK, NULL), *b = fake_manager_start(LOOPBACK, NULL);
 	struct rpc_client *client;

@@ -181,7 +181,7 @@ static void submits(struct fake_manager *manager, size_t bytes)
 
 /* Many connections ask for as much as they can get. Each gets a share of what the others leave, so that there is room for
  * another's calls, also for long ones. */
-Test(rpc_server, many_greedy_connections_leave_room_for_others, .timeout = 30)
+Test(rpc_server, many_greedy_connections_leave_capacity_for_others, .timeout = 30)
 {
 	enum { GREEDY = 12, MAX = 100000 };
 	struct rpc_server_options options = {.max_message_bytes = MAX, .max_open_calls = 2000, .connection_percent = 12};

@@ -313,7 +313,7 @@ Test(rpc_server, accepts_again_after_running_out_of_descriptors)
 
 /* A connection that has sent no hello for a second is closed to make room, long before it would be closed for its
  * silence. */
-Test(rpc_server, idle_connections_make_room_when_descriptors_have_run_out)
+Test(rpc_server, idle_connections_make_capacity_when_descriptors_have_run_out)
 {
 	enum { IDLE = 40 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);

@@ -128,7 +128,7 @@ static bool takes_the_newest(int slots, bool answered)
 }
 
 /* Leaving it to the other manager would take several round trips. */
-Test(cluster, a_new_task_of_the_other_is_taken_if_a_fetch_has_room)
+Test(cluster, a_new_task_of_the_other_is_taken_if_a_fetch_has_capacity)
 {
 	cr_expect(takes_the_newest(3, false));
 }
@@ -138,7 +138,7 @@ Test(cluster, so_it_is_between_two_fetches_of_a_worker)
 	cr_expect(takes_the_newest(3, true));
 }
 
-Test(cluster, without_room_a_new_task_is_left_to_the_other)
+Test(cluster, without_capacity_a_new_task_is_left_to_the_other)
 {
 	cr_expect_not(takes_the_newest(1, false));
 	cr_expect_not(takes_the_newest(2, false), "the room is for the one that waits already");

@@ -69,7 +69,7 @@ Test(dispatch, one_that_comes_again_is_given_the_same_again)
 }
 
 /* The details of other Fetches left no room for its own. */
-Test(dispatch, one_that_comes_again_asks_until_there_is_room)
+Test(dispatch, one_that_comes_again_asks_until_there_is_capacity)
 {
 	struct fake_fetch again;
 

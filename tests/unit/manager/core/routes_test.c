@@ -175,7 +175,7 @@ Test(routes, others_in_place_of_some_are_noticed)
 	fake_end(core);
 }
 
-Test(routes, forgotten_ones_make_room)
+Test(routes, forgotten_ones_make_capacity)
 {
 	static const char *const two[] = {"a", "b"}, *const third[] = {"c"};
 

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-enum { LIMIT = 100, OPS = 300, GATHER_MS = 40 };
+enum { LIMIT = 100, OPS = 300, BATCH_WAIT_MS = 40 };
 
 /* --- A connection whose results the test supplies ----------------------------------------------------------------- */
 
@@ -98,7 +98,7 @@ static void begin(void)
 	static const struct conn_settings settings = {.name = "heartbeat"};
 	store.group =
 	    (struct role_group){.store = &store, .base = event_base_new(), .roles = store.roles, .count = ROLE_COUNT};
-	room_open(&store.group.room, store.group.base);
+	conn_set_open(&store.group.room, store.group.base);
 	store.group.room.gathers = false;
 	role_open(role, &store.group, &settings, LIMIT);
 }
@@ -106,13 +106,14 @@ static void begin(void)
 static void end(void)
 {
 	role_close(role);
-	room_close(&store.group.room);
+	conn_set_close(&store.group.room);
 	event_base_free(store.group.base);
 }
 
 static void give(int count)
 {
-	static const struct op_kind kind = {.name = "test", .start = start, .gather_ms = GATHER_MS, .gather_weight = LIMIT};
+	static const struct op_kind kind = {
+	    .name = "test", .start = start, .batch_wait_ms = BATCH_WAIT_MS, .batch_weight = LIMIT};
 	for (; count > 0; count--) {
 		struct store_op *op = &ops[given++];
 		*op = (struct store_op){.done = done, .kind = &kind, .weight = weight, .can_wait = can_wait};

@@ -1,4 +1,4 @@
-#include "client/cmd/written.h"
+#include "client/cmd/json_input.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,20 +8,20 @@ static bool refuse(struct reeve_error *error, const char *prefix, const char *na
 	return error_set(error, STATUS(INVALID_ARGUMENT), "%s%.100s %s", prefix, name, problem);
 }
 
-bool written_given(const json_t *object, const char *name)
+bool json_input_given(const json_t *object, const char *name)
 {
 	const json_t *value = json_object_get(object, name);
 
 	return value && !json_is_null(value);
 }
 
-bool written_number(const json_t *object, const char *prefix, const char *name, json_int_t low, json_int_t high,
+bool json_input_number(const json_t *object, const char *prefix, const char *name, json_int_t low, json_int_t high,
     json_int_t *number, struct reeve_error *error)
 {
 	const json_t *value = json_object_get(object, name);
 	char problem[100];
 
-	if (!written_given(object, name))
+	if (!json_input_given(object, name))
 		return true;
 	*number = json_integer_value(value);
 	if (json_is_integer(value) && *number >= low && *number <= high)
@@ -31,15 +31,15 @@ bool written_number(const json_t *object, const char *prefix, const char *name, 
 	return refuse(error, prefix, name, problem);
 }
 
-bool written_backoff(json_t *object, const char *prefix, struct backoff *backoff, struct reeve_error *error)
+bool json_input_backoff(json_t *object, const char *prefix, struct backoff *backoff, struct reeve_error *error)
 {
 	const char *text = json_string_value(json_object_get(object, "backoff"));
 	json_int_t jitter = -1;
 	struct reeve_error wrong;
 
-	if (!written_number(object, prefix, "jitter", 0, 100, &jitter, error))
+	if (!json_input_number(object, prefix, "jitter", 0, 100, &jitter, error))
 		return false;
-	if (!text && written_given(object, "backoff"))
+	if (!text && json_input_given(object, "backoff"))
 		return refuse(error, prefix, "backoff", "must be a text");
 	if (text && !backoff_parse(backoff, text, jitter, &wrong))
 		return refuse(error, prefix, "backoff:", wrong.message);
@@ -50,7 +50,7 @@ bool written_backoff(json_t *object, const char *prefix, struct backoff *backoff
 	return true;
 }
 
-bool written_check(const json_t *object, const char *prefix, struct reeve_error *error)
+bool json_input_check(const json_t *object, const char *prefix, struct reeve_error *error)
 {
 	const char *name;
 	json_t *value;

@@ -4,21 +4,21 @@
  * been refused connections for a while closes all, and tries again after a pause, in which others get theirs. The times
  * are random, and the pauses grow.
  *
- * A manager without connections gathers them: it uses none before it has all. Otherwise it would count among the live
+ * A manager without connections collecting them: it uses none before it has all. Otherwise it would count among the live
  * managers, with a share of the tasks, before it can work. One that has worked and lacks some keeps the rest if no other
  * is alive.
  */
-#ifndef REEVE_MANAGER_STORE_ROOM_H
-#define REEVE_MANAGER_STORE_ROOM_H
+#ifndef REEVE_MANAGER_STORE_CONN_SET_H
+#define REEVE_MANAGER_STORE_CONN_SET_H
 
 #include "manager/store/conn.h"
 
-enum { ROOM_CONNECTIONS = 32 };
+enum { CONN_SET_CONNECTIONS = 32 };
 
-struct room {
-	struct conn *conns[ROOM_CONNECTIONS];
+struct conn_set {
+	struct conn *conns[CONN_SET_CONNECTIONS];
 	int count;
-	bool gathers;        /* no operation begins until all connections are ready */
+	bool collecting;     /* no operation begins until all connections are ready */
 	bool others;         /* other managers are alive */
 	bool told;           /* the lack has been logged as an error */
 	struct event *limit; /* pending since a refusal: when it fires, on_limit decides whether to close all */
@@ -26,19 +26,19 @@ struct room {
 	char refusal[300];   /* PostgreSQL's words at the last refusal */
 };
 
-void room_open(struct room *room, struct event_base *base);
-void room_close(struct room *room);
+void conn_set_open(struct conn_set *set, struct event_base *base);
+void conn_set_close(struct conn_set *set);
 
 /* Adds a connection that has just been created. */
-void room_add(struct room *room, struct conn *conn);
+void conn_set_add(struct conn_set *set, struct conn *conn);
 
-/* Handles that a connection is ready. Returns true if that was the last one to gather: operations may begin now. */
-bool room_ready(struct room *room);
+/* Handles that a connection is ready. Returns true if that was the last missing one: operations may begin now. */
+bool conn_set_ready(struct conn_set *set);
 
 /* Handles that a connection is lost. */
-void room_lost(struct room *room);
+void conn_set_lost(struct conn_set *set);
 
 /* Handles that PostgreSQL has refused a connection, with these words, because it has too many. */
-void room_refused(struct room *room, const char *words);
+void conn_set_refused(struct conn_set *set, const char *words);
 
 #endif
