@@ -154,7 +154,9 @@ struct placed_event {
  * attempt (audit_task.sql). */
 static int64_t turn(const Reeve__V1__AuditEvent *event)
 {
-	return strcmp(event->event, "late_result") == 0 && event->at_us > event->token ? event->at_us : event->token;
+	return event->event == REEVE__V1__AUDIT_EVENT_KIND__AUDIT_EVENT_KIND_LATE_RESULT && event->at_us > event->token
+	    ? event->at_us
+	    : event->token;
 }
 
 static int compare_events(const void *a, const void *b)

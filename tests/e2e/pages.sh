@@ -104,6 +104,38 @@ test_numbers_in_the_contract_follow_each_other() {
 	expect_eq $'E: not 1:  B = 2;\nM: not 2:  repeated bool b = 3;\n4' "$(awk "$numbers" "$DIR/wrong.proto")"
 }
 
+# What programs of the same version rely on stays: a manager refuses only other versions.
+test_an_incompatible_contract_has_another_version() {
+	local recorded="$TOP/tests/e2e/data/contract" list="$TOP/tests/tools/contract.awk"
+	broken() { # PROTO-FILE…: prints the lines that are gone although the version is the same
+		awk -f "$list" "$@" | LC_ALL=C sort >"$DIR/contract"
+		[ "$(grep '^version ' "$recorded")" != "$(grep '^version ' "$DIR/contract")" ] || LC_ALL=C comm -23 "$recorded" "$DIR/contract"
+	}
+	expect_eq '' "$(broken "$TOP"/proto/reeve/v1/*.proto)" 'raise CONTRACT_CURRENT of envelope.proto, because this has changed'
+	expect_eq "$(cat "$recorded")" "$(cat "$DIR/contract")" 'record what was added, or the new version: the head of contract.awk says how'
+	# The check finds a field with another type, and accepts a new field, and all of another version.
+	mkdir "$DIR/v1"
+	cp "$TOP"/proto/reeve/v1/*.proto "$DIR/v1"
+	sed -i '/^message AuditRequest/,/^}/s/ int64 task_id = 1;/ string task_id = 1;\n  bool more = 77;/' "$DIR/v1/task.proto"
+	expect_eq 'AuditRequest 1 int64 task_id' "$(broken "$DIR"/v1/*.proto)"
+	sed -i 's/CONTRACT_CURRENT = [0-9]*/CONTRACT_CURRENT = 99/' "$DIR/v1/envelope.proto"
+	expect_eq '' "$(broken "$DIR"/v1/*.proto)"
+}
+
+# The audit's events are those that the states' table and the SQL write.
+test_the_audits_events_are_in_the_contract() {
+	local kinds event
+	kinds=$(sed -n 's/^  AUDIT_EVENT_KIND_\([A-Z_]*\) = [1-9][0-9]*;/\L\1/p' "$TOP/proto/reeve/v1/task.proto")
+	expect_eq '' "$(sed -n '/^## Why a task waits/q; s/^|.*| `\([a-z_]*\)` |.*/\1/p; s/^| `\([a-z_]*\)` |.*/\1/p' "$TOP/docs/states.md" | sort -u |
+		grep -vxF "$kinds")" 'events that the contract lacks'
+	while read -r event; do
+		case $event in
+		schedule_paused | schedule_resumed) ;; # schedule_control.sql composes them
+		*) grep -rqE "'$event'" "$TOP/sql/statements" "$TOP/sql/functions" || fail "no SQL writes the event $event" ;;
+		esac
+	done <<<"$kinds"
+}
+
 # Each method of the contract has a row in the table of its service, as read_method if and only if the .proto file
 # declares that it changes nothing. A method that changes something takes a request id, unless the .proto file declares
 # it idempotent. A row whose function is its own can be either.

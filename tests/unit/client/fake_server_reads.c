@@ -158,7 +158,7 @@ void fake_server_serve_audit(void *service, struct rpc_call *call, const Protobu
 		event->at_us = task->created_us;
 		event->task_id = task->id;
 		event->token = task->created_us;
-		event->event = (char *)"submitted";
+		event->event = REEVE__V1__AUDIT_EVENT_KIND__AUDIT_EVENT_KIND_SUBMITTED;
 		event->actor = (char *)rpc_call_actor(call);
 		event->note = (char *)"by the test";
 		response.events[response.n_events++] = event;
