@@ -59,7 +59,7 @@ test_candidates_are_those_queued_or_executing_and_expired() {
 	stop candidates_all
 }
 
-test_the_lock_is_an_update_whose_row_count_tells_who_won() {
+test_the_lock_is_an_update_whose_row_count_shows_who_won() {
 	start_hand
 	for round in $(seq 1 5); do
 		id=$(reeve submit nothing --queue lock --timeout 1h)
@@ -98,7 +98,7 @@ test_completion_is_under_the_same_check() {
 	expect_eq 1 "$(sql "select count(*) from task_history where task_id = $id")"
 }
 
-test_who_operates_a_task_is_seen_while_it_executes() {
+test_the_worker_of_an_executing_task_is_shown() {
 	start_worker operator --queue operated
 	id=$(reeve submit sh "$HOLD" --queue operated)
 	wait_began "$id"
@@ -131,7 +131,7 @@ test_the_tables_are_the_audit_trail() {
 	stop auditor
 }
 
-test_what_fails_is_tried_again_until_its_attempts_are_used_up() {
+test_a_failed_task_is_retried_until_its_attempts_are_used_up() {
 	start_worker retrier --queue retried
 	good=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 3 ]' --queue retried --retry-base 1ms)
 	bad=$(reeve submit sh 'exit 1' --queue retried --retry-base 1ms --retry-limit 1)
@@ -168,7 +168,7 @@ test_a_callers_own_id_that_exists_does_nothing() {
 	expect_eq my-own-id-17 "$(field "$id" key)"
 }
 
-test_created_updated_begin_and_end_are_told() {
+test_created_updated_begin_and_end_are_shown() {
 	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 2 ]' --queue times --retry-base 1ms --delay 100ms)
 	start_worker timer --queue times
 	reeve wait "$id" >/dev/null
@@ -186,7 +186,7 @@ test_created_updated_begin_and_end_are_told() {
 	stop timer
 }
 
-test_fatal_errors_are_not_tried_again() {
+test_fatal_errors_are_not_retried() {
 	start_worker fatal --queue fatal
 	id=$(reeve submit sh 'echo no way >&2; exit 65' --queue fatal --max-attempts 9 --retry-base 1ms)
 	expect_fail 1 reeve wait "$id"

@@ -28,32 +28,32 @@ rests_of() { # OPTION…
 	rests "$id"
 }
 
-test_fixed_rests_are_all_alike() {
+test_fixed_delays_are_equal() {
 	expect_eq '90000 90000 90000 90000 90000' "$(rests_of --backoff fixed:1m30s --jitter 0)"
 	expect_eq '7200000 7200000 7200000 7200000 7200000' "$(rests_of --backoff fixed:2h --jitter 0)" # beyond the cap of others
 }
 
-test_linear_rests_grow_by_a_step() {
+test_linear_delays_grow_by_a_step() {
 	expect_eq '0 60000 120000 180000 240000' "$(rests_of --backoff linear:1m --jitter 0)"
 	expect_eq '5000 65000 125000 185000 245000' "$(rests_of --backoff linear:1m:5s --jitter 0)"
 	expect_eq '5000 65000 100000 100000 100000' "$(rests_of --backoff linear:1m:5s --jitter 0 --retry-max 100s)"
 }
 
-test_polynomial_rests_grow_by_a_power() {
+test_polynomial_delays_grow_by_a_power() {
 	expect_eq '2000 8000 18000 32000 50000' "$(rests_of --backoff poly:2s --jitter 0)"
 	expect_eq '2000 16000 54000 128000 250000' "$(rests_of --backoff poly:2s:3 --jitter 0)"
 	expect_eq "$(awk 'BEGIN { for (n = 1; n <= 5; n++) printf "%s%d", (n > 1 ? " " : ""), 60000 * sqrt(n) + 0.5 }')" \
 		"$(rests_of --backoff poly:1m:0.5 --jitter 0)"
 }
 
-test_exponential_rests_double_up_to_the_cap() {
+test_exponential_delays_double_up_to_the_maximum() {
 	expect_eq '10000 20000 40000 60000 60000' "$(rests_of --backoff exp:10s:1m --jitter 0)"
 	expect_eq '1800000 3600000 3600000 3600000 3600000' "$(rests_of --backoff exp:30m --jitter 0)" # 1 h unless set
 	expect_eq '10000 20000 30000 30000 30000' "$(rests_of --retry-base 10s --retry-max 30s --jitter 0)"
 	expect_eq '1000 2000 4000 8000 16000' "$(rests_of --jitter 0)"
 }
 
-test_a_list_of_rests_goes_on_with_its_last() {
+test_a_list_of_delays_repeats_its_last() {
 	expect_eq '60000 300000 1800000 7200000 7200000' "$(rests_of --backoff list:1m,5m,30m,2h --jitter 0)"
 	expect_eq '0 5000 0 0 0' "$(rests_of --backoff list:0,5s,0 --jitter 0)"
 	expect_eq '31536000000 31536000000 31536000000 31536000000 31536000000' "$(rests_of --backoff list:365d --jitter 0)"
@@ -73,7 +73,7 @@ jittered() { # LEAST-MS OPTION…
 		from task_attempts where task_id in ($ids)) x"
 }
 
-test_a_random_part_is_taken_off_as_much_as_wanted() {
+test_jitter_is_subtracted_as_configured() {
 	expect_eq 't|t|t|t' "$(jittered 750000)" "a quarter unless set"
 	expect_eq 't|t|t|t' "$(jittered 0 --jitter 100)"
 	expect_eq 't|t|t|t' "$(jittered 900000 --jitter 10)"
@@ -137,7 +137,7 @@ polynomial|$year|t" "$(sql "
 	expect_eq '1000 3600000' "$(rests "$id")"
 }
 
-test_bad_backoffs_are_refused_and_nothing_is_made() {
+test_bad_backoffs_are_refused_and_nothing_is_created() {
 	before=$(sql 'select count(*) from all_tasks')
 	for bad in '' fixed fixed: fixed:0 fixed:-1s fixed:1s:2s linear:x linear:1s:y exp:1s:0 exp:0 exp:366d \
 		exp:99999999999999999999d poly:1s:0 poly:1s:11 poly:1s:nan poly:1s:inf list: 'list:1m,' 'list:1m,,2m' 'list:1m;2m' \

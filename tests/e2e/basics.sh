@@ -122,7 +122,7 @@ test_wait_prints_the_result_and_only_that() {
 	expect_eq dead "$(jq -r .status <<<"$OUTPUT")"
 }
 
-test_wait_tells_by_its_exit_code() {
+test_wait_sets_the_exit_code() {
 	good=$(reeve submit nothing)
 	bad=$(reeve submit sh 'exit 65')
 	late=$(reeve submit nothing --delay 1h)
@@ -153,7 +153,7 @@ test_wait_tells_by_its_exit_code() {
 }
 
 # A Wait that began before the task's end is answered at that end, not by polling.
-test_wait_is_told_at_once() {
+test_wait_returns_at_once() {
 	id=$(reeve submit nothing --delay 2s)
 	begin=$(ms)
 	reeve wait "$id"
@@ -165,7 +165,7 @@ test_wait_is_told_at_once() {
 
 # The end is committed at another manager. A caller learns it after at most the task's own time again.
 # measures time
-test_wait_is_told_soon_if_another_managers_worker_runs_the_task() {
+test_wait_returns_soon_if_another_managers_worker_runs_the_task() {
 	local half
 	start_manager other
 	handlers <<-'END'

@@ -233,7 +233,7 @@ test_an_implicit_batch_without_tasks_does_not_stay() {
 	expect_eq "ended 1 0 1 0" "$(totals 1)"
 }
 
-test_tasks_tell_of_begin_of_each_task_and_of_the_end() {
+test_callback_tasks_report_the_begin_each_task_and_the_end() {
 	start_postgres
 	start_manager
 	start_worker
@@ -259,7 +259,7 @@ test_tasks_tell_of_begin_of_each_task_and_of_the_end() {
 	expect_eq "$(told task_end | sort)" "$(sql "select payload from callbacks where event = 'task_end'" | jq -c . | sort)"
 }
 
-test_a_batch_closed_with_nothing_in_it_ends_without_a_word() {
+test_an_empty_batch_ends_without_callbacks() {
 	start_postgres
 	start_manager
 	id=$(reeve batch open empty --queue q --callback-type told --entry nothing --exit nothing --callback http://127.0.0.1:1/)
@@ -271,7 +271,7 @@ test_a_batch_closed_with_nothing_in_it_ends_without_a_word() {
 	expect_eq null "$(reeve batch report "$id" --json | jq -c .batch.started)"
 }
 
-test_what_is_wrong_is_said() {
+test_errors_name_the_invalid_input() {
 	start_postgres
 	start_manager
 	id=$(reeve batch open x --queue q)
@@ -318,7 +318,7 @@ test_what_is_wrong_is_said() {
 	for word in open close list report wait; do expect_match "reeve batch $word" "$(reeve batch $word --help)"; done
 }
 
-test_a_close_that_is_sent_again_is_answered_as_the_first() {
+test_a_close_that_is_resent_is_answered_as_the_first() {
 	start_postgres
 	start_manager
 	id=$(reeve batch open x)
@@ -332,7 +332,7 @@ test_a_close_that_is_sent_again_is_answered_as_the_first() {
 	expect_eq 2 "$(sql 'select count(*) from batches')"
 }
 
-test_tasks_retried_by_hand_count_again_while_the_batch_is_not_over() {
+test_tasks_retried_manually_count_again_until_the_batch_has_ended() {
 	start_postgres
 	start_manager
 	start_worker
@@ -447,7 +447,7 @@ test_ten_thousand_tasks_in_bulk_with_two_managers() {
 
 # Everything that locks the batch's row, concurrently: submits, ends of attempts, cancels, manual retries, newer
 # versions, steps of the batch.
-test_many_hands_on_one_batch() {
+test_many_callers_use_one_batch() {
 	start_postgres
 	start_manager one
 	start_manager two

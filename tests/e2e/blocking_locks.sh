@@ -247,7 +247,7 @@ expect_few_lock_waits() {
 }
 
 # alone
-test_a_locked_task_holds_up_no_other_result() {
+test_a_locked_task_delays_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	start_worker other --queue plain
@@ -285,7 +285,7 @@ test_a_locked_task_holds_up_no_other_result() {
 # A task of the first manager is locked, so that its reports are careful. Both managers end tasks of another batch all
 # the time, whose row each finds locked by the other.
 # alone
-test_a_locked_task_holds_up_no_batch_that_two_managers_share() {
+test_a_locked_task_delays_no_batch_that_two_managers_share() {
 	local b before from until
 	start_postgres
 	start_manager two "${SHORT[@]}"
@@ -320,7 +320,7 @@ test_a_locked_task_holds_up_no_batch_that_two_managers_share() {
 
 # The row of a task's batch is locked. Tasks of another queue, and of another batch of the queue, are not delayed.
 # alone
-test_a_locked_batch_holds_up_no_other_result() {
+test_a_locked_batch_delays_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	a=$(reeve batch open a --queue batched)
@@ -358,7 +358,7 @@ test_a_locked_batch_holds_up_no_other_result() {
 
 # Simulates a manager that froze while it submitted into a batch: a submit into another batch of the queue does not
 # wait.
-test_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
+test_a_submit_into_a_batch_delays_no_other_batch_of_the_queue() {
 	local a b begin
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -445,7 +445,7 @@ test_locked_batches_hide_no_others() {
 }
 
 # alone
-test_a_task_that_waits_and_is_locked_holds_up_no_claim() {
+test_a_task_that_waits_and_is_locked_delays_no_claim() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	start_worker worker --concurrency 4
@@ -586,7 +586,7 @@ test_a_manager_whose_row_is_locked_finds_the_others_tasks_by_itself() {
 }
 
 # measures time
-test_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
+test_a_locked_edit_does_not_block_registrations_and_submits() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
 	id=$(reeve submit sh 'exit 0' --queue later --delay 1h)
@@ -642,7 +642,7 @@ interrupt() { # COMMAND…
 }
 
 # The manager has received the changes, and carries them out when the lock is released.
-test_an_interrupted_change_says_that_it_may_still_be_made() {
+test_an_interrupted_change_says_that_it_may_still_happen() {
 	local said='reeve: interrupted; the change may still be made'
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -751,7 +751,7 @@ test_a_dump_while_a_partition_is_missing() {
 # A manager's heartbeat, on which leases depend, runs each second. It must not read these tables, in which a forgotten
 # transaction keeps dead rows.
 # measures time
-test_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
+test_firings_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 	start_postgres
 	start_manager
 	hold table 'lock table inbox, callbacks in access exclusive mode'

@@ -61,7 +61,7 @@ test_a_callback_is_delivered_and_its_signature_is_good() {
 	expect_eq 3 "$(counter callbacks_delivered)"
 }
 
-test_failures_are_tried_again_under_the_same_id() {
+test_failures_are_retried_under_the_same_id() {
 	start_postgres
 	start_manager
 	receiver
@@ -76,7 +76,7 @@ test_failures_are_tried_again_under_the_same_id() {
 	expect_eq 2 "$(counter callbacks_failed)"
 }
 
-test_gone_gives_up_at_once_and_says_so_once() {
+test_gone_gives_up_at_once_and_is_logged_once() {
 	start_postgres
 	start_manager
 	receiver
@@ -88,7 +88,7 @@ test_gone_gives_up_at_once_and_says_so_once() {
 	expect_eq 1 "$(counter callbacks_given_up)"
 }
 
-test_a_receiver_says_when_it_wants_to_be_called_again() {
+test_a_receiver_chooses_the_next_attempts_time() {
 	start_postgres
 	start_manager
 	receiver
@@ -138,7 +138,7 @@ test_the_databases_clock_is_set_back() {
 }
 
 # Everything that a receiver may do wrong, at once. Other callbacks, and calls to the manager, are not delayed.
-test_bad_receivers_hold_up_nobody() {
+test_bad_receivers_delay_no_other() {
 	start_postgres
 	start_manager --callback-attempts 2 --callback-timeout 2s
 	receiver
@@ -177,7 +177,7 @@ test_bad_receivers_hold_up_nobody() {
 	expect [ "$slowest" -lt 1500 ]
 }
 
-test_a_name_server_that_is_silent_holds_up_nobody() {
+test_a_name_server_that_is_silent_delays_no_other() {
 	cat >"$DIR/slow.c" <<-END
 		#include <dlfcn.h>
 		#include <netdb.h>
@@ -253,7 +253,7 @@ test_sites_that_hang_leave_the_next_call_to_another() {
 }
 
 # Neither many callbacks for one site nor many sites delay another callback.
-test_a_backlog_makes_nobody_slow() {
+test_a_backlog_delays_no_other_callback() {
 	start_postgres -c autovacuum=off
 	start_manager --callback-timeout 1s
 	receiver
@@ -270,7 +270,7 @@ test_a_backlog_makes_nobody_slow() {
 	done
 }
 
-test_a_call_whose_end_the_manager_did_not_live_to_see_is_made_again() {
+test_a_call_interrupted_by_its_managers_death_is_repeated() {
 	start_postgres
 	start_manager --callback-timeout 1s
 	receiver
@@ -382,7 +382,7 @@ test_options_are_checked() {
 }
 
 # A manager that loses its connection, or dies, right after it has taken a callback makes no call.
-test_takes_of_which_nothing_came_are_no_tries() {
+test_takes_without_a_call_are_no_attempts() {
 	start_postgres
 	start_manager
 	receiver
@@ -402,7 +402,7 @@ test_takes_of_which_nothing_came_are_no_tries() {
 }
 
 # A lower --callback-attempts also applies to callbacks that wait already.
-test_what_was_tried_as_often_as_is_allowed_now_is_given_up() {
+test_callbacks_beyond_a_lowered_limit_are_given_up() {
 	start_postgres
 	start_manager --callback-attempts 3
 	receiver
@@ -413,7 +413,7 @@ test_what_was_tried_as_often_as_is_allowed_now_is_given_up() {
 	expect_eq 0 "$(wc -l <"$DIR/receiver.calls")"
 }
 
-test_what_is_over_goes_after_the_days_of_the_history() {
+test_ended_callbacks_are_removed_after_the_days_of_the_history() {
 	start_postgres
 	start_manager --history-days 3
 	sql "insert into callbacks (batch_id, event, url, payload, state, ended_at)
@@ -429,7 +429,7 @@ events_of() { # NAME BATCH: how often each event came, in the order of their nam
 	jq -r '.body | fromjson | select((.batch.id? // .batch_id) == '"$2"') | .event' "$DIR/$1.calls" | sort | uniq -c | xargs
 }
 
-test_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
+test_a_batch_notifies_its_begin_its_tasks_and_its_end() {
 	start_postgres
 	start_manager
 	start_worker
@@ -463,7 +463,7 @@ test_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 
 # Managers are killed again and again. Each event of a batch has one callback, every callback arrives, and a repeated
 # call has the same id.
-test_nothing_is_lost_nor_doubled_while_managers_die() {
+test_nothing_is_lost_or_doubled_while_managers_die() {
 	start_postgres
 	start_manager one --callback-timeout 1s
 	start_manager two --callback-timeout 1s
@@ -553,7 +553,7 @@ test_urls_and_secrets_are_checked_where_they_are_given() {
 }
 
 # The example of docs/callbacks.md.
-test_the_receiver_of_the_documents_works() {
+test_the_receiver_of_the_docs_works() {
 	start_postgres
 	start_manager
 	start_worker

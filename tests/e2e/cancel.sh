@@ -38,7 +38,7 @@ test_what_waits_ends_at_once() {
 	expect_nothing_open
 }
 
-test_a_failed_task_is_not_tried_again() {
+test_a_failed_task_is_not_retried() {
 	begin
 	id=$(reeve submit sh 'echo no >&2; exit 3' --retry-base 1h)
 	wait_status 20 "$id" failed
@@ -147,7 +147,7 @@ test_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 
 # The command stays in the database until it is carried out. The worker's only slot is taken, so it has no open Fetch,
 # and while it is frozen it cannot get the command before the manager is gone.
-test_an_order_outlives_the_manager() {
+test_a_cancel_outlives_the_manager() {
 	begin --concurrency 1
 	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"

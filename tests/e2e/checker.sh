@@ -59,7 +59,7 @@ test_nothing_is_found_where_all_went_well() {
 	expect_eq 'cancelled completed dead' "$(sql 'select distinct status from task_history order by 1' | xargs)"
 }
 
-test_what_cannot_be_decided() {
+test_undecidable_cases_are_no_violation() {
 	copy
 	COPY=nowhere check
 	expect_eq 2 "$CODE"
@@ -74,7 +74,7 @@ test_what_cannot_be_decided() {
 	expect_match 'no ledgers' "$OUTPUT"
 }
 
-test_a_torn_line_is_no_hindrance() {
+test_an_incomplete_line_is_ignored() {
 	copy
 	some_completed
 	sed -i '1s/^/{"ev":"alive","task":'"$id"',"tok/' "$LEDGERS/programs.handler"
@@ -93,7 +93,7 @@ test_an_acknowledged_task_is_lost() {
 	expect_found 'I1 lost' "$name was acknowledged as task $id at .*no table has it" and others
 }
 
-test_an_acknowledged_task_is_not_found_by_a_look() {
+test_an_acknowledged_task_is_not_found_by_a_query() {
 	copy
 	some_completed
 	line submit "{\"ev\":\"seen\",\"id\":$id,\"status\":\"\",\"t\":1}"
@@ -101,7 +101,7 @@ test_an_acknowledged_task_is_not_found_by_a_look() {
 	expect_found 'I1 lost' "task $id was acknowledged, and not found"
 }
 
-test_a_task_is_made_twice() {
+test_a_task_is_created_twice() {
 	copy
 	some_completed
 	change "create temp table twin as select * from task_history where task_id = $id;
@@ -120,7 +120,7 @@ test_a_task_is_acknowledged_twice() {
 	expect_found 'I1 mixed-up' "task $other was acknowledged to .*$name" and others
 }
 
-test_a_key_makes_two_tasks() {
+test_a_key_has_two_tasks() {
 	copy
 	some 'id key' "select task_id, key from task_history where key is not null"
 	some_completed
@@ -129,7 +129,7 @@ test_a_key_makes_two_tasks() {
 	expect_found 'I1 made-twice' "the key $key of queue default has made the tasks"
 }
 
-test_a_task_is_made_of_nothing() {
+test_a_task_exists_without_a_submit() {
 	copy
 	some_completed
 	edit "/\"ev\":\"submit\",\"name\":\"$name\"/d"
@@ -198,7 +198,7 @@ test_a_handler_outlives_its_lock() {
 
 # ---- I3 ----
 
-test_a_task_is_said_completed_and_no_handler_did_it() {
+test_a_task_is_completed_without_a_handler() {
 	copy
 	some_completed
 	edit "/\"ev\":\"end\",\"task\":$id,/d"
@@ -344,7 +344,7 @@ test_the_journal_says_that_more_is_open_than_runs() {
 
 # ---- I5 ----
 
-test_a_task_is_tried_for_ever() {
+test_a_task_is_retried_for_ever() {
 	copy
 	some_repeated
 	change "update task_history set max_attempts = 2 where task_id = $id"
@@ -511,7 +511,7 @@ test_a_batchs_entry_comes_too_late() {
 	expect_found 'I6 batch-order' "batch $id .*was claimed before the entry task had ended" and others
 }
 
-test_a_callback_is_made_twice() {
+test_a_callback_is_created_twice() {
 	copy
 	some_batch
 	change "insert into callbacks (batch_id, event, url, state, ended_at)
@@ -536,7 +536,7 @@ test_a_callback_was_never_delivered() {
 	expect_found 'I6 batch-told-wrongly' "callback $id is said delivered, and was received by nobody"
 }
 
-test_a_task_that_tells_is_missing() {
+test_a_callback_task_is_missing() {
 	copy
 	some_batch
 	change "update task_history set details = '{}' where task_id = (

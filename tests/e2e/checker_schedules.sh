@@ -96,7 +96,7 @@ test_a_step_is_ignored() {
 	expect_found 'I3 step-ignored' "task $id .*token $second.* completed its stage, and no step followed" and others
 }
 
-test_a_task_goes_astray() {
+test_a_task_is_in_a_wrong_stage() {
 	copy
 	some_piped
 	edit "/\"ev\":\"end\",\"task\":$id,\"token\":$first,/s/\"next\":null/\"next\":\"d\"/"
@@ -134,7 +134,7 @@ test_an_input_is_not_the_result_before() {
 	expect_found 'I3 step-input' "task $id .*step 1 has the input 'else' .*it was submitted with" and others
 }
 
-test_a_stage_is_said_completed_and_no_handler_did_it() {
+test_a_stage_is_completed_without_a_handler() {
 	copy
 	some_piped
 	edit "/\"ev\":\"end\",\"task\":$id,\"token\":$first,/d"
@@ -158,7 +158,7 @@ test_a_step_begins_before_the_one_before_has_ended() {
 	expect_found 'I2 step-early' "task $id .*of step 2 had begun before .* had ended step 1" and others
 }
 
-test_an_end_does_not_fit_the_last_step() {
+test_an_end_contradicts_the_last_step() {
 	copy
 	some_piped
 	change "update task_history set status = 'dead', last_error = 'x', error_code = 'unknown_stage' where task_id = $id"
@@ -184,7 +184,7 @@ test_a_stage_has_more_attempts_than_it_may() {
 	expect_found 'I5 endless' "task $id .*whose stage has at most 1" and others
 }
 
-test_the_audit_does_not_tell_of_a_step() {
+test_the_audit_lacks_a_step() {
 	copy
 	some_piped
 	change "delete from task_events where task_id = $id and event = 'stage' and note = 'a -> b'"
@@ -205,7 +205,7 @@ some_tick() { # SCHEDULE
 		where s.name = '$1' and outcome = 'submitted' and scheduled_at is not null order by r.id offset 3"
 }
 
-test_a_planned_time_comes_twice() {
+test_a_scheduled_time_fires_twice() {
 	copy
 	some_tick rapid
 	change "alter table schedule_runs drop constraint schedule_runs_schedule_id_scheduled_at_key;
@@ -220,7 +220,7 @@ test_a_planned_time_comes_twice() {
 	expect_found 'I1 tick-twice' "task $id is that of the runs \[$run, " and others
 }
 
-test_a_planned_time_does_not_come() {
+test_a_scheduled_time_is_missing() {
 	copy
 	some_tick rapid
 	change "delete from schedule_runs where id = $run"
@@ -246,7 +246,7 @@ test_a_schedule_goes_on_late_after_a_resume() {
 }
 
 # Rescheduling after an edit takes some time; a scheduled time may lie within it.
-test_a_tick_in_the_moment_of_an_edit_is_no_violation() {
+test_a_firing_during_an_edit_is_no_violation() {
 	copy
 	some 'event planned made' "select e.id, (extract(epoch from r.scheduled_at) * 1000000)::bigint, (extract(epoch from r.at) * 1000000)::bigint
 		from schedule_events e, lateral (select * from schedule_runs r where r.schedule_id = e.schedule_id and r.scheduled_at > e.at
@@ -257,7 +257,7 @@ test_a_tick_in_the_moment_of_an_edit_is_no_violation() {
 	expect_match ' 0 violations$' "$OUTPUT"
 }
 
-test_a_tick_is_not_at_its_time() {
+test_a_firing_is_not_at_its_time() {
 	copy
 	some_tick rapid
 	change "update schedule_runs set scheduled_at = scheduled_at + interval '1 ms' where id = $run"
@@ -274,7 +274,7 @@ test_a_tick_is_not_at_its_time() {
 	expect_found 'I(3 tick-off|6 tick-order)' 'schedule ' and others
 }
 
-test_a_task_has_not_the_key_of_its_tick() {
+test_a_task_lacks_the_key_of_its_firing() {
 	copy
 	some_tick rapid
 	change "update task_history set key = key || '0' where task_id = $id"
@@ -286,7 +286,7 @@ test_a_task_has_not_the_key_of_its_tick() {
 	expect_found 'I3 tick-key' "schedule rapid: the task of .*task $id .* is of somebody"
 }
 
-test_a_ticks_task_is_lost() {
+test_a_firings_task_is_lost() {
 	copy
 	some_tick rapid
 	change "delete from task_history where task_id = $id"
@@ -294,7 +294,7 @@ test_a_ticks_task_is_lost() {
 	expect_found 'I1 tick-lost' "run $run of schedule $schedule made task $id; no table has it" and others
 }
 
-test_a_tick_says_what_did_not_come_of_it() {
+test_a_firing_has_an_impossible_outcome() {
 	copy
 	some_tick rapid
 	change "update schedule_runs set outcome = 'overlapped' where id = $run"
@@ -324,7 +324,7 @@ test_two_runs_overlap() {
 	expect_found 'I2 tick-overlap' "schedule skipped, whose runs do not overlap: task $id" and others
 }
 
-test_a_schedule_is_behind() {
+test_a_schedule_is_late() {
 	copy
 	change "update schedules set updated = next_at + interval '10 s' where name = 'rapid'"
 	check
@@ -360,7 +360,7 @@ some_order() {
 	some 'name id' 'select name, task_id from public.fault_orders order by 1'
 }
 
-test_a_committed_submit_made_no_task() {
+test_a_committed_submit_created_no_task() {
 	copy
 	some_order
 	change "delete from task_history where task_id = $id"

@@ -102,7 +102,7 @@ test_a_worker_is_scaled_beyond_what_it_can_run() {
 	expect_match 'error .*are enough for 28 programs at once' "$(tail -n 2 "$DIR/log/worker.log")"
 }
 
-test_what_a_worker_does_is_seen_before_its_next_heartbeat_is_due() {
+test_a_workers_state_is_shown_before_its_next_heartbeat() {
 	start_postgres
 	start_manager --lease 90s --heartbeat 30s --expiry-grace 100s
 	start_worker worker --concurrency 2
@@ -164,7 +164,7 @@ test_a_worker_is_drained() {
 	expect_eq running "$(worker leaver mode)"
 }
 
-test_a_stopped_worker_gives_back() {
+test_a_stopped_worker_returns_its_tasks() {
 	begin
 	start_worker first --concurrency 2
 	mapfile -t ids < <(hold 2)
@@ -242,7 +242,7 @@ test_with_a_manager_restarted_in_between() {
 }
 
 # Many commands at once, through two managers: each is stored, and the last one applies.
-test_many_orders_at_once() {
+test_many_worker_commands_at_once() {
 	begin
 	one=$REEVE_MANAGER
 	start_manager second "${QUICK[@]}"
@@ -268,7 +268,7 @@ test_many_orders_at_once() {
 }
 
 # Commands to workers that do not exist, and invalid commands, are refused, and nothing is stored.
-test_orders_that_make_no_sense() {
+test_invalid_worker_commands() {
 	begin
 	start_worker worker --queue default
 	reeve submit nothing --queue hands >"$DIR/null"

@@ -7,7 +7,7 @@ start_postgres
 start_manager
 stop manager
 
-test_cron_agrees_with_a_walk_through_every_minute() {
+test_cron_agrees_with_a_scan_of_every_minute() {
 	python3 "$TOP/tests/tools/cron_oracle.py" >"$DIR/oracle"
 	expect [ "$(wc -l <"$DIR/oracle")" -gt 800 ]
 	PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve >"$DIR/differ" <<-END
@@ -60,7 +60,7 @@ test_years_without_a_leap_day() {
 
 # The last times that a schedule has missed are found without a walk through all of them, because the manager that fires
 # schedules has other work to do.
-test_the_last_of_many_are_found_by_looking_at_few() {
+test_the_last_of_many_are_found_by_reading_few() {
 	local calls
 	expect_eq '1000 2026-05-15T06:20:00Z 2026-05-15T22:59:00Z' "$(sql "
 		select cardinality(l) || ' ' || schedule_time_text(l[1]) || ' ' || schedule_time_text(l[1000])
@@ -75,7 +75,7 @@ test_the_last_of_many_are_found_by_looking_at_few() {
 }
 
 # The error message names the field, the problem, and the accepted values.
-test_expressions_that_make_no_sense() {
+test_invalid_expressions() {
 	local expr want
 	while IFS='|' read -r expr want; do
 		expect_eq "$want" "$(sql "select cron_check('$expr')")" "$expr"
@@ -113,7 +113,7 @@ test_expressions_that_make_no_sense() {
 	expect_match 'cron expression "61 \* \* \* \*": minute: there is no 61' "$OUTPUT"
 }
 
-test_time_zones_that_are_none() {
+test_unknown_time_zones() {
 	expect_eq 'Europe/Berlin UTC' "$(sql "select string_agg(proper, ' ' order by proper) from unnest('{europe/berlin,utc}'::text[]) z, zone_find(z)")"
 	expect_eq '4' "$(sql "select count(zone_check(z)) from unnest('{Europe/Nowhere,CEST,EST5EDT4,+02:00}'::text[]) z")"
 	expect_eq 'there is no time zone "Mars"; it takes names like UTC, Europe/Berlin and America/New_York' "$(sql "select zone_check('Mars')")"

@@ -59,7 +59,7 @@ test_every_connection_is_cut_again_and_again() {
 }
 
 # A manager that missed notifications while its listening connection was cut finds the tasks by polling.
-test_a_task_submitted_while_nobody_listens_is_found() {
+test_a_task_submitted_without_a_listener_is_found() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager one
@@ -79,7 +79,7 @@ manager_connections() {
 }
 
 # PostgreSQL has room for one manager's 19 connections, and for some of the other's.
-test_with_room_for_one_manager_one_works() {
+test_with_connections_for_one_manager_one_works() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -111,7 +111,7 @@ test_with_room_for_one_manager_one_works() {
 }
 
 # A manager that starts while another has all connections does not take a share of the tasks.
-test_a_manager_that_finds_no_room_takes_no_tasks() {
+test_a_manager_without_connections_takes_no_tasks() {
 	start_postgres
 	start_manager one
 	start_worker
@@ -125,7 +125,7 @@ test_a_manager_that_finds_no_room_takes_no_tasks() {
 }
 
 # Without another manager it keeps the connections that it has, as long as it has some.
-test_a_lone_manager_does_what_it_can_with_too_few_connections() {
+test_a_single_manager_works_with_too_few_connections() {
 	start_postgres
 	start_manager
 	start_worker
@@ -139,7 +139,7 @@ test_a_lone_manager_does_what_it_can_with_too_few_connections() {
 }
 
 # Calls wait for the database until their callers' timeout; then the error names the database.
-test_callers_are_told_that_it_is_down() {
+test_callers_learn_that_it_is_down() {
 	start_postgres
 	start_manager
 	id=$(reeve submit nothing)

@@ -103,7 +103,7 @@ test_killed_it_leaves_nothing_and_starts_again() {
 	reeve cancel "$running"
 }
 
-test_what_dies_is_started_again() {
+test_a_process_that_dies_is_restarted() {
 	start_dev --workers 2
 	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 2 ]'
 	before=$(reeve worker list --json | jq -r 'select(.name == "dev-1").pid')
@@ -154,7 +154,7 @@ test_its_socket_is_its_users_alone() {
 	expect_eq here "$(reeve submit echo here --wait)"
 }
 
-test_wrong_use_is_told() {
+test_wrong_usage_is_refused() {
 	expect_fail 2 reeve dev --workers many
 	expect_match workers "$OUTPUT"
 	expect_fail 2 reeve dev --handlers /nowhere/handlers.ini
@@ -239,7 +239,7 @@ test_a_worker_that_cannot_come_back_ends_it() {
 	expect_eq 1 "$(grep -c 'starting it again in' "$DIR/log/dev.log")"
 }
 
-test_without_handlers_it_makes_examples() {
+test_without_handlers_it_writes_examples() {
 	port=$(free_port)
 	export REEVE_MANAGER=tcp://127.0.0.1:$port
 	start dev "$REEVE_BIN/reeve" dev --data "$DIR/data" --listen "$REEVE_MANAGER"

@@ -62,7 +62,7 @@ test_what_runs_finishes() {
 }
 
 # The return does not use up the only attempt that the tasks have.
-test_what_does_not_finish_in_time_goes_back() {
+test_what_does_not_finish_in_time_is_returned() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 2 --drain-timeout 300ms --kill-grace 500ms
@@ -108,7 +108,7 @@ test_a_second_signal_stops_at_once() {
 }
 
 # The tasks are returned while the running one continues.
-test_what_has_not_begun_goes_back_at_once() {
+test_what_has_not_begun_is_returned_at_once() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 1 --prefetch 5
@@ -163,7 +163,7 @@ test_results_outlast_a_manager() {
 }
 
 # The worker gets SIGTERM while no manager runs, and waits for one.
-test_a_worker_that_leaves_brings_its_results_first() {
+test_a_leaving_worker_reports_its_results_first() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 2
@@ -185,7 +185,7 @@ test_a_worker_that_leaves_brings_its_results_first() {
 }
 
 # No manager starts: the worker ends anyway, with an exit code for that, and another worker runs its task again.
-test_results_that_nobody_takes_are_told() {
+test_results_that_no_manager_accepts_are_logged() {
 	local options=(--lease 1s --heartbeat 300ms --expiry-grace 1500ms)
 	start_postgres
 	start_manager "${options[@]}"

@@ -117,7 +117,7 @@ test_without_a_recipe_the_effect_happens_twice() {
 	expect_eq 2 "$(charges twice)"
 }
 
-test_a_unique_row_beside_the_effect() {
+test_a_unique_row_with_the_effect() {
 	begin
 	app "insert into accounts values ('row', 0)"
 	id=$(reeve submit unique-row 'row 5')
@@ -184,7 +184,7 @@ test_a_provider_that_has_not_answered_yet() {
 	expect_eq 1 "$(charges bob)"
 }
 
-test_a_charge_that_is_refused_is_not_tried_again() {
+test_a_charge_that_is_refused_is_not_retried() {
 	begin
 	rm "$GATE/hold.1"
 	reeve submit provider-key 'eve 5' --queue one --key invoice-18 --wait >/dev/null
@@ -244,14 +244,14 @@ expect_late() {
 	expect_outcomes "$id" completed lost
 }
 
-test_a_fence_keeps_out_what_a_former_attempt_writes() {
+test_a_fence_refuses_writes_of_an_earlier_attempt() {
 	former_attempt_writes fenced-write
 	expect_eq 1 "$(cat "$GATE/code.1")"
 	expect_eq 'text, by attempt 2' "$(app "select content from documents where task_id = $id")"
 	expect_late
 }
 
-test_without_a_fence_a_former_attempt_has_the_last_word() {
+test_without_a_fence_an_earlier_attempt_overwrites() {
 	former_attempt_writes unfenced
 	expect_eq 0 "$(cat "$GATE/code.1")"
 	expect_eq 'text, by attempt 1' "$(app "select content from documents where task_id = $id")"

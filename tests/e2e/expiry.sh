@@ -49,7 +49,7 @@ test_a_handler_leaves_no_children_behind() {
 	wait_until 5 'gone "$DIR/pids"'
 }
 
-test_a_timed_out_task_is_tried_again() {
+test_a_timed_out_task_is_retried() {
 	begin
 	id=$(reeve submit sh '[ $REEVE_ATTEMPT = 3 ] || sleep 1000; printf third' --timeout 300ms --retry-base 10ms)
 	expect_eq third "$(reeve wait "$id" --json | jq -r .result)"

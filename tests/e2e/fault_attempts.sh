@@ -147,7 +147,7 @@ looks() {
 
 # Twelve simulated workers have an attempt each, and their heartbeats come at once: at two it never arrived, five wait
 # for their Fetch, five hold it. One statement checks all that have gathered, instead of twelve statements in sequence.
-test_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
+test_undelivered_tasks_of_many_workers_are_found_by_one_statement() {
 	local n name incarnation id token held calls=()
 	start_postgres
 	start_proxy away postgres

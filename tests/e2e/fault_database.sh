@@ -62,7 +62,7 @@ test_every_roles_connection_is_cut_under_load() {
 
 # The connection breaks after the statement was executed and before its answer is read, or before the statement is
 # executed. The manager cannot tell which.
-test_nobody_knows_what_became_of_a_statement() {
+test_the_outcome_of_a_statement_is_unknown() {
 	start_postgres
 	start_proxy database postgres
 	CONNINFO=${PROXY[database]} start_manager "${CALM[@]}"
@@ -81,7 +81,7 @@ test_nobody_knows_what_became_of_a_statement() {
 	conclude a b
 }
 # The same for a dead worker: for the statements that mark it lost and that end its attempts.
-test_nobody_knows_whether_a_dead_workers_tasks_were_requeued() {
+test_it_is_unknown_whether_a_dead_workers_tasks_were_requeued() {
 	start_postgres
 	start_proxy database postgres
 	CONNINFO=${PROXY[database]} start_manager "${SHORT[@]}"

@@ -40,7 +40,7 @@ test_restarted_under_load_and_what_runs_is_adopted() {
 	expect_all_well
 }
 
-test_one_of_two_is_killed_and_the_other_takes_its_slices_over() {
+test_one_of_two_is_killed_and_the_other_takes_its_shards_over() {
 	start_postgres
 	start_manager one "${SHORT[@]}"
 	start_manager two "${SHORT[@]}"

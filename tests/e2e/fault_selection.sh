@@ -23,7 +23,7 @@ test_a_short_run_has_each_kind_of_what_others_do() {
 	END
 }
 
-test_a_kind_without_effect_comes_again_and_is_told_of() {
+test_a_kind_without_effect_is_drawn_again_and_reported() {
 	driver <<-'END'
 		import random
 		from fault_kinds import Deck, TRIES
@@ -39,7 +39,7 @@ test_a_kind_without_effect_comes_again_and_is_told_of() {
 	END
 }
 
-test_a_session_that_holds_nothing_says_so() {
+test_a_session_that_holds_nothing_reports_that() {
 	start_postgres
 	mkdir "$DIR/fixture"
 	PG=$PGDIR driver <<-'END' | tee "$DIR/held"

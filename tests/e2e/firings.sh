@@ -71,7 +71,7 @@ every_200ms() { # NAME…
 	done
 }
 
-test_three_managers_make_each_tick_once() {
+test_three_managers_fire_each_time_once() {
 	start_postgres
 	start_manager one
 	start_manager two
@@ -83,7 +83,7 @@ test_three_managers_make_each_tick_once() {
 	expect [ "$(cat "$DIR"/log/{one,two,three}.log | grep -c 'schedule "a": the run of .* submitted task')" = "$(tasks_of a)" ]
 }
 
-test_ticks_while_managers_are_killed() {
+test_firings_while_managers_are_killed() {
 	local n name
 	start_postgres
 	start_manager one
@@ -110,7 +110,7 @@ test_ticks_while_managers_are_killed() {
 
 # Tests the check itself: a session that read a schedule before another one changed it does not fire. Nothing else
 # prevents the firing here: scheduled times may occur twice, and tasks have no keys.
-test_a_row_that_was_changed_meanwhile_is_not_taken() {
+test_a_row_that_has_changed_is_not_fired() {
 	tables_only
 	sql 'alter table schedule_runs drop constraint schedule_runs_schedule_id_scheduled_at_key'
 	schedule a every_ms 3600000 concurrency_policy "'allow'" spec '$${"type": "nothing", "key": ""}$$'
@@ -123,7 +123,7 @@ test_a_row_that_was_changed_meanwhile_is_not_taken() {
 }
 
 # If a row returns to an earlier scheduled time, as after a restore of this table alone, the run exists already.
-test_a_planned_time_is_there_once() {
+test_a_scheduled_time_has_one_run() {
 	tables_only
 	schedule a cron "'0 2 * * *'" next_at "'2026-01-14T02:00Z'" concurrency_policy "'allow'" spec '$${"type": "nothing", "key": ""}$$'
 	sql 'select count(*) from schedules_fire(10)' >"$DIR/null"
@@ -235,7 +235,7 @@ test_a_million_that_were_missed() {
 
 # ---- overlap ----
 
-test_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
+test_a_long_catch_up_delays_no_other() {
 	tables_only
 	schedule late cron "'* * * * *'" catch_up "'all'" max_catch_up 100 concurrency_policy "'allow'" next_at "now() - interval '1 day'"
 	schedule other next_at "now() - interval '1s'" start_at "now() - interval '1s'" every_ms 3600000
@@ -296,7 +296,7 @@ test_overlap() {
 
 # A late schedule is not checked less often because it is late: the interval depends on the age of the task for which it
 # waits.
-test_overlap_looks_soon_after_young_tasks() {
+test_overlap_is_checked_soon_after_young_tasks() {
 	tables_only
 	schedule behind every_ms 500 concurrency_policy "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
 		last_task_id "(select id from submit_task('{\"type\": \"nothing\"}'))"
@@ -394,7 +394,7 @@ test_a_key_that_is_there_already() {
 }
 
 # A refused firing is recorded and not repeated; a temporary obstacle is waited for. Neither delays other schedules.
-test_a_tick_that_cannot_be_made() {
+test_a_firing_that_is_refused() {
 	local batch
 	start_postgres
 	start_manager
@@ -450,7 +450,7 @@ test_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
 
 # ---- manual runs, changes, retention ----
 
-test_a_run_by_hand_is_made_once_a_request() {
+test_a_manual_run_happens_once_for_each_request() {
 	local request=01990000-0000-7000-8000-000000000001
 	tables_only
 	schedule manual next_at null paused true
@@ -467,7 +467,7 @@ test_a_run_by_hand_is_made_once_a_request() {
 	expect_eq "manual:${request%1}4" "$(sql 'select key from tasks order by id desc limit 1')"
 }
 
-test_soon_after_a_change_also_by_those_who_tell_nobody() {
+test_changes_without_a_notification_are_found_soon() {
 	start_postgres
 	start_manager
 	schedule told every_ms 3600000

@@ -74,7 +74,7 @@ test_the_error_and_the_end_of_standard_error_are_kept() {
 }
 
 # The handler's delay overrides the backoff, and is counted by the database's clock.
-test_it_says_when_to_try_again() {
+test_it_sets_the_time_of_the_retry() {
 	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 2 ] || { echo "{\"retry_in\": \"2s\"}" >&3; exit 3; }' --retry-base 1h)
 	reeve wait "$id" >/dev/null
 	expect_eq 'completed 2' "$(field "$id" status) $(field "$id" attempt)"
@@ -111,7 +111,7 @@ test_what_is_no_json_is_no_success() {
 }
 
 # The worker has no manager when the handler ends, and reports later.
-test_what_was_said_survives_the_outbox() {
+test_reported_fields_survive_a_resend() {
 	start_manager other
 	start_worker cut-off --queue cut-off
 	id=$(reeve submit sh "$HOLD"'; echo "{\"directive\": \"NO_RETRY\", \"remark\": \"kept\", \"stack\": \"at x\"}" >&3' \
@@ -125,7 +125,7 @@ test_what_was_said_survives_the_outbox() {
 	expect_eq 'dead|1|directive:NO_RETRY|the program reports NO_RETRY|kept|at x' "$(end_of "$id")"
 }
 
-test_c_functions_say_the_same_by_calls() {
+test_c_functions_report_the_same_by_calls() {
 	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
 	id=$(reeve submit book '{"room": 7}')
 	reeve wait "$id" >/dev/null

@@ -115,7 +115,7 @@ test_doubled_keys_in_a_bulk_file_make_one_task_each() {
 	expect_eq 50 "$(sql "select count(*) from all_tasks where queue like 'bulk _'")"
 }
 
-test_a_call_sent_again_is_carried_out_once() {
+test_a_resent_call_is_carried_out_once() {
 	id=$(resend id)
 	answer=$(resend submit "$id" again '' 3 "$REEVE_MANAGER")
 	expect_match '^[0-9]+ [0-9]+ [0-9]+$' "$answer"
@@ -139,7 +139,7 @@ test_a_call_sent_again_is_carried_out_once() {
 	expect_eq 4 "$(tasks_in again)"
 }
 
-test_a_call_sent_again_after_a_restart_is_carried_out_once() {
+test_a_resent_call_after_a_restart_is_carried_out_once() {
 	start_manager mortal
 	id=$(resend id)
 	keyed=$(resend id)

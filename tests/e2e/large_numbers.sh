@@ -53,7 +53,7 @@ test_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 # A thousand workers wait, and none takes the waiting tasks, of a thousand types: that costs about as little as no
 # tasks.
 # measures time
-test_types_that_nobody_takes_cost_nothing() {
+test_types_without_a_worker_cost_nothing() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
 	scale before --workers 1000 --seconds 10
@@ -70,7 +70,7 @@ test_types_that_nobody_takes_cost_nothing() {
 # The limit is a third of the rate: a new invented Fetch follows each answer, and all programs share the processor. On
 # idle cores the rate is two thirds or more, and a quarter if invented Fetches take part in claims.
 # measures time
-test_fetches_of_workers_that_never_were_keep_nobody_waiting() {
+test_fetches_of_unknown_workers_delay_no_other() {
 	local n
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
@@ -90,7 +90,7 @@ better_rate() { # OUTPUT: of its two measurements
 
 # Workers that were cut off for longer than their lease resend their Fetches to another manager.
 # measures time
-test_workers_that_come_back_after_their_lease_harm_nobody() {
+test_workers_that_come_back_after_their_lease_harm_no_other() {
 	start_postgres
 	start_manager other --lease 3s --heartbeat 1s
 	start_manager manager --lease 3s --heartbeat 1s

@@ -93,7 +93,7 @@ test_a_claim_needs_a_worker_that_is_not_lost() {
 	expect_eq 'executing queued queued' "$(sql 'select status from tasks order by id' | xargs)"
 }
 
-test_heartbeats_only_go_forward_and_revive_nobody() {
+test_heartbeats_only_move_forward_and_revive_no_worker() {
 	set_up
 	expect_eq 1 "$(beat "'{5}'")"
 	expect_eq '' "$(beat "'{5}'")" 'doubled'
@@ -143,7 +143,7 @@ test_a_heartbeat_under_way_forestalls_the_loss() {
 	expect_eq 'f|5' "$(sql 'select lost, hb_seq from workers')"
 }
 
-test_the_sweep_finds_what_lost_workers_hold() {
+test_the_scan_finds_what_lost_workers_hold() {
 	set_up
 	sql "insert into workers (name) values ('other')" >/dev/null
 	tasks 5
@@ -207,7 +207,7 @@ test_a_batch_that_is_kept_is_waited_for_once() {
 }
 
 # The claim begins while the worker is alive, and its snapshot shows the worker so.
-test_the_sweep_finds_what_is_claimed_after_the_loss() {
+test_the_scan_finds_what_is_claimed_after_the_loss() {
 	set_up
 	tasks 1
 	version=$(token 1)
@@ -349,7 +349,7 @@ test_of_two_that_register_at_once_one_gets_the_name() {
 
 # A manager ends an attempt by its expiry only if its own clock agrees, and if it has itself watched the attempt for
 # long enough.
-test_expiry_is_not_the_databases_word_alone() {
+test_expiry_does_not_depend_on_the_databases_clock_alone() {
 	set_up
 	tasks 2
 	claim 1 1 1 >/dev/null
@@ -371,7 +371,7 @@ test_expiry_is_not_the_databases_word_alone() {
 
 # A transaction that only reads does not wait for a synchronous standby, so it must not reveal what the standby may not
 # have.
-test_what_tells_of_an_earlier_commit_is_a_commit() {
+test_a_notice_of_an_earlier_commit_is_a_commit() {
 	set_up
 	tasks 2
 	claim 1 1 1 >/dev/null

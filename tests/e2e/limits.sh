@@ -113,7 +113,7 @@ shown_of() { # ID: what `show` has of its details and result
 }
 
 # Details and a result that fit into a message, but not together, and with them the longest error, remark and stack trace.
-test_a_task_longer_than_a_message_is_shown_without_the_rest() {
+test_a_task_longer_than_a_message_is_shown_in_part() {
 	start_postgres
 	start_manager --max-details 4KiB --max-result 4KiB --max-message 68KiB
 	both=$(reeve submit nothing "$(text_of 4096)" --delay 1h)

@@ -43,7 +43,7 @@ test_names_of_a_worker_are_bounded_together() {
 }
 
 # The workers' names together are longer than the maximum message.
-test_an_order_to_very_many_workers_is_answered() {
+test_a_command_to_very_many_workers_is_answered() {
 	set_up
 	sql "insert into workers (name) select repeat('w', 240) || n from generate_series(1, 40000) n"
 	expect_match 'and 39000 more' "$(reeve worker pause --all | tail -n 1)"
@@ -251,7 +251,7 @@ test_executions_of_many_pages_are_added_up() {
 }
 
 # There is one task in each of 5,000 queues, and a worker for every second queue.
-test_why_tasks_wait_is_told_of_many_queues_and_workers() {
+test_reasons_are_shown_with_many_queues_and_workers() {
 	set_up
 	sql "insert into routes (queue, type) select 'q' || n, 't' from generate_series(1, 5000) n;
 		insert into workers (name, queues, types) select 'w' || n, array['q' || n], case when n % 3 = 0 then '{t}' else array[]::text[] end

@@ -103,7 +103,7 @@ test_there_are_ten_thousand_at_most() {
 	sql 'delete from metrics where manager_id is null'
 }
 
-test_what_is_wrong_is_refused() {
+test_invalid_input_is_refused() {
 	long=$(printf '%0256d' 0)
 	while IFS='|' read -r code want arguments; do
 		eval "expect_fail $code reeve metric $arguments"

@@ -45,7 +45,7 @@ test_waiting_goes_on_through_a_restart() {
 
 # The manager is frozen for longer than leases and expiries. When it resumes, a live worker reports before the manager
 # reclaims anything from it.
-test_a_manager_that_stood_still_takes_nothing_from_living_workers() {
+test_a_manager_that_was_frozen_reclaims_nothing_from_live_workers() {
 	start_postgres
 	start_manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms --fetch-wait 300ms
 	start_worker worker --concurrency 2
@@ -65,7 +65,7 @@ test_a_manager_that_stood_still_takes_nothing_from_living_workers() {
 
 # One of two managers freezes with a worker's Fetch open. The worker moves to the other one, and when the first resumes
 # nothing runs twice.
-test_one_of_two_managers_stands_still() {
+test_one_of_two_managers_is_frozen() {
 	start_postgres
 	start_manager one
 	start_manager two

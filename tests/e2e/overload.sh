@@ -155,7 +155,7 @@ test_long_tokens_are_refused() {
 	wait_until 10 "grep -q '3 call envelope: token has 7000000 bytes; at most 4096 are taken' $DIR/log/caller.log"
 }
 
-test_a_caller_is_told_that_all_connections_are_taken() {
+test_a_caller_learns_that_all_connections_are_taken() {
 	start_postgres
 	start_manager --max-connections 50
 	reeve submit nothing --delay 1h >/dev/null
@@ -279,7 +279,7 @@ test_memory_does_not_grow_with_the_backlog() {
 
 # The process has fewer descriptors than --max-connections needs: the manager closes idle connections for an operator
 # before it has no descriptors left.
-test_idle_connections_keep_nobody_out() {
+test_idle_connections_exclude_no_other() {
 	start_postgres
 	ulimit -n 400
 	start_manager

@@ -202,7 +202,7 @@ test_each_stage_has_its_own_retries() {
 	expect_eq 'completed hasty 2' "$(at "$id")"
 }
 
-test_what_is_ordered_meanwhile_wins_over_the_next_stage() {
+test_a_cancel_during_a_stage_wins_over_the_next_stage() {
 	start_postgres
 	start_manager
 	define '{"name": "p", "stages": [{"name": "one", "type": "h1"}, {"name": "two", "type": "h2"}]}'

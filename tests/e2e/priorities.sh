@@ -148,7 +148,7 @@ test_a_task_starts_at_its_time_and_not_before() {
 	expect_eq t "$(sql "select run_at = created from task_history where queue = 'times' and source = 'past'")"
 }
 
-test_a_delayed_task_is_made_due_by_hand() {
+test_a_delayed_task_is_created_due_manually() {
 	types
 	start_worker hand --concurrency 2 --queue hand
 	now=$(reeve submit nothing --queue hand --delay 1h)
@@ -170,7 +170,7 @@ test_a_delayed_task_is_made_due_by_hand() {
 }
 
 # A task that is not due delays no other task, however high its priority; once it is due, it goes first.
-test_what_is_not_due_holds_up_nobody() {
+test_tasks_that_are_not_due_delay_no_other() {
 	types
 	far=$(reeve submit one "$(label far)" --queue far --delay 1h --priority 100)
 	near=$(reeve submit one "$(label near)" --queue far)
@@ -250,7 +250,7 @@ streams() { # the number of streams in the manager's memory
 
 # One task of each of 20,000 priorities. After a restart the manager starts tasks of others at once, and keeps the highest
 # priorities when they are wanted.
-test_many_invented_priorities_delay_nobody() {
+test_many_invented_priorities_delay_no_other() {
 	local begin
 	types
 	seq 1 20000 | awk '{ printf "{\"queue\":\"invented\",\"priority\":%d}\n", $1 * 77 % 20000 }' |

@@ -14,7 +14,7 @@ take() { # [OPTION…]: takes one; its $id and $token
 	id=$(jq .task_id <<<"$task") token=$(jq .token <<<"$task")
 }
 
-test_a_task_is_taken_and_reported() {
+test_a_task_is_fetched_and_reported() {
 	submitted=$(reeve submit letter 'to ann' --queue letters --key k1)
 	task=$(reeve fetch --queue letters --json)
 	expect_eq "$submitted letters letter to ann k1 1" \
@@ -66,7 +66,7 @@ $(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack_trace) $
 	expect_eq 'submitted claimed returned claimed failed claimed failed retried claimed dead' "$(events "$id")"
 }
 
-test_what_is_taken_is_chosen() {
+test_fetched_tasks_are_chosen_by_type_and_id() {
 	a=$(reeve submit red 1 --queue chosen-a) b=$(reeve submit blue 2 --queue chosen-b --priority 3)
 	c=$(reeve submit red 3 --queue chosen-b)
 	expect_fail 1 reeve fetch --queue chosen-a --type blue
@@ -92,7 +92,7 @@ test_waiting_for_a_task() {
 	expect [ $(($(ms) - begin)) -ge 700 ]
 }
 
-test_who_stops_waiting_leaves() {
+test_a_caller_that_stops_waiting_leaves() {
 	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --timeout 60s --name impatient
 	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"impatient\")"'
 	stop hand
@@ -101,7 +101,7 @@ test_who_stops_waiting_leaves() {
 }
 
 # Two pull clients never get one task, whichever managers they use.
-test_two_hands_never_get_one_task() {
+test_two_pull_clients_never_get_one_task() {
 	first=$REEVE_MANAGER
 	start_manager second
 	for i in $(seq 40); do echo '{"type":"letter","queue":"hands","details":"'$i'"}'; done >"$DIR/tasks"
@@ -170,7 +170,7 @@ test_an_attempt_is_extended() {
 }
 
 # Registrations of pull clients end at once if the fetch got no task, and after a day if they hold none.
-test_registrations_by_hand_go() {
+test_registrations_of_pull_clients_are_removed() {
 	expect_fail 1 reeve fetch --queue nothing-there --name empty-handed
 	expect_eq 'gone' "$(reeve worker list --all --json | jq -r 'select(.name == "empty-handed").state')"
 	expect_eq 'registered left' "$(sql "select string_agg(event, ' ' order by e.id) from worker_events e join workers w on w.id = e.worker_id where w.name = 'empty-handed'")"
@@ -187,7 +187,7 @@ test_registrations_by_hand_go() {
 	expect_eq 0 "$(reeve stats --json | jq .workers_alive)" # hands are no workers
 }
 
-test_what_does_not_go_together_is_refused() {
+test_contradicting_options_are_refused() {
 	id=$(reeve submit letter x --queue refused)
 	while IFS='|' read -r code regex words; do
 		eval "expect_fail $code reeve $words"

@@ -131,7 +131,7 @@ test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 }
 
 # A manager that does not know of the stop yet creates a task: the task is not lost, and does not stay queued.
-test_a_task_made_behind_a_stops_back_is_run() {
+test_a_task_committed_during_a_stop_runs() {
 	start_worker worker --concurrency 4
 	reeve submit echo x --queue behind --wait >/dev/null
 	reeve queue stop behind --wait >/dev/null
@@ -149,7 +149,7 @@ test_a_task_made_behind_a_stops_back_is_run() {
 }
 
 # Reeve's callback tasks, which report a batch's end, start no queue. No other task can have their source.
-test_whatever_a_source_is_called_the_task_starts_its_queue() {
+test_a_source_of_any_name_starts_its_queue() {
 	start_worker worker
 	reeve submit echo x --queue called --wait >/dev/null
 	reeve queue stop called --wait >/dev/null
@@ -199,7 +199,7 @@ test_a_queue_with_live_tasks_is_not_deleted() {
 }
 
 # 5,000 tasks wait and one runs; the manager that stops the queue dies in the middle of that.
-test_a_stop_goes_on_when_its_manager_dies() {
+test_a_stop_continues_when_its_manager_dies() {
 	start_worker worker --concurrency 4
 	start_manager doomed
 	reeve queue set big --batches yes >/dev/null
@@ -251,7 +251,7 @@ test_settings_go_for_the_tasks_that_follow() {
 
 # A worker waits once, from its start, before its first task of the queue; and its slot takes no task for the resting
 # period after each one. That period begins at the handler's end, a little earlier than the time in the tables.
-test_workers_wait_and_rest() {
+test_workers_keep_waiting_and_resting_periods() {
 	reeve queue set slow --waiting 3s --resting 1s >/dev/null
 	for _ in 1 2 3; do echo '{}'; done | reeve submit --bulk - echo --queue slow >"$DIR/ids"
 	start_worker worker --concurrency 1
@@ -264,7 +264,7 @@ test_workers_wait_and_rest() {
 }
 
 # A resent call, as after a lost answer, changes nothing more.
-test_a_call_that_comes_again_does_nothing_more() {
+test_a_resent_call_changes_nothing() {
 	local now # ids of long ago are forgotten
 	now=$(sql "select lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0')")
 	reeve queue set twice --verbose no >/dev/null
@@ -297,7 +297,7 @@ test_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	expect_no_match "queue \"quiet\"" "$(cat "$DIR/logs")"
 }
 
-test_status_and_progress_tell_of_batch_and_workers() {
+test_status_and_progress_show_batch_and_workers() {
 	start_worker worker --concurrency 4
 	reeve queue set shown --batches yes --retry-limit 0 >/dev/null
 	expect_eq '0 true' "$(reeve queue describe shown --json | jq -r '.settings | "\(.retry_limit) \(.batches)"')"
@@ -325,7 +325,7 @@ test_status_and_progress_tell_of_batch_and_workers() {
 }
 
 # A queue has more than its last batch: later tasks, and other open batches.
-test_status_tells_of_the_queue() {
+test_status_shows_the_queue() {
 	local batch other
 	start_worker worker
 	batch=$(reeve batch open first --queue beside)
@@ -348,7 +348,7 @@ test_status_tells_of_the_queue() {
 	reeve batch close "$batch" >/dev/null
 }
 
-test_what_is_wrong_is_refused() {
+test_invalid_input_is_refused() {
 	refused() { # CODE REGEX COMMAND…
 		expect_fail "$1" "${@:3}"
 		expect_match "$2" "$OUTPUT"
@@ -441,7 +441,7 @@ waits() { # ID: the same in words
 	reeve show "$1" | sed -n 's/^waits *//p'
 }
 
-test_why_a_task_waits_is_told() {
+test_the_reason_why_a_task_waits_is_shown() {
 	local lonely a b c id entry manager=${URL[other]}
 	lonely=$(reeve submit lonely --queue why)
 	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"

@@ -23,7 +23,7 @@ took_ms() { # COMMAND…: how long it took; it must succeed
 }
 
 # measures time
-test_slow_reads_do_not_hold_up_quick_ones() {
+test_slow_reads_do_not_delay_quick_ones() {
 	start_postgres
 	start_manager
 	reeve submit sh true >/dev/null
@@ -73,7 +73,7 @@ test_reads_of_callers_who_have_gone_end() {
 
 # Two reads wait for the lock, and the others for these two. The caller's timeout is 700 ms for each, and PostgreSQL
 # ends a statement that waits for a lock after a second.
-test_one_whose_turn_does_not_come_is_told_so() {
+test_one_whose_turn_does_not_come_is_refused() {
 	start_postgres
 	start_manager
 	lock_worker_events
@@ -338,7 +338,7 @@ test_executing_tasks_are_counted_by_the_journal() {
 
 # A session that adds new rows of the history to the index of their times, perhaps for seconds, does not keep others
 # from adding up counts.
-test_statistics_do_not_hold_up_the_counts() {
+test_statistics_do_not_delay_the_counts() {
 	start_postgres
 	start_manager
 	stop manager

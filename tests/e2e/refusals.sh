@@ -288,7 +288,7 @@ said() { # REGEX: how often the manager has logged it
 	grep -cE "$1" "$SUITE_DIR/log/manager.log" || true
 }
 
-test_an_incarnation_that_never_was_is_told_so() {
+test_an_unknown_incarnation_is_refused() {
 	local nobody=987654321
 	without_effect '^0 0801$' Heartbeat "$(int_field 1 $nobody)$(int_field 2 7)" # lost
 	expect_eq 1 "$(said "incarnation $nobody")" 'lines in the log'
@@ -394,7 +394,7 @@ submit_until_enough() { # one call after the other; each id is a line
 	done
 }
 
-test_strangers_are_shown_out_and_nobody_else_notices() {
+test_garbage_is_disconnected_and_delays_no_other() {
 	local greeting=00535000 answer sockets=() socket
 	trap '' PIPE
 	start submitter submit_until_enough
@@ -484,7 +484,7 @@ own_postgres() { # next to the one that all tests share
 	start_postgres --empty
 }
 
-test_no_database_is_told() {
+test_a_missing_database_is_reported() {
 	own_postgres
 	stop_postgres
 	expect_fail 3 manager_with
@@ -494,7 +494,7 @@ test_no_database_is_told() {
 }
 
 # A waiting command soon prints what is missing.
-test_commands_tell_that_the_database_is_away() {
+test_commands_report_that_the_database_is_away() {
 	own_postgres
 	start_manager mine
 	stop_postgres immediate
@@ -523,7 +523,7 @@ test_a_call_that_has_not_begun_waits_two_seconds_for_the_database() {
 	stop mine
 }
 
-test_a_command_waits_for_the_database_as_long_as_it_is_told() {
+test_a_command_waits_for_the_database_until_its_timeout() {
 	own_postgres
 	start_manager mine
 	stop_postgres immediate
@@ -607,7 +607,7 @@ test_an_older_manager_stops() {
 	expect_eq 2 "$(sql 'select count(*) from managers where stopped')" # the others were told
 }
 
-test_a_role_without_rights_is_told_which() {
+test_an_error_names_the_rights_that_a_role_lacks() {
 	own_postgres
 	sql 'create role poor login'
 	before=$(whole_database)

@@ -312,7 +312,7 @@ test_the_default_partitions_rows_are_archived_too() {
 	all_gone
 }
 
-test_a_directory_that_is_missing_or_full_keeps_the_partition_and_is_told_once() {
+test_a_missing_or_full_directory_keeps_the_partition_and_is_logged_once() {
 	start_postgres
 	start_manager
 	fill 2 300 1000
@@ -364,7 +364,7 @@ test_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
 	all_gone
 }
 
-test_a_manager_that_stands_still_keeps_no_other_from_archiving() {
+test_a_frozen_manager_does_not_prevent_archiving() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager

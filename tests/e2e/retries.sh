@@ -17,7 +17,7 @@ make_good() { # ID
 }
 
 # The retry delays double after each attempt, up to a maximum, minus a random part. All times are the database's.
-test_rests_grow_to_a_cap_with_a_random_part_taken_off() {
+test_delays_grow_to_a_maximum_with_jitter() {
 	for i in $(seq 1 20); do echo '{"details":"exit 3"}'; done | reeve submit --bulk - sh --queue rests --max-attempts 6 \
 		--retry-base 100ms --retry-max 400ms >"$DIR/ids"
 	expect_fail 1 reeve wait - <"$DIR/ids"
@@ -37,7 +37,7 @@ test_rests_grow_to_a_cap_with_a_random_part_taken_off() {
 	expect_eq '1|20 2|20 3|20 4|20 5|20 0 0 t t' "$(xargs <"$DIR/rests")"
 }
 
-test_a_rest_is_a_second_at_first_unless_said_otherwise() {
+test_the_first_retry_delay_is_a_second_by_default() {
 	id=$(reeve submit sh 'exit 3')
 	wait_status 20 "$id" failed
 	expect_eq t "$(sql "select run_at - last_updated between '500ms' and '1s' from task_attempts where task_id = $id and attempt = 1")"
@@ -46,7 +46,7 @@ test_a_rest_is_a_second_at_first_unless_said_otherwise() {
 	reeve cancel "$id" >/dev/null
 }
 
-test_a_fatal_error_is_never_tried_again() {
+test_a_fatal_error_is_never_retried() {
 	id=$(reeve submit sh 'echo "the data is bad" >&2; exit 65' --max-attempts 10 --retry-base 1ms)
 	expect_fail 1 reeve wait "$id"
 	expect_eq dead "$(field "$id" status)"
@@ -135,7 +135,7 @@ test_a_delayed_task_is_made_due() {
 	expect_eq 'submitted retried claimed completed' "$(events "$id")"
 }
 
-test_a_dead_task_is_retried_from_history_and_keeps_its_story() {
+test_a_dead_task_is_retried_from_history_and_keeps_its_audit() {
 	id=$(reeve submit sh "$UNTIL_GOOD" --max-attempts 2 --retry-base 10ms --retry-max 1h --key dead --queue again \
 		--priority 3 --source somebody --timeout 7s)
 	expect_fail 1 reeve wait "$id"
@@ -172,7 +172,7 @@ test_cancelled_and_completed_tasks_are_retried_too() {
 	expect_eq false "$(reeve show "$id" --json | jq .cancel_requested)"
 }
 
-test_many_are_retried_at_once_and_each_is_told_of() {
+test_many_are_retried_at_once_and_each_is_reported() {
 	for i in $(seq 1 50); do echo '{"details":"exit 65"}'; done | reeve submit --bulk - sh --queue many >"$DIR/ids"
 	expect_fail 1 reeve wait - <"$DIR/ids"
 	fresh=$(reeve submit nothing --delay 1h)

@@ -71,7 +71,7 @@ test_a_schedule_is_added_shown_and_listed() {
 	expect_match 'no schedules' "$(reeve schedule list 2>&1)"
 }
 
-test_planned_times_are_previewed() {
+test_scheduled_times_are_previewed() {
 	reeve schedule add weekdays --cron '30 9 * * 1-5' --zone Europe/Berlin ping >/dev/null
 	reeve schedule show weekdays --next 10 >"$DIR/shown"
 	expect_eq 10 "$(sed -n '/^scheduled/,$p' "$DIR/shown" | wc -l)"
@@ -147,7 +147,7 @@ test_a_schedule_of_a_pipeline() {
 	reeve schedule remove piped >/dev/null
 }
 
-test_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
+test_a_schedule_fires_repeatedly_and_its_runs_are_listed() {
 	start_worker
 	# On a busy machine some firings are late, and are caught up.
 	reeve schedule add fast --every 200ms echo hello --catch-up all:1000 >/dev/null
@@ -170,7 +170,7 @@ test_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
 	reeve schedule remove fast >/dev/null
 }
 
-test_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
+test_a_paused_schedule_does_not_fire_and_a_resumed_one_does_not_catch_up() {
 	reeve schedule add pausing --every 100ms nothing --concurrency-policy allow >/dev/null
 	wait_until 20 '[ -n "$(runs pausing id)" ]'
 	expect_eq 'pausing: paused' "$(at_other schedule pause pausing)"
@@ -195,7 +195,7 @@ test_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
 		"$(at_other audit --json | jq -r 'select(.note == "schedule pausing") | .event' | xargs)"
 }
 
-test_a_run_by_hand_is_beside_what_is_planned() {
+test_a_manual_run_does_not_affect_the_schedule() {
 	reeve schedule add hand --cron '0 0 1 1 *' nothing --concurrency-policy forbid >/dev/null
 	next=$(of hand .next)
 	a=$(reeve schedule run hand)
@@ -284,7 +284,7 @@ test_an_edit_changes_what_is_given() {
 }
 
 # Each scheduled time has exactly one run, whatever is edited between two runs.
-test_an_edit_while_ticks_run_loses_and_doubles_none() {
+test_an_edit_during_firings_loses_and_doubles_none() {
 	local i
 	start_worker worker --concurrency 4
 	reeve schedule add busy --every 100ms nothing --concurrency-policy allow --catch-up all:1000 >/dev/null
@@ -307,7 +307,7 @@ test_an_edit_while_ticks_run_loses_and_doubles_none() {
 
 # A firing uses the current definition: a manager that read the definition before an edit, a pause or a removal does not
 # fire.
-test_who_saw_it_before_a_change_makes_no_tick() {
+test_a_manager_that_read_it_before_a_change_does_not_fire() {
 	local change
 	made_after() { # SQL: how many ticks are made of a row that was seen before that
 		sql "create temp table told (n int);
@@ -377,7 +377,7 @@ test_a_schedule_starts_and_stops_a_queue() {
 	reeve schedule remove shut >/dev/null
 }
 
-test_what_is_wrong_is_said() {
+test_errors_name_the_invalid_input() {
 	local before line code words
 	reeve schedule add there --every 1h nothing >/dev/null
 	reeve schedule add acting --every 1h --queue-action stop --queue q >/dev/null
@@ -504,7 +504,7 @@ test_a_long_list_is_read_in_pages() {
 	sql "delete from schedules where name like 'many %'"
 }
 
-test_all_words_have_help() {
+test_all_commands_have_help() {
 	for word in '' add list show runs pause resume run edit remove; do
 		expect_match '^Usage: reeve schedule' "$(reeve schedule $word --help)"
 	done

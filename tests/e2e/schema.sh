@@ -60,7 +60,7 @@ print_schema() { # [VERSION]: for a new database, or one of that version
 	"$REEVE_BIN/reeve-manager" --print-schema ${1:+--schema-from "$1"}
 }
 
-test_the_printed_schema_is_what_a_manager_makes_and_takes() {
+test_the_printed_schema_is_what_a_manager_creates_and_accepts() {
 	start_postgres --empty
 	start_manager
 	stop manager
@@ -195,7 +195,7 @@ definitions_are() { # HOW-MANY TIME-US: so many have a hash of this program's fo
 	expect_eq "$1|$2" "$(sql "select count(*) filter (where hash ~ '^[0-9a-f]{64}$'), time_us('epoch') from schema_definitions")"
 }
 
-test_functions_of_another_build_are_replaced_beside_a_manager_that_runs() {
+test_functions_of_another_build_are_replaced_next_to_a_running_manager() {
 	start_postgres
 	start_manager
 	start_worker

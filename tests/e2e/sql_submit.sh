@@ -193,7 +193,7 @@ refused() { # SQLSTATE MESSAGE ARGUMENTS: the call is refused so
 	expect_match "ERROR:  $1: $2" "$OUTPUT" "$3"
 }
 
-test_what_is_wrong_is_refused_and_nothing_is_lost() {
+test_invalid_input_is_refused_and_nothing_is_lost() {
 	start_postgres
 	start_manager manager --max-details 10000
 	grant_app
@@ -311,7 +311,7 @@ test_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	expect [ "$(sed -n "$((n * 9 / 10))p" "$DIR/times")" -le 1000 ]
 }
 
-test_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
+test_a_new_type_in_an_open_transaction_delays_no_other() {
 	start_postgres
 	start_manager
 	start_worker

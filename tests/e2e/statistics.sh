@@ -13,7 +13,7 @@ told() { # ID: error count, recoverable, whether it took time
 	reeve show "$1" --json | jq -r '"\(.error_count) \(.recoverable) \(.processing_ms > 0)"'
 }
 
-test_results_tell_errors_whether_they_are_tried_again_and_times() {
+test_results_show_errors_retries_and_times() {
 	start_worker
 	good=$(reeve submit sh 'sleep 0.3')
 	twice=$(reeve submit sh '[ $REEVE_ATTEMPT = 2 ] || { sleep 0.2; exit 3; }' --retry-base 1ms)
@@ -57,7 +57,7 @@ test_results_tell_errors_whether_they_are_tried_again_and_times() {
 	expect_eq '2 false true' "$(told "$fatal")"
 }
 
-test_who_posted_a_task_is_kept() {
+test_the_submitter_of_a_task_is_kept() {
 	start_worker
 	id=$(reeve submit nothing --source 'the till')
 	mine=$(reeve submit nothing)

@@ -93,7 +93,7 @@ test_due_times_change_while_tasks_wait() {
 }
 
 # Tasks of high priority that no worker can run are more than the ready cache holds; the other tasks are not delayed.
-test_what_nobody_can_run_keeps_nobody_waiting() {
+test_tasks_without_a_worker_delay_no_other() {
 	start_postgres
 	start_manager --window 100
 	start_worker
@@ -118,7 +118,7 @@ test_what_nobody_can_run_keeps_nobody_waiting() {
 }
 
 # Twenty thousand tasks are due in 30 days, and one is due now.
-test_far_off_tasks_are_in_nobodys_way() {
+test_far_off_tasks_delay_no_other() {
 	start_postgres
 	start_manager --window 100
 	yes '{"delay":"30d","priority":9}' 2>/dev/null | head -n 20000 >"$DIR/tasks" || true

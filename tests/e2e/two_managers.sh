@@ -75,7 +75,7 @@ test_cancels_race_claims() {
 	expect_eq 0 "$(sql 'select count(*) from worker_commands o join tasks t on t.id = o.task_id')" 'commands of tasks that run'
 }
 
-test_a_retry_from_history_by_both_is_one() {
+test_a_retry_from_history_by_both_happens_once() {
 	start_managers
 	ledger_tasks 1 1000 >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" >"$DIR/ids"

@@ -222,7 +222,7 @@ test_an_executing_task_runs_once_more_after_its_worker_was_killed() {
 	expect_match '^submitted claimed newer_version lost reclaimed restarted claimed completed$' "$(events "$id")"
 }
 
-test_a_newer_version_of_a_task_whose_history_is_gone_makes_a_new_one_under_the_key() {
+test_a_newer_version_of_a_task_whose_history_is_gone_creates_a_new_one_under_the_key() {
 	begin gone
 	id=$(first 1 'printf one')
 	expect_eq one "$(result "$id")"
@@ -265,7 +265,7 @@ test_older_or_equal_changes_nothing_long_after_the_first_run() {
 	reeve wait "$new" >/dev/null
 }
 
-test_a_key_that_was_made_without_a_version_takes_any() {
+test_a_key_that_was_created_without_a_version_takes_any() {
 	begin plain
 	id=$(reeve submit sh 'printf plain' --key plain)
 	expect_eq plain "$(result "$id")"
@@ -366,7 +366,7 @@ test_of_two_submits_at_once_the_newest_version_wins_and_runs_at_the_end() {
 	expect_eq '' "$(sort "$DIR/ran" | uniq -d)"
 }
 
-test_newer_versions_race_with_failures_and_retries_by_hand() {
+test_newer_versions_race_with_failures_and_manual_retries() {
 	begin_race wild '[ "${line#*[37]}" = "$line" ]'
 	(until [ -e "$DIR/enough" ]; do jq -r .id "$DIR/told.0" | reeve retry - >/dev/null 2>&1 || true; done) &
 	retries=$!

@@ -31,7 +31,7 @@ worker_is() { # NAME FIELD: of the living one of that name
 	reeve worker list --json | jq -r "select(.name == \"$1\" and .state == \"alive\").$2"
 }
 
-test_once_does_one_task_and_tells_by_its_exit_code() {
+test_once_runs_one_task_and_sets_the_exit_code() {
 	one=$(reeve submit sh 'echo one' --queue once)
 	two=$(reeve submit sh 'exit 3' --queue once --max-attempts 1)
 	three=$(reeve submit sh 'echo three' --queue once)
@@ -127,7 +127,7 @@ test_both_at_once_are_wrong() {
 }
 
 # Compares the times that the handlers print when they run.
-test_slots_rest_between_tasks() {
+test_slots_keep_the_resting_period() {
 	set_queue resting 'resting_ms = 1500'
 	for _ in 1 2 3; do reeve submit sh 'date +%s%3N' --queue resting; done >"$DIR/ids"
 	start_worker worker --queue resting,lively --concurrency 1

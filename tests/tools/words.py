@@ -11,7 +11,8 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PLACES = ("manager", "common", "client", "worker", "proto", "sql", "docs", "examples", "deploy", "README.md")
+PLACES = ("manager", "common", "client", "worker", "proto", "sql", "docs", "examples", "deploy", "bench", "tests", ".ci", "README.md",
+	"CONTRIBUTING.md", "CMakeLists.txt")
 MIGRATION = re.compile(r"^sql/migrations/")  # it names what earlier versions had
 TEST_NAME = re.compile(r"`[a-z_]+/[^`]*`")
 

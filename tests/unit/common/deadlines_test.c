@@ -42,7 +42,7 @@ Test(deadlines, the_first_is_always_the_earliest)
 }
 
 /* A heap of a thousand members that has only those which the count may look at: it would crash at any other. */
-Test(deadlines, a_count_looks_at_no_more_than_it_needs)
+Test(deadlines, a_count_reads_no_more_than_it_needs)
 {
 	enum { MEMBERS = 1000 };
 	struct deadline early = {.at_ms = 1}, late = {.at_ms = 9};

@@ -13,7 +13,7 @@ Test(error, set_fills_and_returns_false)
 	cr_assert_str_eq(error.message, "task 7 does not exist");
 }
 
-Test(error, nobody_need_listen)
+Test(error, an_error_may_be_ignored)
 {
 	cr_assert_not(error_set(NULL, STATUS(INTERNAL), "nobody hears"));
 }

@@ -107,7 +107,7 @@ Test(hash, changes_half_its_bits_with_each_bit_of_the_key)
 	}
 }
 
-Test(hash, tells_keys_of_different_length_apart)
+Test(hash, distinguishes_keys_of_different_length)
 {
 	static const uint8_t zeros[16];
 

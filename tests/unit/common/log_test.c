@@ -63,7 +63,7 @@ Test(log, leaves_out_what_is_less_urgent, .init = capture, .fini = restore)
 	cr_assert(ne(ptr, strstr(captured(), "but this\n"), NULL));
 }
 
-Test(log, nobody_forges_lines, .init = capture, .fini = restore)
+Test(log, input_cannot_forge_lines, .init = capture, .fini = restore)
 {
 	unsetenv("JOURNAL_STREAM");
 	log_setup("tester", LOG_LEVEL_INFO);
@@ -94,7 +94,7 @@ Test(log, speaks_to_the_journal, .init = capture, .fini = restore)
 }
 
 /* The writing end blocks, as standard error does: without the check the test would hang. */
-Test(log, a_log_that_nobody_reads_stops_nobody, .init = capture, .fini = restore, .timeout = 20)
+Test(log, a_log_that_is_not_read_blocks_no_program, .init = capture, .fini = restore, .timeout = 20)
 {
 	static char all[1 << 20];
 	size_t length = 0, count = 0;
@@ -119,7 +119,7 @@ Test(log, a_log_that_nobody_reads_stops_nobody, .init = capture, .fini = restore
 	cr_assert(strstr(text, "tester: the next one\n") != NULL, "%s", text);
 }
 
-Test(log, tells_again_after_ten_seconds)
+Test(log, logs_again_after_ten_seconds)
 {
 	int64_t said_ms = 0;
 

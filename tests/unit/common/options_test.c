@@ -163,7 +163,7 @@ Test(options, lists_grow_with_each_mention)
 	}
 }
 
-Test(options, says_what_is_wrong)
+Test(options, names_the_error)
 {
 	cr_assert(not(parse(NULL, "--priority", "high", NULL)));
 	refused("--priority: \"high\" is not a whole number; it takes a whole number from -10 to 10");

@@ -36,7 +36,7 @@ Test(uuid, rises_within_a_millisecond_and_when_the_clock_steps_back)
 }
 
 /* The check of an id's time uses the actual time of the clock. */
-Test(uuid, begins_anew_when_the_clock_is_set_back)
+Test(uuid, starts_over_when_the_clock_is_set_back)
 {
 	uint8_t uuid[UUID_BYTES];
 

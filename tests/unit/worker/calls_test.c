@@ -70,7 +70,7 @@ Test(calls, an_answer_for_another_incarnation_is_dropped)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(calls, an_answer_that_is_lost_with_its_manager_comes_again)
+Test(calls, an_answer_that_is_lost_with_its_manager_is_resent)
 {
 	int64_t id;
 
@@ -110,7 +110,7 @@ Test(calls, what_is_delivered_twice_runs_once)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(calls, a_fetch_that_fails_is_sent_again)
+Test(calls, a_fetch_that_fails_is_resent)
 {
 	int64_t id;
 
@@ -125,7 +125,7 @@ Test(calls, a_fetch_that_fails_is_sent_again)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(calls, one_fetch_is_parked_at_rest)
+Test(calls, one_fetch_is_parked_when_idle)
 {
 	open_fixture(count_runs, 4);
 	fixture_go(&fixture);
@@ -163,7 +163,7 @@ Test(calls, heartbeats_go_on_while_all_slots_are_busy)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(calls, heartbeats_name_what_is_in_the_outbox_and_what_is_waited_for)
+Test(calls, heartbeats_name_unacknowledged_results_and_open_fetches)
 {
 	int64_t id;
 

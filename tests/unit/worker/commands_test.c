@@ -71,7 +71,7 @@ Test(commands, what_completes_all_the_same_has_completed)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(commands, abandon_stops_without_a_word)
+Test(commands, abandon_stops_silently)
 {
 	int64_t runs, waits;
 
@@ -89,7 +89,7 @@ Test(commands, abandon_stops_without_a_word)
 	cr_expect_eq(fixture.script.n_done, 0);
 }
 
-Test(commands, abandon_takes_a_result_out_of_the_outbox)
+Test(commands, abandon_drops_an_unacknowledged_result)
 {
 	int64_t reported, kept;
 

@@ -112,7 +112,7 @@ Test(drain, a_function_that_never_ends_is_given_up)
 	atomic_store(&go_on, true);
 }
 
-Test(drain, results_that_nobody_takes_are_told_of)
+Test(drain, results_that_no_manager_accepts_are_logged)
 {
 	open_stage((struct reeve_worker_options){0});
 	fill("");

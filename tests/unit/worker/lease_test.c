@@ -136,7 +136,7 @@ Test(lease, functions_are_asked_to_stop_before_its_end_and_things_go_on_with_a_n
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(lease, what_a_parked_fetch_brings_after_its_end_waits_for_a_new_one)
+Test(lease, tasks_of_a_fetch_that_ended_wait_for_a_new_one)
 {
 	int64_t id;
 
@@ -158,7 +158,7 @@ Test(lease, what_a_parked_fetch_brings_after_its_end_waits_for_a_new_one)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(lease, a_worker_that_was_lost_meanwhile_registers_again)
+Test(lease, a_worker_that_was_lost_registers_again)
 {
 	int64_t id;
 
@@ -300,7 +300,7 @@ static void end_program(pid_t worker)
 	script_free(&fixture.script);
 }
 
-Test(watchdog, kills_the_programs_of_a_worker_that_stands_still)
+Test(watchdog, kills_the_programs_of_a_frozen_worker)
 {
 	pid_t worker, leader, child, escaped;
 	int64_t end_ms;
@@ -344,7 +344,7 @@ Test(watchdog, kills_the_programs_of_a_worker_that_dies)
 	script_free(&fixture.script);
 }
 
-Test(watchdog, one_that_stands_still_is_killed_and_the_programs_with_it)
+Test(watchdog, a_frozen_supervisor_is_killed_with_its_programs)
 {
 	pid_t worker, leader, child, escaped;
 
@@ -362,7 +362,7 @@ Test(watchdog, one_that_stands_still_is_killed_and_the_programs_with_it)
 }
 
 /* A watchdog that hangs enforces nothing, so the worker must notice and exit. */
-Test(watchdog, one_that_stands_still_is_noticed_while_the_lease_runs)
+Test(watchdog, a_frozen_supervisor_is_noticed_within_the_lease)
 {
 	pid_t worker, leader, child, escaped;
 

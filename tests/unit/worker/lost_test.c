@@ -97,7 +97,7 @@ Test(lost, it_registers_only_when_nothing_runs_any_more)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(lost, a_fetch_tells_that_the_incarnation_is_over)
+Test(lost, a_fetch_reports_that_the_incarnation_is_over)
 {
 	int64_t id;
 
@@ -141,7 +141,7 @@ Test(lost, an_answer_to_a_lost_incarnation_is_dropped)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(lost, what_a_late_answer_to_a_lost_incarnation_brings_does_not_run)
+Test(lost, tasks_of_a_late_answer_to_a_lost_incarnation_do_not_run)
 {
 	int64_t id, late;
 

@@ -116,7 +116,7 @@ Test(modes, once_does_one)
 	fixture_close(&fixture);
 }
 
-Test(modes, once_tells_that_it_failed)
+Test(modes, once_reports_a_failure)
 {
 	open_stage((struct reeve_worker_options){.once = true});
 	script_add(&fixture.script, "t", "fail");
@@ -126,7 +126,7 @@ Test(modes, once_tells_that_it_failed)
 	fixture_close(&fixture);
 }
 
-Test(modes, once_tells_that_its_result_came_too_late)
+Test(modes, once_reports_that_its_result_was_late)
 {
 	int64_t id;
 
@@ -159,7 +159,7 @@ Test(modes, the_two_do_not_go_together)
 	reeve_worker_destroy(worker);
 }
 
-Test(modes, a_slot_rests)
+Test(modes, a_slot_keeps_the_resting_period)
 {
 	/* The prefetch has room for the other tasks: they wait in the worker, and no other thread of it takes them. */
 	open_stage((struct reeve_worker_options){.concurrency = 1, .prefetch = 5});
@@ -173,7 +173,7 @@ Test(modes, a_slot_rests)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(modes, a_slot_that_rests_is_not_offered)
+Test(modes, a_resting_slot_is_not_offered)
 {
 	int64_t other, begin_ms;
 	uint32_t slots = 0;

@@ -53,7 +53,7 @@ static int run_list(const char *const *arguments)
 		cr_expect(strstr(said, says), "%s does not say %s", said, says);                                               \
 	} while (0)
 
-Test(program, wrong_usage_is_told)
+Test(program, wrong_usage_is_refused)
 {
 	expect_usage("--handlers FILE is missing", "--concurrency", "4");
 	expect_usage("no-such-option", "--no-such-option");

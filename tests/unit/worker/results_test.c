@@ -54,7 +54,7 @@ Test(results, results_are_kept_while_the_manager_is_away)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(results, a_report_without_an_answer_is_sent_again_to_the_next_manager)
+Test(results, a_report_without_an_answer_is_resent_to_the_next_manager)
 {
 	int64_t id;
 
@@ -72,7 +72,7 @@ Test(results, a_report_without_an_answer_is_sent_again_to_the_next_manager)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(results, a_report_is_tried_again_when_there_is_no_capacity)
+Test(results, a_report_is_retried_when_there_is_no_capacity)
 {
 	int64_t id;
 
@@ -99,7 +99,7 @@ static void queue_twenty(int64_t *first)
 		script_add(&fixture.script, "t", "x");
 }
 
-Test(results, one_invalid_result_does_not_hold_the_others_up)
+Test(results, one_invalid_result_does_not_delay_the_others)
 {
 	int64_t bad;
 
@@ -129,7 +129,7 @@ Test(results, a_result_that_is_never_taken_is_given_up)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(results, a_result_without_a_verdict_is_reported_again)
+Test(results, a_result_without_a_status_is_reported_again)
 {
 	int64_t id, lost;
 
@@ -146,7 +146,7 @@ Test(results, a_result_without_a_verdict_is_reported_again)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(results, a_result_that_is_not_judged_yet_is_reported_again_and_holds_up_no_other)
+Test(results, a_result_without_an_ack_is_reported_again_and_delays_no_other)
 {
 	int64_t id;
 
@@ -166,7 +166,7 @@ Test(results, a_result_that_is_not_judged_yet_is_reported_again_and_holds_up_no_
 }
 
 /* Many results that get no ack for a while are sent again in a few reports, not in one each. */
-Test(results, results_that_are_not_judged_yet_go_again_together)
+Test(results, results_without_an_ack_are_reported_again_together)
 {
 	enum { LOCKED = 400, OTHERS = 400 };
 	int reports;

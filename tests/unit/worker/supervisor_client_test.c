@@ -186,7 +186,7 @@ Test(supervisor_client, what_ended_by_itself_ended_by_itself)
 	supervisor_client_destroy(client);
 }
 
-Test(supervisor_client, can_be_destroyed_though_the_supervisor_stands_still)
+Test(supervisor_client, can_be_destroyed_with_a_frozen_supervisor)
 {
 	char script[] = "true";
 	struct spawned spawned;
@@ -206,7 +206,7 @@ Test(supervisor_client, can_be_destroyed_though_the_supervisor_stands_still)
 	cr_expect_not(dead);
 }
 
-Test(supervisor_client, kills_what_the_supervisor_started_though_that_stands_still)
+Test(supervisor_client, kills_what_a_frozen_supervisor_started)
 {
 	char script[] = "kill -STOP $PPID; sleep 1000";
 	struct spawned spawned;

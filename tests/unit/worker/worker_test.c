@@ -94,7 +94,7 @@ static int outcome_by_details(const struct reeve_attempt *attempt, struct reeve_
 	return 0;
 }
 
-Test(worker, tells_outcomes_apart)
+Test(worker, distinguishes_outcomes)
 {
 	static const struct {
 		const char *details;
@@ -371,7 +371,7 @@ static int run_code(struct reeve_worker *worker, const char *says)
 	return code;
 }
 
-Test(worker, wrong_use_is_told)
+Test(worker, wrong_usage_is_refused)
 {
 	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){0});
 

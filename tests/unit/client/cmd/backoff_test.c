@@ -64,7 +64,7 @@ Test(backoff, is_written_as_it_is_read)
 	}
 }
 
-Test(backoff, says_what_is_wrong)
+Test(backoff, names_the_error)
 {
 	static const struct {
 		const char *text, *says;

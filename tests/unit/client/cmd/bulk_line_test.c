@@ -100,7 +100,7 @@ static void refused(const char *line, const char *message)
 	bulk_task_free(&task);
 }
 
-Test(bulk_line, says_what_is_wrong)
+Test(bulk_line, names_the_error)
 {
 	refused("[]", "must be a JSON object");
 	refused("{\"typ\":\"t\"}", "typ is not a known field");

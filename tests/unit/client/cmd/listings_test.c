@@ -11,7 +11,7 @@
 
 TestSuite(listings, .init = run_begin, .fini = run_end);
 
-Test(listings, show_tells_all)
+Test(listings, show_prints_all)
 {
 	RUN(EXIT_OK, "submit", "mail", "{\"to\":\"ann\"}", "--key", "order-17", "--source", "shop", "--max-attempts", "3");
 	fake_server_end(run_fake_server, 1, TASK(DEAD), "no\x1b such address\n");
@@ -141,7 +141,7 @@ Test(listings, list_fits_the_terminal_and_is_coloured_there)
 	OUT_HAS("so wrong that it is dead\n");
 }
 
-Test(listings, audit_tells_what_happened)
+Test(listings, audit_shows_what_happened)
 {
 	RUN(EXIT_OK, "audit");
 	ERR("no events\n");

@@ -87,7 +87,7 @@ Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 	OUT("2\n");
 }
 
-Test(reeve, nobody_there_is_said)
+Test(reeve, an_absent_manager_is_reported)
 {
 	static const char *const commands[] = {"list", "stats", "audit"};
 
@@ -109,7 +109,7 @@ Test(reeve, nobody_there_is_said)
 	OUT_HAS("reeve: no manager answers at tcp://127.0.0.1:1; still trying\n");
 }
 
-Test(reeve, tells_on_a_terminal_that_the_manager_refuses)
+Test(reeve, shows_refusals_on_a_terminal)
 {
 	static const char notice[] = "reeve: the manager refuses for now: as the test wants it; still trying";
 	const char *told;
@@ -129,7 +129,7 @@ Test(reeve, tells_on_a_terminal_that_the_manager_refuses)
 }
 
 /* A manager that is alive but cannot answer: after a second this is reported once, also to a script. */
-Test(reeve, tells_what_it_waits_for)
+Test(reeve, shows_what_it_waits_for)
 {
 	static const char notice[] = "reeve: waiting for a manager that can answer: as the test wants it\n";
 
@@ -143,7 +143,7 @@ Test(reeve, tells_what_it_waits_for)
 	ERR("");
 }
 
-Test(reeve, tells_refusals_for_now_from_others_by_its_exit_code)
+Test(reeve, distinguishes_temporary_refusals_by_the_exit_code)
 {
 	static const struct {
 		enum reeve_code code;

@@ -160,7 +160,7 @@ Test(task_commands, fetch_asks_again_until_the_manager_knows)
 	ERR("reeve: no task waits\n");
 }
 
-Test(task_commands, changes_tell_what_they_did)
+Test(task_commands, changes_report_what_they_did)
 {
 	RUN(EXIT_OK, "submit", "t");
 	RUN(EXIT_OK, "submit", "t");

@@ -22,7 +22,7 @@ static const char *text(Reeve__V1__Task task)
 		.reason = REEVE__V1__WAIT_REASON__WAIT_REASON_##name, ##__VA_ARGS__                                            \
 	}
 
-Test(waiting, every_reason_has_words)
+Test(waiting, every_reason_has_a_text)
 {
 	SAYS("", .status = TASK(EXECUTING));
 	SAYS("its queue is stopped", WAITING(QUEUE_STOPPED));

@@ -88,7 +88,7 @@ Test(where, values_in_quotes)
 	cr_assert(eq(str, (char *)parsed("queue='status=dead'")->queue, "status=dead"));
 }
 
-Test(where, what_is_wrong_is_pointed_at)
+Test(where, errors_name_the_position)
 {
 	const char *names = "there is no such condition; there are " WHERE_NAMES;
 

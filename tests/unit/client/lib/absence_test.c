@@ -36,7 +36,7 @@ static void call_through_absence(
 	pthread_join(thread, NULL);
 }
 
-Test(absence, is_told_once_and_so_is_its_end)
+Test(absence, is_logged_once_and_so_is_its_end)
 {
 	struct fake_manager *manager = fake_manager_start("tcp://127.0.0.1:0", NULL);
 	struct reeve_client_options options = {.connect_timeout_ms = 20000, .absent = note, .absent_arg = &n_absent};

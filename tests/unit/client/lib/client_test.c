@@ -180,7 +180,7 @@ Test(client, finds_the_managers_by_the_environment)
 	finish();
 }
 
-Test(client, says_that_nobody_is_there)
+Test(client, says_that_no_manager_answers)
 {
 	struct reeve_client_options options = {.managers = "tcp://127.0.0.1:1", .connect_timeout_ms = 200};
 	Reeve__V1__SubmittedTask submitted;
@@ -239,7 +239,7 @@ static void expect_absence(const char *managers, const char *why)
 	reeve_client_destroy(client);
 }
 
-Test(client, tells_why_nobody_is_there)
+Test(client, says_why_no_manager_answers)
 {
 	int silent_port, other_port, silent = listener(&silent_port), other = listener(&other_port);
 	char silent_url[64], other_url[64], both[160], why[160];
@@ -417,7 +417,7 @@ Test(client, changes_tasks, .init = begin, .fini = finish)
 	cr_assert(eq(int, failure.code, REEVE_INVALID_ARGUMENT));
 }
 
-Test(client, tells_events_and_states, .init = begin, .fini = finish)
+Test(client, shows_events_and_states, .init = begin, .fini = finish)
 {
 	Reeve__V1__ListQueuesRequest night = {.queue = "night"};
 

@@ -125,7 +125,7 @@ Test(stream, ends_with_nothing_to_send, .init = begin, .fini = finish)
 	cr_assert(eq(sz, fake_server_tasks(fake_server), 0));
 }
 
-Test(stream, tells_what_was_missed_and_sends_no_more, .init = begin, .fini = finish)
+Test(stream, reports_missing_answers_and_sends_no_more, .init = begin, .fini = finish)
 {
 	struct numbers numbers = {.total = 100};
 	struct reeve_stream stream = {

@@ -75,7 +75,7 @@ static bool polled(void *arg, size_t pending)
 
 static struct told told;
 
-Test(wait, tells_of_each_once_however_many, .init = begin, .fini = finish)
+Test(wait, reports_each_once_however_many, .init = begin, .fini = finish)
 {
 	struct reeve_wait wait = {.timeout_ms = -1, .ended = ended, .polled = polled, .arg = &told};
 	int64_t *ids = calloc(2 * MANY, sizeof *ids);
@@ -96,7 +96,7 @@ Test(wait, tells_of_each_once_however_many, .init = begin, .fini = finish)
 	free(ids);
 }
 
-Test(wait, only_looks, .init = begin, .fini = finish)
+Test(wait, only_queries, .init = begin, .fini = finish)
 {
 	struct reeve_wait wait = {.timeout_ms = 0, .ended = ended, .arg = &told};
 	int64_t *ids = calloc(MANY, sizeof *ids);
@@ -116,7 +116,7 @@ Test(wait, only_looks, .init = begin, .fini = finish)
 	free(ids);
 }
 
-Test(wait, asks_for_the_rest_alone_and_gives_up_in_time, .init = begin, .fini = finish)
+Test(wait, requests_only_the_remainder_and_times_out, .init = begin, .fini = finish)
 {
 	const int64_t ids[] = {1, 2, 3};
 	struct reeve_wait wait = {.timeout_ms = 300, .poll_ms = 50, .ended = ended, .polled = polled, .arg = &told};
@@ -137,7 +137,7 @@ Test(wait, asks_for_the_rest_alone_and_gives_up_in_time, .init = begin, .fini = 
 	cr_assert(eq(sz, pending, 2));
 }
 
-Test(wait, unknown_tasks_are_said, .init = begin, .fini = finish)
+Test(wait, unknown_tasks_are_reported, .init = begin, .fini = finish)
 {
 	const int64_t ids[] = {1, 9};
 	struct reeve_wait wait = {.timeout_ms = -1};

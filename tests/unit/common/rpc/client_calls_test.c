@@ -145,7 +145,7 @@ Test(rpc_client, a_call_waits_for_the_first_manager)
 	fake_manager_free(manager);
 }
 
-Test(rpc_client, the_managers_tell_time_and_limits)
+Test(rpc_client, answers_have_the_managers_time_and_limits)
 {
 	struct fake_manager *manager = fake_manager_make(LOOPBACK, NULL);
 	struct rpc_client *client;

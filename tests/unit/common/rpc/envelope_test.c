@@ -152,7 +152,7 @@ Test(envelope, protobuf_c_reads_our_replies)
 	free(frame);
 }
 
-Test(envelope, a_response_over_the_limit_is_not_made)
+Test(envelope, a_response_over_the_limit_is_not_created)
 {
 	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
 	Reeve__V1__Task task = REEVE__V1__TASK__INIT;

@@ -27,7 +27,7 @@ static struct fake_manager *start_again(struct fake_manager *manager)
 }
 
 /* nng's own resolver has four threads for the entire process, and uses them for numeric addresses too. */
-Test(rpc_failover, names_that_lead_nowhere_hold_up_nobody)
+Test(rpc_failover, names_that_do_not_resolve_delay_no_other)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	int64_t begun_ms = clock_monotonic_ms();
@@ -50,7 +50,7 @@ Test(rpc_failover, names_that_lead_nowhere_hold_up_nobody)
 	fake_manager_free(manager);
 }
 
-Test(rpc_failover, a_name_is_looked_up_with_pauses)
+Test(rpc_failover, a_name_is_resolved_with_pauses)
 {
 	struct rpc_client *client = fake_client("tcp://a.gone.test:1,tcp://here.test:1");
 

@@ -120,7 +120,7 @@ Test(rpc_server, idle_connections_ping_the_less_often_the_more_there_are)
 	fake_manager_free(manager);
 }
 
-Test(rpc_server, tells_the_handler_who_calls)
+Test(rpc_server, gives_the_handler_the_caller)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct rpc_client *client = fake_client(manager->url);

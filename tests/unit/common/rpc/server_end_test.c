@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-Test(rpc_server, tells_open_calls_that_it_ends)
+Test(rpc_server, notifies_open_calls_of_the_end)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct rpc_client *client = fake_client(manager->url);
@@ -92,7 +92,7 @@ static struct fake_manager *park_nine(struct rpc_client **client, struct fake_re
 	return manager;
 }
 
-Test(rpc_server, calls_may_be_answered_while_their_owners_are_told_that_the_caller_has_gone)
+Test(rpc_server, calls_may_be_answered_while_their_owners_learn_that_the_caller_has_gone)
 {
 	struct fake_result results[9];
 	struct rpc_client *client;
@@ -110,7 +110,7 @@ Test(rpc_server, calls_may_be_answered_while_their_owners_are_told_that_the_call
 	fake_manager_free(manager);
 }
 
-Test(rpc_server, calls_may_be_answered_while_their_owners_are_told_that_the_server_ends)
+Test(rpc_server, calls_may_be_answered_while_their_owners_learn_that_the_server_ends)
 {
 	struct fake_result results[9];
 	struct rpc_client *client;

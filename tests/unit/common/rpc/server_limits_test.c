@@ -117,7 +117,7 @@ Test(rpc_server, operators_calls_hold_a_part_of_the_memory_that_is_kept_for_them
 }
 
 /* Clients on this machine have one connection in addition to those for all. */
-Test(rpc_server, callers_over_the_cap_are_told_so_until_there_is_capacity)
+Test(rpc_server, callers_over_the_limit_are_refused_until_there_is_capacity)
 {
 	enum { CONNECTIONS = 6 };
 	struct rpc_server_options options = {.max_connections = CONNECTIONS - 1};

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-Test(rpc_server, a_second_listener_on_the_port_is_told_why_not)
+Test(rpc_server, a_second_listener_on_the_port_gets_the_reason)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct event_base *base = event_base_new();
@@ -203,7 +203,7 @@ Test(rpc_server, of_some_that_begin_at_once_one_has_the_path, .timeout = 60)
 }
 
 /* Any process that may read the directory may lock it. */
-Test(rpc_server, a_locked_folder_keeps_nobody_from_listening)
+Test(rpc_server, a_locked_folder_does_not_prevent_listening)
 {
 	char directory[] = "/tmp/reeve-test-XXXXXX", url[80];
 	struct reeve_error error;

@@ -110,7 +110,7 @@ Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout =
 
 /* Unfinished long messages have taken all memory: short calls are still served at once, and soon the long messages are
  * dropped. */
-Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
+Test(rpc_server, unfinished_long_messages_delay_no_short_ones, .timeout = 60)
 {
 	enum { CONNECTIONS = 64, EACH = 3 << 19, SHORT = 20000 };
 	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* in total 64 MiB */
@@ -243,7 +243,7 @@ Test(rpc_server, answers_that_are_read_late_all_come, .timeout = 60)
 	fake_manager_free(manager);
 }
 
-Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
+Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_no_other)
 {
 	enum { CALLS = 6000 };
 	struct rpc_server_options options = {.max_open_calls = 1000, .max_message_bytes = 100000};

@@ -28,7 +28,7 @@ Test(rpc_server, an_oversized_frame_costs_its_sender_alone)
 	free(bytes);
 }
 
-Test(rpc_server, garbage_on_the_port_harms_nobody)
+Test(rpc_server, garbage_on_the_port_harms_no_other)
 {
 	enum { KINDS = 7, ROUNDS = 30 };
 	static const char http[] = "GET / HTTP/1.1\r\nHost: reeve\r\n\r\n";
@@ -65,7 +65,7 @@ Test(rpc_server, garbage_on_the_port_harms_nobody)
 	fake_manager_free(manager);
 }
 
-Test(rpc_server, a_frame_that_never_ends_harms_nobody)
+Test(rpc_server, a_frame_that_never_ends_harms_no_other)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct innocent innocent;
@@ -158,7 +158,7 @@ Test(rpc_server, short_calls_pass_long_ones)
 	fake_manager_free(manager);
 }
 
-Test(rpc_server, silent_connections_keep_nobody_out)
+Test(rpc_server, silent_connections_exclude_no_other)
 {
 	struct rpc_server_options options = {.max_connections = 5};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
@@ -241,7 +241,7 @@ Test(rpc_server, others_connections_cost_nothing_for_open_calls, .timeout = 60)
 	free(results);
 }
 
-Test(rpc_server, connections_that_greet_and_never_call_keep_nobody_out)
+Test(rpc_server, connections_without_calls_exclude_no_other)
 {
 	struct rpc_server_options options = {.max_connections = 5};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);

@@ -52,7 +52,7 @@ Test(callback_url, bad_ones_are_refused_with_the_reason)
 	cr_expect(eq(str, (char *)problem(longest), "is longer than 2048 bytes"));
 }
 
-Test(callback_url, of_a_site_nothing_secret_is_told)
+Test(callback_url, messages_have_no_secrets_of_a_site)
 {
 	char site[CALLBACK_SITE_BYTES];
 

@@ -16,7 +16,7 @@ static struct store_batch_move *move_taken(int64_t id, enum store_batch_work wor
 	return move;
 }
 
-Test(batches, are_looked_after_once_a_second)
+Test(batches, are_queried_once_a_second)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
@@ -27,7 +27,7 @@ Test(batches, are_looked_after_once_a_second)
 	fake_end(core);
 }
 
-Test(batches, a_kick_is_heeded_at_once_and_many_in_a_row_are_not)
+Test(batches, a_wake_acts_at_once_and_many_in_a_row_do_not)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
@@ -43,7 +43,7 @@ Test(batches, a_kick_is_heeded_at_once_and_many_in_a_row_are_not)
 	fake_end(core);
 }
 
-Test(batches, a_kick_during_a_look_makes_it_look_again)
+Test(batches, a_wake_during_a_query_causes_another_query)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
@@ -62,7 +62,7 @@ Test(batches, a_kick_during_a_look_makes_it_look_again)
 	fake_end(core);
 }
 
-Test(batches, are_moved_one_after_the_other_and_looked_at_again_when_something_was_done)
+Test(batches, are_moved_one_by_one_and_queried_again_after_a_change)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
@@ -83,7 +83,7 @@ Test(batches, are_moved_one_after_the_other_and_looked_at_again_when_something_w
 	fake_end(core);
 }
 
-Test(batches, when_several_are_locked_the_others_are_looked_for_without_them)
+Test(batches, when_several_are_locked_the_others_are_queried_without_them)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
@@ -130,7 +130,7 @@ static void on_ended(void *arg, const int64_t *ended, int count, const struct re
 	*(int64_t *)arg = count ? ended[0] : 0;
 }
 
-Test(batches, who_waits_for_a_held_task_is_told_of_its_end)
+Test(batches, waiters_for_a_blocked_task_are_notified_of_its_end)
 {
 	struct core *core = fake_core();
 	int64_t id = 17, told = 0;

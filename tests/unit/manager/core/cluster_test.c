@@ -34,7 +34,7 @@ static struct store_candidate task(int64_t id, int64_t run_at_us)
 	return (struct store_candidate){.id = id, .version = run_at_us, .run_at_us = run_at_us, .bytes = 10};
 }
 
-Test(cluster, those_whose_ticks_go_on_live)
+Test(cluster, managers_with_new_heartbeats_are_live)
 {
 	core = fake_core();
 	fake.other_managers = 2;
@@ -79,7 +79,7 @@ Test(cluster, alone_a_manager_reads_everything)
 	fake_end(core);
 }
 
-Test(cluster, with_another_it_reads_its_own_slice)
+Test(cluster, with_another_it_reads_its_own_shard)
 {
 	begin(1);
 	struct store_page *page = fake_page_taken(route, 0);
@@ -268,7 +268,7 @@ static void answer_pages(int64_t due, int64_t first)
 
 /* The other manager takes the first skipped task, but not the next, because it has no Fetch for more. The rows are too
  * old for the rescan of the last seconds. */
-Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
+Test(cluster, all_skipped_tasks_are_claimed_in_turn)
 {
 	begin(2);
 	struct store_page *page = fake_page_taken(route, 0);
@@ -307,7 +307,7 @@ Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
 }
 
 /* To find the first skipped task again is no reason to let the tasks of other types wait. */
-Test(cluster, a_lost_try_of_the_others_task_holds_up_no_other_type)
+Test(cluster, a_lost_try_of_the_others_task_delays_no_other_type)
 {
 	enum { FRESH = 500 };
 	int other = fake_route("q", "other");
@@ -341,7 +341,7 @@ Test(cluster, a_lost_try_of_the_others_task_holds_up_no_other_type)
 }
 
 /* The others take over the shard of a manager that is gone, from the beginning. */
-Test(cluster, the_slice_of_one_that_is_gone_is_taken_over)
+Test(cluster, the_shard_of_one_that_is_gone_is_taken_over)
 {
 	begin(10);
 	struct store_page *page = fake_page_taken(route, 0);

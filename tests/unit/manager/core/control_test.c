@@ -45,7 +45,7 @@ static void stands(int64_t incarnation, int count, struct store_worker_command *
 	fake_ok(ask);
 }
 
-Test(control, a_notification_has_the_orders_read_that_stand)
+Test(control, a_notification_creates_pending_commands_read)
 {
 	struct store_worker_command pause[] = {{"pause", 0, 0, 0}};
 	struct store_worker_command many[] = {{"cancel", 3, 4, 0}, {"concurrency", 0, 0, 3}, {"stop", 0, 0, 0}};
@@ -121,7 +121,7 @@ static void beat_with(const struct store_worker_command *commands, int count)
 	fake_end(core);
 }
 
-Test(control, fake_serverg_orders_end_parked_fetches)
+Test(control, pending_commands_end_parked_fetches)
 {
 	static const char *const kinds[] = {"pause", "drain", "stop"};
 
@@ -136,7 +136,7 @@ Test(control, fake_serverg_orders_end_parked_fetches)
 	}
 }
 
-Test(control, other_fake_serverg_orders_leave_them_parked)
+Test(control, other_pending_commands_leave_them_parked)
 {
 	const struct store_worker_command commands[] = {{"concurrency", 0, 0, 5}, {"cancel", 3, 4, 0}};
 

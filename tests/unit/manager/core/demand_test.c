@@ -94,7 +94,7 @@ static bool listed(int route)
 	return false;
 }
 
-Test(demand, streams_of_routes_that_nobody_accepts_are_not_listed)
+Test(demand, streams_of_routes_without_fetches_are_not_listed)
 {
 	int ax = fake_route("a", "x"), bx = fake_route("b", "x");
 	begin();
@@ -298,7 +298,7 @@ Test(demand, a_share_is_among_those_who_accept_the_task)
 
 /* No profile accepts the route any more, neither an earlier nor a later one. When it is added again, all is as
  * before. */
-Test(demand, a_forgotten_route_is_nobodys)
+Test(demand, a_forgotten_route_has_no_profile)
 {
 	int ax = fake_route("a", "x"), ay = fake_route("a", "y"), bx = fake_route("b", "x");
 	begin();

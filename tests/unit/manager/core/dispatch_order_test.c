@@ -25,7 +25,7 @@ Test(dispatch, higher_priorities_go_first)
 	fake_end(core);
 }
 
-Test(dispatch, what_cannot_be_read_just_now_keeps_nobody_waiting)
+Test(dispatch, what_cannot_be_read_now_delays_no_other)
 {
 	struct fake_fetch fetch;
 
@@ -39,7 +39,7 @@ Test(dispatch, what_cannot_be_read_just_now_keeps_nobody_waiting)
 	fake_end(core);
 }
 
-Test(dispatch, what_nobody_here_can_take_keeps_nobody_waiting)
+Test(dispatch, tasks_without_a_worker_here_delay_no_other)
 {
 	struct fake_fetch fetch;
 	const char *t[] = {"t"};
@@ -219,7 +219,7 @@ Test(dispatch, what_was_due_before_an_announced_task_of_a_new_type_goes_first)
 }
 
 /* All its tasks are blocked: none of them is due or will be due at a known time. */
-Test(dispatch, a_new_stream_whose_tasks_are_all_held_keeps_nobody_waiting)
+Test(dispatch, a_new_stream_whose_tasks_are_all_reserved_delays_no_other)
 {
 	struct fake_fetch fetch;
 

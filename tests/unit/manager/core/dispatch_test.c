@@ -79,7 +79,7 @@ Test(dispatch, few_candidates_are_shared_out_evenly)
 	fake_end(core);
 }
 
-Test(dispatch, one_claim_at_a_time_and_what_gathers_is_the_next)
+Test(dispatch, one_claim_at_a_time_and_what_arrives_is_the_next)
 {
 	struct fake_fetch fetches[5];
 
@@ -202,7 +202,7 @@ Test(dispatch, queues_types_and_ids_are_chosen)
 
 /* --- Worker commands ---------------------------------------------------------------------------------------------- */
 
-Test(dispatch, an_order_goes_with_a_parked_fetch)
+Test(dispatch, a_worker_command_answers_a_parked_fetch)
 {
 	struct fake_fetch mine, other;
 	struct store_worker_command order = {.kind = "cancel", .task_id = 3, .token = 4};

@@ -44,7 +44,7 @@ Test(dispatch, an_unknown_outcome_is_asked_about)
 	fake_end(core);
 }
 
-Test(dispatch, one_that_comes_again_is_given_the_same_again)
+Test(dispatch, a_resent_fetch_gets_the_same_answer)
 {
 	struct fake_fetch first, again;
 
@@ -69,7 +69,7 @@ Test(dispatch, one_that_comes_again_is_given_the_same_again)
 }
 
 /* The details of other Fetches left no room for its own. */
-Test(dispatch, one_that_comes_again_asks_until_there_is_capacity)
+Test(dispatch, a_resent_fetch_queries_until_there_is_capacity)
 {
 	struct fake_fetch again;
 
@@ -112,7 +112,7 @@ Test(dispatch, an_earlier_copy_is_answered_when_another_comes)
 	fake_end(core);
 }
 
-Test(dispatch, one_that_comes_again_while_it_is_being_claimed_for)
+Test(dispatch, a_fetch_is_resent_during_its_claim)
 {
 	struct fake_fetch first, again;
 
@@ -130,7 +130,7 @@ Test(dispatch, one_that_comes_again_while_it_is_being_claimed_for)
 }
 
 /* The query of the journal uses another connection, and does not see the claim yet. */
-Test(dispatch, one_that_comes_again_asks_again_when_the_claim_has_ended)
+Test(dispatch, a_resent_fetch_queries_again_when_the_claim_has_ended)
 {
 	struct fake_fetch first, again;
 
@@ -230,7 +230,7 @@ Test(dispatch, what_others_won_is_left_to_them)
 	fake_end(core);
 }
 
-Test(dispatch, a_worker_whose_claim_won_nothing_is_looked_at)
+Test(dispatch, a_worker_whose_claim_won_nothing_is_checked)
 {
 	struct fake_fetch lost, other;
 
@@ -257,7 +257,7 @@ Test(dispatch, a_worker_whose_claim_won_nothing_is_looked_at)
 	fake_end(core);
 }
 
-Test(dispatch, a_worker_that_lives_goes_on_waiting)
+Test(dispatch, a_worker_that_lives_continues_waiting)
 {
 	struct fake_fetch fetch;
 
@@ -357,7 +357,7 @@ Test(dispatch, questions_about_a_fetch_are_its_callers)
 	fake_end(core);
 }
 
-Test(dispatch, one_look_at_a_worker_at_a_time_and_no_claim_meanwhile)
+Test(dispatch, one_check_of_a_worker_at_a_time_and_no_claim_during_it)
 {
 	struct fake_fetch fetches[3];
 

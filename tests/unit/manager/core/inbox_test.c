@@ -14,7 +14,7 @@ static struct core *begin(void)
 	return core;
 }
 
-Test(inbox, nobody_looks_for_what_nobody_told_of)
+Test(inbox, the_inbox_is_not_queried_without_a_notification)
 {
 	struct core *core = begin();
 	fake_pass(core, 10000);
@@ -22,7 +22,7 @@ Test(inbox, nobody_looks_for_what_nobody_told_of)
 	fake_end(core);
 }
 
-Test(inbox, a_word_or_a_tick_has_them_admitted_at_once)
+Test(inbox, a_notification_or_a_heartbeat_ingests_them_at_once)
 {
 	struct core *core = begin();
 	core_notified(core, "inbox");
@@ -38,7 +38,7 @@ Test(inbox, a_word_or_a_tick_has_them_admitted_at_once)
 }
 
 /* More tasks may have arrived before the walk's position. */
-Test(inbox, a_word_during_a_walk_has_another_follow)
+Test(inbox, a_notification_during_a_scan_causes_another)
 {
 	struct core *core = begin();
 	fake.admitting = true;
@@ -86,7 +86,7 @@ Test(inbox, as_many_as_fit_are_not_all_and_the_same_are_asked_for_again)
 	fake_end(core);
 }
 
-Test(inbox, what_fails_is_tried_again_with_the_next_tick)
+Test(inbox, what_fails_is_retried_with_the_next_heartbeat)
 {
 	struct core *core = begin();
 	fake.admitting = true;

@@ -34,7 +34,7 @@ static void on_nothing(struct store_op *op, const struct reeve_error *error)
 	(void)op, (void)error;
 }
 
-Test(leases, a_worker_that_stands_still_for_a_lease_is_lost)
+Test(leases, a_worker_that_is_frozen_for_a_lease_is_lost)
 {
 	begin();
 	fake_pass(core, 13500);
@@ -51,7 +51,7 @@ Test(leases, a_worker_that_stands_still_for_a_lease_is_lost)
 
 /* Thousands have registered and sent no heartbeat. One statement marks a thousand of them; the next comes at once, not with
  * the next regular poll, so that they do not delay the loss of others. */
-Test(leases, thousands_that_stand_still_are_lost_one_statement_after_the_other)
+Test(leases, thousands_that_freeze_are_lost_one_statement_after_the_other)
 {
 	core = fake_core();
 	fake.workers = FAKE_WORKERS_MAX;
@@ -77,7 +77,7 @@ Test(leases, thousands_that_stand_still_are_lost_one_statement_after_the_other)
 }
 
 /* The first thousand are locked. */
-Test(leases, locked_ones_hide_no_others_and_are_tried_again_with_the_next_poll)
+Test(leases, locked_ones_hide_no_others_and_are_retried_with_the_next_poll)
 {
 	int tries = 0, others = 0;
 
@@ -117,7 +117,7 @@ Test(leases, one_that_moves_on_is_not)
 }
 
 /* Another manager, with other options, may have given the worker another lease. */
-Test(leases, the_lease_is_the_one_that_the_worker_was_told)
+Test(leases, the_lease_is_the_one_that_the_worker_received)
 {
 	begin();
 	fake.beats[0].lease_ms = 40000;
@@ -146,7 +146,7 @@ Test(leases, the_databases_clock_may_jump)
 }
 
 /* In an outage, no worker's number changes. */
-Test(leases, a_failed_look_starts_the_watch_anew)
+Test(leases, a_failed_query_restarts_the_watch)
 {
 	begin();
 	fake_pass(core, 12000);
@@ -162,7 +162,7 @@ Test(leases, a_failed_look_starts_the_watch_anew)
 	fake_end(core);
 }
 
-Test(leases, so_does_a_gap_in_which_this_process_stood_still)
+Test(leases, so_does_a_gap_in_which_this_process_was_frozen)
 {
 	begin();
 	fake.now_ms += 60000; /* in one jump */
@@ -176,7 +176,7 @@ Test(leases, so_does_a_gap_in_which_this_process_stood_still)
 }
 
 /* The answer to a query that was in flight during the gap is old. */
-Test(leases, so_does_a_look_that_took_too_long)
+Test(leases, so_does_a_query_that_took_too_long)
 {
 	begin();
 	fake_pass(core, 13000);
@@ -253,7 +253,7 @@ Test(leases, who_was_lost_elsewhere_is_answered_here)
 }
 
 /* A claim may be committed long after its worker was lost. */
-Test(leases, the_sweep_has_no_end)
+Test(leases, the_scan_never_ends)
 {
 	begin();
 	fake.workers = 0;
@@ -269,7 +269,7 @@ Test(leases, the_sweep_has_no_end)
 	fake_end(core);
 }
 
-Test(leases, a_sweep_that_found_something_goes_on_at_once)
+Test(leases, a_scan_that_found_something_continues_at_once)
 {
 	begin();
 	fake.workers = 0;
@@ -299,7 +299,7 @@ Test(leases, a_sweep_that_found_something_goes_on_at_once)
 }
 
 /* What is closed stays closed; a query of all assignments now and then finds those that were committed late. */
-Test(leases, a_look_begins_where_the_last_one_found_something_open)
+Test(leases, a_query_begins_where_the_last_one_found_something_open)
 {
 	struct store_heartbeat op;
 	int64_t waiting[] = {3}, from[8];
@@ -360,7 +360,7 @@ static struct store_heartbeat *beat(struct store_heartbeat *op, int64_t seq)
 	return given;
 }
 
-Test(leases, a_heartbeat_that_is_news_has_the_rest_requeued)
+Test(leases, a_newer_heartbeat_requeues_what_it_does_not_name)
 {
 	struct store_heartbeat op;
 
@@ -387,7 +387,7 @@ Test(leases, a_heartbeat_that_is_news_has_the_rest_requeued)
 }
 
 /* Late and duplicate heartbeats have old information. */
-Test(leases, one_that_is_not_news_takes_nothing_back)
+Test(leases, an_older_heartbeat_requeues_nothing)
 {
 	struct store_heartbeat op;
 
@@ -448,7 +448,7 @@ Test(leases, a_requeuing_is_its_callers_and_is_given_up_for_the_next_one)
 }
 
 /* What the worker waits for is never requeued: if nothing else is open, there is nothing to query. */
-Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
+Test(leases, an_idle_worker_is_checked_rarely)
 {
 	struct store_heartbeat op;
 	int64_t seq = 1;
@@ -484,7 +484,7 @@ Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
 	fake_end(core);
 }
 
-Test(leases, the_lost_are_told_so)
+Test(leases, lost_workers_are_notified)
 {
 	struct fake_fetch fetch;
 	struct store_heartbeat op;

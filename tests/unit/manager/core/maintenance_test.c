@@ -86,7 +86,7 @@ static bool taken(int64_t at_us)
 
 /* Ids with the actual time of the database's clock, or with this manager's estimate, are accepted, even if the clock
  * was set. An id from before the clock was set forward may have been forgotten since then. */
-Test(maintenance, request_ids_are_taken_by_the_clock_and_by_the_reckoning)
+Test(maintenance, request_ids_are_accepted_by_the_clock_and_by_the_estimate)
 {
 	const int64_t s = 1000000, hour = 3600 * s;
 
@@ -274,7 +274,7 @@ Test(maintenance, counts_are_added_up_every_second_and_at_once_after_a_full_page
 }
 
 /* Attempts that were assigned before this manager started have been watched only since its start. */
-Test(maintenance, attempts_from_before_are_watched_from_the_first_tick_on)
+Test(maintenance, earlier_attempts_are_watched_from_the_first_heartbeat_on)
 {
 	fake_route("q", "t");
 	core = fake_core();
@@ -319,7 +319,7 @@ Test(maintenance, a_jump_of_the_databases_clock_is_noticed_either_way)
 }
 
 /* If the database's host vanishes, no connection breaks; only the missing answers show it. */
-Test(maintenance, a_database_that_does_not_answer_is_told_from_one_that_does)
+Test(maintenance, a_database_that_does_not_answer_is_distinguished_from_one_that_does)
 {
 	core = fake_core();
 	fake_pass(core, 5000);

@@ -21,7 +21,7 @@ static void begin(bool others)
 	fake.notifier = 0;
 }
 
-Test(notifier, nobody_is_told_when_nobody_is_there)
+Test(notifier, no_notification_is_sent_without_other_managers)
 {
 	begin(false);
 	notifier_send(core->notifier, route, 3, 1000);
@@ -39,7 +39,7 @@ static bool all_told(void)
 }
 
 /* A manager that has just started is not known yet when a task appears in a stream that is new to it. */
-Test(notifier, another_manager_that_appears_is_told_to_look_at_everything)
+Test(notifier, another_manager_that_appears_is_notified_to_read_everything)
 {
 	begin(false);
 	notifier_send(core->notifier, route, 3, 1000);
@@ -67,7 +67,7 @@ Test(notifier, a_notification_that_failed_becomes_one_of_everything)
 	fake_end(core);
 }
 
-Test(notifier, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
+Test(notifier, streams_of_one_moment_are_notified_once_from_the_earliest_time_on)
 {
 	char want[96];
 
@@ -102,7 +102,7 @@ static void add_task(int id, int64_t run_at_us)
 }
 
 /* If a Fetch here waits for the task, this manager claims it: other managers would try in vain. */
-Test(notifier, a_task_that_is_claimed_here_is_not_told_of)
+Test(notifier, a_task_that_is_claimed_here_is_not_notified)
 {
 	struct fake_fetch fetch;
 	int64_t now_us;
@@ -118,7 +118,7 @@ Test(notifier, a_task_that_is_claimed_here_is_not_told_of)
 }
 
 /* The Fetch of the claim in flight has a slot left: its worker sends the next Fetch as soon as the claim has ended. */
-Test(notifier, a_task_that_is_claimed_here_next_is_not_told_of)
+Test(notifier, a_task_that_is_claimed_here_next_is_not_notified)
 {
 	struct fake_fetch fetch, next;
 
@@ -139,7 +139,7 @@ Test(notifier, a_task_that_is_claimed_here_next_is_not_told_of)
 }
 
 /* … but the notification waits for that Fetch only for 20 ms after the claim's answer. */
-Test(notifier, a_task_for_which_no_worker_comes_again_is_told_of)
+Test(notifier, a_task_whose_worker_does_not_return_is_notified)
 {
 	struct fake_fetch fetch;
 
@@ -158,7 +158,7 @@ Test(notifier, a_task_for_which_no_worker_comes_again_is_told_of)
 
 /* The others are notified of tasks that are not claimed here: at once if no Fetch has room for them, else when the
  * claim takes too long. */
-Test(notifier, a_task_that_is_not_claimed_here_is_told_of)
+Test(notifier, a_task_that_is_not_claimed_here_is_notified)
 {
 	struct fake_fetch fetch;
 	int64_t now_us;
@@ -180,7 +180,7 @@ Test(notifier, a_task_that_is_not_claimed_here_is_told_of)
 }
 
 /* One task is claimed here; the other becomes due when perhaps no Fetch waits any more. */
-Test(notifier, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
+Test(notifier, a_task_that_is_due_soon_after_a_claimed_one_is_notified)
 {
 	struct fake_fetch fetch;
 	int64_t now_us;
@@ -197,7 +197,7 @@ Test(notifier, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
 }
 
 /* A submit that an earlier copy of the call has made: the time at which its tasks are due is not known here. */
-Test(notifier, what_is_due_at_an_unknown_time_is_told_of)
+Test(notifier, what_is_due_at_an_unknown_time_is_notified)
 {
 	struct fake_fetch fetch;
 
@@ -209,7 +209,7 @@ Test(notifier, what_is_due_at_an_unknown_time_is_told_of)
 }
 
 /* A task that is due later is announced, because any manager may have a waiting Fetch then. */
-Test(notifier, a_task_that_is_due_later_is_told_of)
+Test(notifier, a_task_that_is_due_later_is_notified)
 {
 	struct fake_fetch fetch;
 	int64_t due_us;
@@ -339,7 +339,7 @@ Test(notifier, notifications_that_name_no_stream_read_each_once_a_second)
 	fake_end(core);
 }
 
-Test(notifier, too_many_are_told_of_as_any)
+Test(notifier, too_many_are_notified_as_any)
 {
 	begin(true);
 	int manager, any;
@@ -368,7 +368,7 @@ static void hear(int manager, int about, int64_t run_at_us)
 	core_notified(core, payload);
 }
 
-Test(notifier, a_stream_that_is_told_of_is_read_from_that_time_on)
+Test(notifier, a_notified_stream_is_read_from_that_time_on)
 {
 	struct fake_fetch fetch;
 
@@ -401,7 +401,7 @@ Test(notifier, any_means_all)
 }
 
 /* A route that this manager does not know is loaded, and its streams are discovered. */
-Test(notifier, an_unknown_route_is_made_known)
+Test(notifier, an_unknown_route_is_loaded)
 {
 	struct fake_fetch fetch;
 
@@ -456,7 +456,7 @@ Test(notifier, a_time_that_the_database_does_not_know_is_not_asked_for)
 }
 
 /* Notifications are lost while no connection listens. */
-Test(notifier, after_listening_anew_everything_is_read)
+Test(notifier, after_listening_again_everything_is_read)
 {
 	struct fake_fetch fetch;
 
@@ -471,7 +471,7 @@ Test(notifier, after_listening_anew_everything_is_read)
 }
 
 /* A query of discovery that was in flight at that time may have begun too early. */
-Test(notifier, a_look_for_streams_under_way_does_not_stand_for_a_later_one)
+Test(notifier, a_search_for_streams_in_flight_does_not_replace_a_later_one)
 {
 	struct fake_fetch fetch;
 

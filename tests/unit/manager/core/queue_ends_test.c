@@ -45,7 +45,7 @@ Test(queue_ends, a_purge_goes_on_until_there_is_no_more)
 	fake_end(core);
 }
 
-Test(queue_ends, nobody_looks_for_stops_while_no_queue_is_stopped)
+Test(queue_ends, stops_are_not_queried_while_no_queue_is_stopped)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 5000);

@@ -88,7 +88,7 @@ Test(rescan, a_long_stretch_is_read_page_by_page)
 }
 
 /* A task that is announced during a read may have been committed after the read began. */
-Test(rescan, told_of_again_while_it_is_read_it_is_read_again_once)
+Test(rescan, a_stream_notified_while_it_is_read_is_read_again_once)
 {
 	begin();
 	int64_t then = now_us - 300000000;

@@ -75,7 +75,7 @@ Test(routes, calls_under_way_count)
 }
 
 /* A caller that creates many routes delays only itself: registrations use the same connection to the database. */
-Test(routes, those_that_are_made_are_their_callers)
+Test(routes, created_cursors_belong_to_their_callers)
 {
 	static const char *const queues[] = {"q"}, *const types[] = {"a"};
 	struct told told = {0};
@@ -138,7 +138,7 @@ Test(routes, a_frozen_manager_has_not_forgotten_what_it_is_asked_about)
 }
 
 /* Its streams are discovered again, because they were not read in between. */
-Test(routes, one_that_comes_back_is_looked_at)
+Test(routes, one_that_returns_is_checked)
 {
 	struct fake_fetch fetch;
 	int a = fake_route("q", "a");

@@ -49,7 +49,7 @@ Test(schedules, what_is_left_is_asked_for_at_once)
 	fake_end(core);
 }
 
-Test(schedules, a_word_of_a_change_is_heeded_also_while_a_look_is_under_way)
+Test(schedules, a_notified_change_is_applied_during_a_query)
 {
 	struct core *core = core_at_rest();
 	notifications_receive(core->notifications, "schedules");

@@ -61,7 +61,7 @@ static void submit(struct told *told, struct store_task *task, const struct stor
 	cr_assert_eq(told->calls, 1);
 }
 
-Test(submit, what_was_made_is_claimed_without_looking_for_it)
+Test(submit, a_created_task_is_claimed_without_a_query)
 {
 	struct store_task task = {.queue = "q", .type = "t", .details = "d"};
 	struct told told;
@@ -97,7 +97,7 @@ Test(submit, the_answer_comes_before_the_claim_and_one_claim_is_for_all)
 	fake_end(core);
 }
 
-Test(submit, routes_are_made_first)
+Test(submit, routes_are_created_first)
 {
 	struct store_task task = {.queue = "new", .type = "t", .details = "d"};
 	struct told told;
@@ -121,7 +121,7 @@ Test(submit, routes_are_made_first)
 }
 
 /* The manager that created the task may have died before it could notify the others. */
-Test(submit, what_an_earlier_copy_made_is_looked_for)
+Test(submit, what_an_earlier_copy_created_is_queried)
 {
 	struct store_task task = {.queue = "q", .type = "t", .details = "d"};
 	struct told told;
@@ -224,7 +224,7 @@ static void wait_for(int64_t id, int *ended)
 	fake_ok(look);
 }
 
-Test(report, what_ended_is_told_and_what_waits_again_is_a_candidate)
+Test(report, ended_tasks_are_reported_and_requeued_ones_are_candidates)
 {
 	struct store_result results[] = {
 	    {.id = 1, .token = 1, .outcome = STORE_COMPLETED},
@@ -312,7 +312,7 @@ static void edit(enum store_edit_kind kind, struct store_edited *tasks, int coun
 	edit_tried(kind, tasks, count, false);
 }
 
-Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_told)
+Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_notified)
 {
 	struct store_edited task = {.id = 7, .status = "cancelled", .changed = true, .ended = true};
 	int ended;
@@ -329,7 +329,7 @@ Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_told)
 	fake_end(core);
 }
 
-Test(edit, the_worker_of_a_running_task_is_told)
+Test(edit, the_worker_of_a_running_task_is_notified)
 {
 	struct store_edited task = {.id = 7, .status = "executing", .changed = true, .commanded_worker = 1, .token = 12};
 
@@ -428,7 +428,7 @@ Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 	fake_end(core);
 }
 
-Test(submit, a_pipeline_that_is_not_there_is_told)
+Test(submit, an_unknown_pipeline_is_reported)
 {
 	struct store_task task = {.queue = "q", .type = "", .details = "d", .pipeline = "p"};
 	struct told told = {0};

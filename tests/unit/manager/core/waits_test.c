@@ -69,7 +69,7 @@ static void poll_answered(int count, const int64_t *ended)
 		__VA_ARGS__                                                                                                    \
 	}
 
-Test(waits, what_has_ended_already_is_told_after_one_look)
+Test(waits, what_has_ended_already_is_reported_after_one_query)
 {
 	struct told told;
 
@@ -86,7 +86,7 @@ Test(waits, what_has_ended_already_is_told_after_one_look)
 	fake_end(core);
 }
 
-Test(waits, what_ends_here_is_told_at_once)
+Test(waits, what_ends_here_is_reported_at_once)
 {
 	struct told told;
 
@@ -104,7 +104,7 @@ Test(waits, what_ends_here_is_told_at_once)
 }
 
 /* The query began before the end was committed, and does not have it. */
-Test(waits, what_ends_while_it_is_looked_for_counts)
+Test(waits, what_ends_during_the_query_counts)
 {
 	struct told told;
 
@@ -144,7 +144,7 @@ Test(waits, doubles_count_once_and_many_may_wait_for_one)
 	fake_end(core);
 }
 
-Test(waits, when_the_time_is_over_the_ended_ones_are_told)
+Test(waits, at_the_timeout_the_ended_ones_are_reported)
 {
 	struct told told;
 
@@ -162,7 +162,7 @@ Test(waits, when_the_time_is_over_the_ended_ones_are_told)
 	fake_end(core);
 }
 
-Test(waits, without_time_it_only_looks)
+Test(waits, without_a_timeout_it_only_queries)
 {
 	struct told told;
 
@@ -203,7 +203,7 @@ Test(waits, what_ends_elsewhere_is_found)
 	fake_end(core);
 }
 
-Test(waits, many_are_looked_for_in_turns)
+Test(waits, many_are_queried_in_turns)
 {
 	enum { MANY = 10000 };
 	static int64_t ids[3 * MANY];
@@ -358,7 +358,7 @@ Test(waits, turns_are_equal)
 }
 
 /* The end of a task at another manager is found after at most the time that it took again, and at most half a second. */
-Test(waits, what_has_just_begun_is_looked_for_more_often)
+Test(waits, what_has_just_begun_is_queried_more_often)
 {
 	static const int64_t at_ms[] = {10, 20, 40, 80, 160, 320, 640, 1140, 1640};
 	struct told told;
@@ -406,7 +406,7 @@ Test(waits, after_a_slow_query_the_next_one_waits)
 	fake_end(core);
 }
 
-Test(waits, a_look_that_fails_is_told)
+Test(waits, a_failed_query_is_reported)
 {
 	struct told told;
 
@@ -418,7 +418,7 @@ Test(waits, a_look_that_fails_is_told)
 	fake_end(core);
 }
 
-Test(waits, ids_of_no_task_are_told)
+Test(waits, unknown_ids_are_reported)
 {
 	struct told told;
 
@@ -434,7 +434,7 @@ Test(waits, ids_of_no_task_are_told)
 	fake_end(core);
 }
 
-Test(waits, who_is_told_may_wait_on)
+Test(waits, a_notified_caller_may_wait_again)
 {
 	struct told told, other;
 
@@ -454,7 +454,7 @@ Test(waits, who_is_told_may_wait_on)
 	fake_end(core);
 }
 
-Test(waits, all_are_told_at_the_end)
+Test(waits, all_are_notified_at_the_end)
 {
 	struct told looked, unlooked;
 

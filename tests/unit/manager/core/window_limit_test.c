@@ -296,7 +296,7 @@ Test(window, a_clock_set_back_hides_no_priority)
 	fake_end(core);
 }
 
-Test(window, a_failed_search_is_repeated_if_another_route_is_wanted_meanwhile)
+Test(window, a_failed_search_is_repeated_if_another_route_is_wanted_in_that_time)
 {
 	struct fake_fetch another;
 	const char *const types[] = {"t"}, *const others[] = {"u"};

@@ -6,7 +6,7 @@
 
 #define BEGIN STORE_TIME_BEGIN
 
-Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
+Test(window, the_last_seconds_are_read_again_while_a_fetch_waits)
 {
 	begin();
 	fake_page_of(fake_page_taken(route, 0), 1, 5, fake_db_us());
@@ -30,7 +30,7 @@ Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
 }
 
 /* A rescan that waited for a database that hung has cost nothing; what was committed in that time is found, too. */
-Test(window, a_look_that_was_held_up_does_not_put_off_the_next)
+Test(window, a_delayed_query_does_not_delay_the_next)
 {
 	begin();
 	fake_page_of(fake_page_taken(route, 0), 1, 5, fake_db_us());
@@ -177,7 +177,7 @@ static struct store_claim *claim_after_ms(void)
 }
 
 /* Locked tasks of one type are older than those of another type, and must not hold them back. */
-Test(window, a_stream_of_locked_tasks_holds_up_no_other)
+Test(window, a_stream_of_locked_tasks_delays_no_other)
 {
 	enum { LOCKED = 50, OTHERS = 1000 };
 	int other = fake_route("q", "other"), tried = 0, seen[LOCKED + 1] = {0};

@@ -125,7 +125,7 @@ Test(window, a_task_noted_while_a_page_is_read_is_found)
 	fake_end(core);
 }
 
-Test(window, what_another_manager_tells_while_a_page_is_read_is_found)
+Test(window, what_another_manager_notifies_while_a_page_is_read_is_found)
 {
 	begin();
 	int64_t due = fake_db_us() - 60000000;
@@ -163,7 +163,7 @@ Test(window, a_newer_version_of_one_that_is_being_claimed_is_not_lost)
 }
 
 /* A page that was read before a claim was committed has rows that no longer wait. */
-Test(window, rows_claimed_while_a_page_is_read_are_not_tried_again)
+Test(window, rows_claimed_while_a_page_is_read_are_not_claimed_again)
 {
 	begin();
 	int64_t due = fake_db_us() - 1000;
@@ -310,7 +310,7 @@ Test(window, what_is_too_long_to_be_sent_is_passed_over)
 	fake_end(core);
 }
 
-Test(window, a_route_that_nobody_wants_costs_nothing)
+Test(window, an_unwanted_route_costs_nothing)
 {
 	begin();
 	fake_page_of(fake_page_taken(route, 0), 1, 30, fake_db_us() - 1000000);
@@ -338,7 +338,7 @@ Test(window, a_route_that_nobody_wants_costs_nothing)
 	fake_end(core);
 }
 
-Test(window, a_page_that_comes_when_nobody_wants_it_any_more_is_let_go)
+Test(window, a_page_that_is_no_longer_wanted_is_dropped)
 {
 	begin();
 	struct store_page *page = fake_page_taken(route, 0);

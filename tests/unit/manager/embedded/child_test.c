@@ -14,7 +14,7 @@ static struct child_spec shell(const char *const *argv)
 	return (struct child_spec){.argv = argv, .input = -1, .output = -1, .death_signal = SIGKILL};
 }
 
-Test(child, tells_how_it_ended)
+Test(child, shows_how_it_ended)
 {
 	const char *argv[] = {"/bin/sh", "-c", "exit 3", NULL};
 	struct child_spec spec = shell(argv);
@@ -45,7 +45,7 @@ Test(child, says_which_program_could_not_be_started)
 	cr_assert(eq(int, waitpid(-1, NULL, WNOHANG), -1), "the child that failed was not waited for");
 }
 
-Test(child, gives_up_waiting_in_time_or_when_told_to)
+Test(child, stops_waiting_at_its_timeout_or_when_interrupted)
 {
 	const char *argv[] = {"/bin/sleep", "1000", NULL};
 	struct child_spec spec = shell(argv);

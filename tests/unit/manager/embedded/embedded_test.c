@@ -169,7 +169,7 @@ static void leave_unfinished_cluster(void)
 	give_away("postgres.new");
 }
 
-Test(embedded, begins_anew_after_an_interrupted_initdb)
+Test(embedded, starts_over_after_an_interrupted_initdb)
 {
 	char path[PATH_MAX + 32];
 
@@ -251,7 +251,7 @@ Test(embedded, refuses_another_major_version)
 }
 
 /* The error has the last message of the server, from this start only. */
-Test(embedded, tells_why_the_server_ended)
+Test(embedded, reports_why_the_server_ended)
 {
 	struct reeve_error error = {0};
 
@@ -321,7 +321,7 @@ Test(embedded, says_that_its_disk_is_full)
 	umount2(folder, MNT_DETACH);
 }
 
-Test(embedded, gives_up_when_told_to)
+Test(embedded, stops_on_request)
 {
 	struct reeve_error error = {0};
 	int ends[2];

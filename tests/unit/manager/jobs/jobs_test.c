@@ -233,7 +233,7 @@ Test(jobs, more_to_do_is_done_soon_and_nothing_to_do_is_no_run)
 }
 
 /* The retry delay grows with each failure, also if runs are requested; one success resets it. */
-Test(jobs, a_failure_is_tried_again_later_and_later)
+Test(jobs, a_failure_is_retried_later_and_later)
 {
 	static const int rests[] = {10, 20, 40, 50, 50};
 	begin_with(BACKING_OFF, BACKING_OFF);

@@ -204,7 +204,7 @@ static void set_time(enum sql_id statement, const char *name, int64_t us)
 	set(statement, name, TIME, &v, 8);
 }
 
-Test(bind, rows_are_messages_of_the_list_and_the_last_one_tells_of_more)
+Test(bind, rows_are_messages_of_the_list_and_the_last_one_sets_more)
 {
 	Reeve__V1__ErrorsResponse *response = calloc(1, sizeof *response);
 	reeve__v1__errors_response__init(response);

@@ -67,7 +67,7 @@ Test(fair, a_small_one_is_served_at_once)
 }
 
 /* However many others come with small ones, a large one has half of the work done. */
-Test(fair, a_large_one_has_its_turn_beside_small_ones_that_keep_coming)
+Test(fair, a_large_one_has_its_turn_among_many_small_ones)
 {
 	struct line line = {0};
 	int taken = 0;

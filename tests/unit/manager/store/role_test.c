@@ -143,7 +143,7 @@ static int in_flight(void)
 	return next ? role->count : 0;
 }
 
-Test(role, operations_gather_for_a_while_after_a_batch)
+Test(role, operations_wait_for_a_while_after_a_batch)
 {
 	begin();
 	give(1);
@@ -224,7 +224,7 @@ Test(role, a_full_batch_waits_for_no_more)
 	end();
 }
 
-Test(role, operations_gather_only_until_they_are_enough)
+Test(role, operations_wait_only_until_they_are_enough)
 {
 	weight = 10;
 	begin();
@@ -246,7 +246,7 @@ Test(role, operations_gather_only_until_they_are_enough)
 	end();
 }
 
-Test(role, operations_do_not_gather_around_one_that_cannot_wait)
+Test(role, operations_do_not_wait_with_one_that_cannot_wait)
 {
 	begin();
 	give(1);
@@ -265,7 +265,7 @@ Test(role, operations_do_not_gather_around_one_that_cannot_wait)
 	end();
 }
 
-Test(role, one_that_nobody_wants_any_more_ends_with_its_batch)
+Test(role, one_that_is_no_longer_wanted_ends_with_its_batch)
 {
 	begin();
 	give(1);

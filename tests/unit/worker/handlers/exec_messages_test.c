@@ -153,7 +153,7 @@ Test(exec_messages, the_stack_is_the_end_of_standard_error)
 	cr_expect_eq(exec_close(), 0);
 }
 
-Test(exec_messages, what_was_said_before_a_timeout_is_kept)
+Test(exec_messages, output_before_a_timeout_is_kept)
 {
 	const struct script_task *task;
 
@@ -164,7 +164,7 @@ Test(exec_messages, what_was_said_before_a_timeout_is_kept)
 	cr_expect_eq(exec_close(), 0);
 }
 
-Test(exec_messages, what_is_wrong_on_descriptor_3_is_no_success)
+Test(exec_messages, invalid_output_on_descriptor_3_is_no_success)
 {
 	static const struct {
 		const char *said, *problem;

@@ -73,7 +73,7 @@ static void refuse(const char *text, const char *says)
 	handlers_free(&handlers);
 }
 
-Test(handlers_file, what_is_wrong_is_named_with_its_line)
+Test(handlers_file, errors_name_the_line)
 {
 	refuse("\n[hander a]\n", ":2: unknown section [hander a]; handlers are written [handler TYPE]");
 	refuse("[handler]\nexec = true\n", ":1: the type of the section is empty");
