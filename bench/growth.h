@@ -30,7 +30,7 @@ struct measured {
 	enum sql_id statement;
 	void (*add)(struct bench *b);
 	struct made (*end)(struct bench *b, const PGresult *result); /* NULL: repeat the call REPEATS times */
-	enum { UPKEEP, HOT, HASHED, PLAIN } session;
+	enum { MAINTENANCE, HOT, HASHED, PLAIN } session;
 };
 
 extern const struct measured growth_measured[];

@@ -69,9 +69,9 @@ insert into task_attempts (task_id, token, attempt, worker_id, outcome, status, 
   select :n + 2001 + n % 10, pg_temp.moment(n, :n / 100), 1, 1, 'completed', 'completed', true, null, 'q1', 't1', pg_temp.moment(n, :n / 100)
   from generate_series(1, :n / 100) n;
 insert into task_events (task_id, version, at, event, actor)
-  select n, pg_temp.moment(n, :n), pg_temp.moment(n, :n), 'updated', 'somebody' from generate_series(50, :n, 50) n
+  select n, pg_temp.moment(n, :n), pg_temp.moment(n, :n), 'updated', 'someone' from generate_series(50, :n, 50) n
   union all
-  select :n + 2001 + n % 10, pg_temp.moment(n, :n / 100), pg_temp.moment(n, :n / 100), 'restarted', 'somebody' from generate_series(1, :n / 100) n;
+  select :n + 2001 + n % 10, pg_temp.moment(n, :n / 100), pg_temp.moment(n, :n / 100), 'restarted', 'someone' from generate_series(1, :n / 100) n;
 
 -- Requests of 50 hours, of which one day is kept; keys, some of them expired.
 insert into requests (id, task_ids, at)

@@ -191,7 +191,7 @@ measure_scale() { # ROUND BIN
 	done
 }
 
-# Prints the prefixes of the measured figures, for bench/judge.
+# Prints the prefixes of the measured figures, for bench/check_targets.
 scale_prefixes() {
 	local part
 	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings slots pair}; do

@@ -1,4 +1,4 @@
-/* Gathers notifications by stream and sends one NOTIFY at a time, with as many streams as fit. With too many streams it
+/* Collects notifications by stream and sends one NOTIFY at a time, with as many streams as fit. With too many streams it
  * sends "any stream" instead. */
 #include "manager/core/notifier.h"
 

@@ -23,7 +23,7 @@ static inline bool fetch_full(const struct fetch *fetch, int share)
 	return fetch->granted >= fetch->request.slots || fetch->granted >= share;
 }
 
-/* Gathers the Fetches that accept the route, unless that has been done; only of profiles that are in the group with
+/* Collects the Fetches that accept the route, unless that has been done; only of profiles that are in the group with
  * this number. */
 void takers_begin(struct takers *takers, struct demand *demand, int route, unsigned group, int share, int64_t *steps);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench/judge compares figures with the aims of bench/README.md, and names each aim that was missed or not measured.
+# bench/check_targets compares figures with the aims of bench/README.md, and names each aim that was missed or not measured.
 # quick
 . "$(dirname "$0")/lib.sh"
 
@@ -7,7 +7,7 @@ judge() { # EXIT-CODE PART…: of the figures in $DIR/figures, a round, and thei
 	local code=0 want=$1
 	shift
 	[ -e "$DIR/rounds" ] || cp "$DIR/figures" "$DIR/rounds"
-	OUTPUT=$("$TOP/bench/judge" "$DIR/rounds" "$DIR/figures" "$@" 2>&1) || code=$?
+	OUTPUT=$("$TOP/bench/check_targets" "$DIR/rounds" "$DIR/figures" "$@" 2>&1) || code=$?
 	expect_eq "$want" "$code" "$OUTPUT"
 }
 

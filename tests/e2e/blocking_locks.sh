@@ -400,7 +400,7 @@ test_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
 
 # The statement that adds a route waits until the other session has committed the same route. It cannot see that row
 # yet, but the manager then finds it.
-test_a_type_that_somebody_else_is_making_is_found() {
+test_a_type_that_another_manager_creates_is_found() {
 	local ms add=$STATEMENTS/routes_add.sql
 	start_postgres
 	local psql=("$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c 'set search_path = reeve')

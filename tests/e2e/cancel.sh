@@ -3,11 +3,11 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-HURRY=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
+SHORT_LEASES=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
-	start_manager "${HURRY[@]}"
+	start_manager "${SHORT_LEASES[@]}"
 	start_worker worker "$@"
 }
 
@@ -154,7 +154,7 @@ test_a_cancel_outlives_the_manager() {
 	signal worker STOP
 	reeve cancel "$id" >/dev/null
 	kill_manager
-	start_manager "${HURRY[@]}"
+	start_manager "${SHORT_LEASES[@]}"
 	signal worker CONT
 	expect_fail 1 reeve wait "$id" --timeout 20s
 	expect_eq 'cancelled 1' "$(field "$id" status) $(field "$id" attempt)"

@@ -212,12 +212,12 @@ test_a_scheduled_time_fires_twice() {
 		insert into schedule_runs (schedule_id, scheduled_at, outcome, note) select schedule_id, scheduled_at, 'overlapped', '' from schedule_runs
 			where id = $run"
 	check
-	expect_found 'I1 tick-twice' "schedule rapid has two runs, $run and [0-9]+, for " and others
+	expect_found 'I1 firing-twice' "schedule rapid has two runs, $run and [0-9]+, for " and others
 	copy
 	change "update schedule_runs set task_id = $id where id = (select id from schedule_runs where schedule_id = $schedule and id > $run
 		and outcome = 'submitted' order by id limit 1)"
 	check
-	expect_found 'I1 tick-twice' "task $id is that of the runs \[$run, " and others
+	expect_found 'I1 firing-twice' "task $id is that of the runs \[$run, " and others
 }
 
 test_a_scheduled_time_is_missing() {
@@ -225,12 +225,12 @@ test_a_scheduled_time_is_missing() {
 	some_tick rapid
 	change "delete from schedule_runs where id = $run"
 	check
-	expect_found 'I1 tick-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
-	expect_found 'I1 tick-made-of-nothing' "task $id \(rapid\) is of schedule rapid .*no run tells of it" and others
+	expect_found 'I1 firing-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
+	expect_found 'I1 firing-made-of-nothing' "task $id \(rapid\) is of schedule rapid .*no run tells of it" and others
 	copy
 	change "delete from schedule_runs where id = $run; delete from task_history where task_id = $id"
 	check
-	expect_found 'I1 tick-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
+	expect_found 'I1 firing-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
 }
 
 test_a_schedule_goes_on_late_after_a_resume() {
@@ -242,7 +242,7 @@ test_a_schedule_goes_on_late_after_a_resume() {
 	change "delete from schedule_runs where id = (select id from schedule_runs where schedule_id = $schedule
 		and scheduled_at > to_timestamp($at / 1000000.0) order by scheduled_at limit 1)"
 	check
-	expect_found 'I1 tick-lost' "schedule $name was planned anew at .*the first tick after that is" and others
+	expect_found 'I1 firing-lost' "schedule $name was rescheduled at .*the first firing after that is" and others
 }
 
 # Rescheduling after an edit takes some time; a scheduled time may lie within it.
@@ -262,16 +262,16 @@ test_a_firing_is_not_at_its_time() {
 	some_tick rapid
 	change "update schedule_runs set scheduled_at = scheduled_at + interval '1 ms' where id = $run"
 	check
-	expect_found 'I3 tick-off' "schedule rapid has run $run planned for .*comes every 200 ms" and others
+	expect_found 'I3 firing-off' "schedule rapid has run $run planned for .*comes every 200 ms" and others
 	copy
 	some_tick rapid
 	change "update schedule_runs set at = scheduled_at - interval '1 ms' where id = $run"
 	check
-	expect_found 'I6 tick-order' 'schedule rapid: the tick of .* was made at'
+	expect_found 'I6 firing-order' 'schedule rapid: the tick of .* was made at'
 	copy
 	change "update schedule_runs set scheduled_at = now() where id = (select min(id) from schedule_runs where scheduled_at is null)"
 	check
-	expect_found 'I(3 tick-off|6 tick-order)' 'schedule ' and others
+	expect_found 'I(3 firing-off|6 firing-order)' 'schedule ' and others
 }
 
 test_a_task_lacks_the_key_of_its_firing() {
@@ -279,11 +279,11 @@ test_a_task_lacks_the_key_of_its_firing() {
 	some_tick rapid
 	change "update task_history set key = key || '0' where task_id = $id"
 	check
-	expect_found 'I3 tick-key' "schedule rapid: the task of .*task $id .* has the key rapid:.*; it should be rapid:.*Z" and others
+	expect_found 'I3 firing-key' "schedule rapid: the task of .*task $id .* has the key rapid:.*; it should be rapid:.*Z" and others
 	copy
-	change "update task_history set source = 'somebody' where task_id = $id"
+	change "update task_history set source = 'someone' where task_id = $id"
 	check
-	expect_found 'I3 tick-key' "schedule rapid: the task of .*task $id .* is of somebody"
+	expect_found 'I3 firing-key' "schedule rapid: the task of .*task $id .* is of someone"
 }
 
 test_a_firings_task_is_lost() {
@@ -291,7 +291,7 @@ test_a_firings_task_is_lost() {
 	some_tick rapid
 	change "delete from task_history where task_id = $id"
 	check
-	expect_found 'I1 tick-lost' "run $run of schedule $schedule made task $id; no table has it" and others
+	expect_found 'I1 firing-lost' "run $run of schedule $schedule made task $id; no table has it" and others
 }
 
 test_a_firing_has_an_impossible_outcome() {
@@ -299,15 +299,15 @@ test_a_firing_has_an_impossible_outcome() {
 	some_tick rapid
 	change "update schedule_runs set outcome = 'overlapped' where id = $run"
 	check
-	expect_found 'I6 tick-outcome' "run $run of schedule $schedule is overlapped, with task $id" and others
+	expect_found 'I6 firing-outcome' "run $run of schedule $schedule is overlapped, with task $id" and others
 	copy
 	change "update schedule_runs set outcome = 'refused', note = 'x', task_id = null where id = $run"
 	check
-	expect_found 'I6 tick-outcome' "schedule rapid: run $run is refused \(x\)" and others
+	expect_found 'I6 firing-outcome' "schedule rapid: run $run is refused \(x\)" and others
 	copy
 	change "update schedule_runs set outcome = 'missed', note = '2 were missed, from 2026-01-01T00:00:00Z on', task_id = null where id = $run"
 	check
-	expect_found 'I6 tick-outcome' "schedule rapid: run $run says that '2 were missed" and others
+	expect_found 'I6 firing-outcome' "schedule rapid: run $run says that '2 were missed" and others
 }
 
 test_two_runs_overlap() {
@@ -315,43 +315,43 @@ test_two_runs_overlap() {
 	some_tick queued
 	change "update task_history set created = (select min(created) from task_history where source = 'schedule queued') where task_id = $id"
 	check
-	expect_found 'I2 tick-overlap' "schedule queued, whose runs do not overlap: task $id .*ended at"
+	expect_found 'I2 firing-overlap' "schedule queued, whose runs do not overlap: task $id .*ended at"
 	copy
 	some 'id' "select task_id from schedule_runs r join schedules s on s.id = schedule_id where s.name = 'skipped' and task_id is not null
 		and scheduled_at is not null order by r.id desc"
 	change "update task_history set created = (select min(created) from task_history where source = 'schedule skipped') where task_id = $id"
 	check
-	expect_found 'I2 tick-overlap' "schedule skipped, whose runs do not overlap: task $id" and others
+	expect_found 'I2 firing-overlap' "schedule skipped, whose runs do not overlap: task $id" and others
 }
 
 test_a_schedule_is_late() {
 	copy
 	change "update schedules set updated = next_at + interval '10 s' where name = 'rapid'"
 	check
-	expect_found 'I4 tick-late' 'schedule rapid was paused at .*had not been made'
+	expect_found 'I4 firing-late' 'schedule rapid was paused at .*had not been made'
 }
 
 test_a_queue_is_acted_on_twice() {
 	copy
 	change "insert into queue_events (queue, event, actor) select 'gate', 'queue_paused', 'schedule gate-pause' from generate_series(1, 100)"
 	check
-	expect_found 'I1 tick-twice' 'schedule gate-pause acted [0-9]+ times by its runs, and 10[0-9] times by the events of gate'
+	expect_found 'I1 firing-twice' 'schedule gate-pause acted [0-9]+ times by its runs, and 10[0-9] times by the events of gate'
 }
 
 test_a_schedule_is_lost() {
 	copy
 	change "delete from schedules where name = 'minutely'"
 	check
-	expect_found 'I1 tick-lost' 'schedule minutely was acknowledged; no table has it' and others
+	expect_found 'I1 firing-lost' 'schedule minutely was acknowledged; no table has it' and others
 	copy
 	some 'run id' 'select id, task_id from schedule_runs where scheduled_at is null'
 	change "delete from schedule_runs where id = $run"
 	check
-	expect_found 'I1 tick-lost' "run $run of schedule .* by hand, was acknowledged; no table has it" and others
+	expect_found 'I1 firing-lost' "run $run of schedule .*, a manual one, was acknowledged; no table has it" and others
 	copy
 	change "update schedule_runs set task_id = 1 where id = $run"
 	check
-	expect_found 'I1 tick-lost' "run $run of schedule .* by hand, was acknowledged with task $id, and has 1" and others
+	expect_found 'I1 firing-lost' "run $run of schedule .*, a manual one, was acknowledged with task $id, and has 1" and others
 }
 
 # ---- SQL ----

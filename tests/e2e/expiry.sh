@@ -3,11 +3,11 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-HURRY=(--lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms)
+SHORT_LEASES=(--lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms)
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
-	start_manager "${HURRY[@]}"
+	start_manager "${SHORT_LEASES[@]}"
 	start_worker worker "$@"
 }
 
@@ -138,7 +138,7 @@ test_a_manager_that_starts_watches_attempts_for_their_whole_time() {
 	sql "update tasks set expiry = clock_timestamp() - interval '1 minute', timeout_ms = 2000 where id = $id;
 		update assignments set next_expiry = clock_timestamp() - interval '1 minute' where closed_at is null" >/dev/null
 	started=$(date +%s%N)
-	start_manager "${HURRY[@]}"
+	start_manager "${SHORT_LEASES[@]}"
 	wait_until 20 "events $id | grep -qE 'expired|failed'"
 	expect test $((($(date +%s%N) - started) / 1000000)) -ge 1900
 	release

@@ -9,7 +9,7 @@
 PING_LIMIT_MS=1500
 KILLED_MS=1000
 FROZEN_MS=$((PING_LIMIT_MS + 400)) # and what a call takes by itself, where everybody shares two processors
-MOMENT_MS=1000                     # likewise a command; patience with an address that says nothing is five times as long
+MOMENT_MS=1000                     # the same for a command; the time-out for a silent address is five times as long
 TOLD_MS=1000 # what the other manager has not been told of, or has left to the frozen one, it takes within this time
 
 start_two() { # and the addresses of both for all that follows; each task `nothing` that is run is a line of $DIR/ran

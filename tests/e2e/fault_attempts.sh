@@ -51,7 +51,7 @@ test_a_program_that_kills_its_worker_again_and_again_ends_dead() {
 test_a_drain_costs_no_attempt() {
 	begin
 	start_fault_exec a --concurrency 4 --drain-timeout 200ms
-	submit_deeds script 4 run=1500 '"max_attempts":1'
+	submit_scripts script 4 run=1500 '"max_attempts":1'
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	stop a
 	expect_eq 0 "$STATUS"
@@ -70,7 +70,7 @@ test_a_lost_answer_costs_no_attempt() {
 	start_manager "${SHORT[@]}" --fetch-wait 10s
 	tell network answer lose WorkerService/Fetch 3
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 4
-	submit_deeds script 4 run=50 '"max_attempts":1'
+	submit_scripts script 4 run=50 '"max_attempts":1'
 	for n in 1 2 3; do
 		wait_until 5 "[ \"\$(applied network)\" = $n ]"
 		expect_eq 'executing|1|4' "$(sql 'select status, attempt, count(*) from tasks group by 1, 2')"
@@ -88,9 +88,9 @@ test_a_lost_answer_costs_no_attempt() {
 test_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 	begin
 	start_fault_exec a --concurrency 6
-	submit_deeds short 2 run=600 '"max_attempts":1'
+	submit_scripts short 2 run=600 '"max_attempts":1'
 	short=("${IDS[@]}")
-	submit_deeds long 4 run=2500 '"max_attempts":1,"timeout":"3s"'
+	submit_scripts long 4 run=2500 '"max_attempts":1,"timeout":"3s"'
 	wait_until 10 '[ "$(starts)" = 6 ]'
 	outage=$(now_us)
 	stop_postgres immediate
@@ -126,7 +126,7 @@ test_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
 		begun=$(now_us)
 		expect_match '^0 ' "$(call Heartbeat 08 "$incarnation" 10 0$n 20 0$n)"
 		wait_until 5 "[ \"\$(sql 'select status from tasks')\" != executing ]"
-		expect_within 2000000 "$begun" "$(now_us)" 'taken back'
+		expect_within 2000000 "$begun" "$(now_us)" 'requeued'
 		[ $n = 3 ] || expect_eq 'queued|0' "$(sql 'select status, attempt from tasks')"
 	done
 	expect_eq 'failed|1' "$(sql 'select status, attempt from tasks')"

@@ -31,13 +31,13 @@ test_what_other_clocks_show_means_nothing() {
 		--name a --concurrency 4
 	await_registered a 0
 	begun=$(now_us)
-	submit_deeds plain 3 run=20
+	submit_scripts plain 3 run=20
 	last=("${IDS[@]}")
-	submit_deeds delayed 1 run=20 '"delay_ms":1500'
+	submit_scripts delayed 1 run=20 '"delay_ms":1500'
 	last+=("${IDS[@]}")
-	submit_deeds resting 1 'run=20 fail=1' '"retry":{"base_ms":1000}'
+	submit_scripts resting 1 'run=20 fail=1' '"retry":{"base_ms":1000}'
 	last+=("${IDS[@]}")
-	submit_deeds slow 1 run=2500 '"timeout":"10s"'
+	submit_scripts slow 1 run=2500 '"timeout":"10s"'
 	wait_until 20 all_ended
 	expect_within 5000000 "$begun" "$(last_end "${last[@]}")" 'all done'
 	expect_eq 'failed 1' "$(outcomes)"
@@ -63,7 +63,7 @@ test_a_workers_clock_runs_at_another_rate() {
 		FAULT_LEDGER=$LEDGERS FAULT_WORKER=off$rate at_rate $rate start "off$rate" "$REEVE_BIN/reeve-worker" --manager "${PROXY[wire]}" \
 			--handlers "$DIR/true.ini" --name "off$rate" --concurrency 4
 		await_registered "off$rate" 0
-		submit_deeds "held$rate" 4 'run=60000 stubborn' '"timeout":"90s"'
+		submit_scripts "held$rate" 4 'run=60000 stubborn' '"timeout":"90s"'
 		wait_until 10 "[ \"\$(starts off$rate)\" = 4 ]"
 		tell wire drop both
 		cut=$(now_us)

@@ -16,7 +16,7 @@ test_a_claim_is_committed_after_its_worker_was_lost() {
 	tell network drop up
 	stop a KILL
 	standby_absent
-	REEVE_MANAGER=${URL[two]} submit_deeds script 1 run=50
+	REEVE_MANAGER=${URL[two]} submit_scripts script 1 run=50
 	wait_until 5 waits_for_standby\ claim
 	wait_until 10 'worker_lost a'
 	expect_eq 'queued|0' "$(sql 'select status, attempt from tasks')"
@@ -69,11 +69,11 @@ test_its_clock_jumps_an_hour_each_way() {
 	start_fault_exec b --concurrency 12
 	start_submitter load --rate 10 --mix short=1 --cancel 0 --types fault-exec=1
 	for clock in 3600 0; do
-		submit_deeds "running$clock" 4 run=3000 '"timeout":"4s"'
+		submit_scripts "running$clock" 4 run=3000 '"timeout":"4s"'
 		running=("${IDS[@]}")
-		submit_deeds "delayed$clock" 1 run=20 '"delay_ms":2500'
+		submit_scripts "delayed$clock" 1 run=20 '"delay_ms":2500'
 		delayed=("${IDS[@]}")
-		submit_deeds "resting$clock" 1 'run=20 fail=1' '"retry":{"base_ms":3000}'
+		submit_scripts "resting$clock" 1 'run=20 fail=1' '"retry":{"base_ms":3000}'
 		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where status = 'executing' and details like 'running%'\")\" = 4 ]"
 		wait_until 10 "[ \"\$(sql \"select status from tasks where details like 'resting%'\")\" = failed ]"
 		jump "$clock"
@@ -86,9 +86,9 @@ test_its_clock_jumps_an_hour_each_way() {
 		expect_eq 2 "$(sql 'select count(*) from workers where not lost')" 'workers'
 		# Tasks after the jump have their own delays and retry delays, by the clock as it is now.
 		asked=$(now_us)
-		submit_deeds "later$clock" 1 run=20 '"delay_ms":2000'
+		submit_scripts "later$clock" 1 run=20 '"delay_ms":2000'
 		later=("${IDS[@]}")
-		submit_deeds "resting-later$clock" 1 'run=20 fail=1' '"retry":{"base_ms":2400}'
+		submit_scripts "resting-later$clock" 1 'run=20 fail=1' '"retry":{"base_ms":2400}'
 		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details like '%later%'\")\" = 0 ]"
 		for id in "${later[@]}" "${IDS[@]}"; do
 			took=$(($(last_end "$id") - asked))
@@ -97,7 +97,7 @@ test_its_clock_jumps_an_hour_each_way() {
 		done
 	done
 	for clock in 3600 0; do
-		submit_deeds "dead$clock" 2 run=1500
+		submit_scripts "dead$clock" 2 run=1500
 		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where status = 'executing' and details like 'dead%'\")\" = 2 ]"
 		jump "$clock"
 		victim=$(sql "select w.name from tasks t join workers w on w.id = t.worker_id where details like 'dead%' limit 1")

@@ -86,7 +86,7 @@ test_it_is_unknown_whether_a_dead_workers_tasks_were_requeued() {
 	start_proxy database postgres
 	CONNINFO=${PROXY[database]} start_manager "${SHORT[@]}"
 	start_fault_exec a --concurrency 4
-	submit_deeds script 4 run=1500 # long enough to be met in the middle on a busy machine
+	submit_scripts script 4 run=1500 # long enough to be met in the middle on a busy machine
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	tell database message lose worker_lose
 	tell database answer lose worker_lose

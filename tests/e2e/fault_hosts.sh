@@ -17,8 +17,8 @@ begin_far() { # [MANAGER'S OPTION…]
 test_a_host_is_cut_off_for_half_a_lease() {
 	begin_far --lease 8s --heartbeat 1s --expiry-grace 10s --fetch-wait 500ms
 	for n in 1 2; do
-		submit_deeds "short$n" 2 run=1000 '"max_attempts":1'
-		submit_deeds "long$n" 2 run=6000 '"max_attempts":1'
+		submit_scripts "short$n" 2 run=1000 '"max_attempts":1'
+		submit_scripts "long$n" 2 run=6000 '"max_attempts":1'
 		wait_until 10 "[ \"\$(starts)\" = $((n * 4)) ]"
 		link host down
 		cut=$(now_us)
@@ -36,7 +36,7 @@ test_a_host_is_cut_off_for_half_a_lease() {
 
 test_a_host_is_cut_off_for_two_leases() {
 	begin_far "${SHORT[@]}"
-	submit_deeds script 4 run=2500
+	submit_scripts script 4 run=2500
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	start_fault_exec near --concurrency 4
 	link host down
@@ -51,7 +51,7 @@ test_a_host_is_cut_off_for_two_leases() {
 	wait_until 10 '[ "$(sql "select count(*) from workers where name = '\''far'\'' and not lost")" = 1 ]'
 	expect_within 5000000 "$joined" "$(now_us)" 'it is back'
 	stop near
-	submit_deeds more 4 run=50
+	submit_scripts more 4 run=50
 	wait_until 10 all_ended
 	expect_eq 'far|4' "$(sql "select w.name, count(*) from task_history h join workers w on w.id = worker_id
 		where details like 'more%' group by 1")"

@@ -81,8 +81,8 @@ test_the_only_one_freezes_past_the_leases() {
 	start_manager "${SHORT[@]}"
 	start_fault_exec a --concurrency 4
 	start_fault_function b --concurrency 4
-	submit_deeds program 4 run=3000 '"max_attempts":1'
-	TYPE=fault-function submit_deeds function 4 run=3000 '"max_attempts":1'
+	submit_scripts program 4 run=3000 '"max_attempts":1'
+	TYPE=fault-function submit_scripts function 4 run=3000 '"max_attempts":1'
 	wait_until 10 '[ "$(starts)" = 8 ]'
 	signal manager STOP
 	frozen=$(now_us)

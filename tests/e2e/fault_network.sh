@@ -10,7 +10,7 @@ one_way() { # up|down
 	start_proxy network manager
 	start_manager "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 4
-	submit_deeds script 4 run=3000
+	submit_scripts script 4 run=3000
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	start_fault_exec b --concurrency 4
 	tell network drop "$1"
@@ -26,7 +26,7 @@ one_way() { # up|down
 	wait_until 10 '[ "$(sql "select count(*) from workers where name = '\''a'\'' and not lost")" = 1 ]'
 	expect_within 5000000 "$back" "$(now_us)" 'it is back'
 	stop b
-	submit_deeds more 4 run=50
+	submit_scripts more 4 run=50
 	wait_until 10 all_ended
 	conclude a
 }

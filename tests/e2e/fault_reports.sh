@@ -12,7 +12,7 @@ late_report() { # during|after
 	start_proxy network manager
 	start_manager "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
-	submit_deeds script 1 run=900
+	submit_scripts script 1 run=900
 	wait_until 5 '[ "$(starts)" = 1 ]'
 	tell network hold up
 	held=$(now_us)
@@ -32,7 +32,7 @@ late_report() { # during|after
 	expect_eq 'lost 1' "$(outcomes)"
 	# The worker is back as another incarnation.
 	stop b
-	submit_deeds more 1 run=20
+	submit_scripts more 1 run=20
 	wait_until 10 all_ended
 	conclude a
 }
@@ -54,14 +54,14 @@ test_the_same_report_comes_twice_and_to_two_managers() {
 	start_manager two "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
 	tell network message double /Report
-	submit_deeds doubled 1 run=50
+	submit_scripts doubled 1 run=50
 	wait_until 5 all_ended
 	expect_eq 1 "$(applied network)"
 	tell network message copy /Report "$DIR/well"
-	submit_deeds well 1 run=50
+	submit_scripts well 1 run=50
 	wait_until 5 all_ended
 	tell network message take /Report "$DIR/badly"
-	submit_deeds badly 1 'run=50 fail=1' '"retry":{"base_ms":2000}'
+	submit_scripts badly 1 'run=50 fail=1' '"retry":{"base_ms":2000}'
 	wait_until 5 '[ -e "$DIR/badly" ]'
 	brought 1
 	expect_eq 'failed|1' "$(sql 'select status, attempt from tasks')"
@@ -100,7 +100,7 @@ test_a_heartbeat_delayed_past_newer_ones() {
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
 	tell network message take /Heartbeat "$DIR/old"
 	wait_until 5 '[ -e "$DIR/old" ]'
-	submit_deeds script 2 run=2500
+	submit_scripts script 2 run=2500
 	wait_until 10 '[ "$(starts)" = 2 ]'
 	for n in 1 2 3; do
 		tell network message late /Heartbeat 900
@@ -126,7 +126,7 @@ test_replayed_heartbeats_keep_no_dead_worker_alive() {
 	start_manager one "${SHORT[@]}"
 	start_manager two "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
-	submit_deeds script 2 run=5000
+	submit_scripts script 2 run=5000
 	wait_until 10 '[ "$(starts)" = 2 ]'
 	for n in 1 2; do
 		tell network message copy /Heartbeat "$DIR/old$n"

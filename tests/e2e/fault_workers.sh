@@ -14,7 +14,7 @@ begin_two() { # exec|function
 	begin
 	start_fault_"$1" a --concurrency 4
 	start_fault_"$1" b --concurrency 4
-	TYPE=fault-$1 submit_deeds script 8 run=1300 # long enough to be met in the middle on a busy machine
+	TYPE=fault-$1 submit_scripts script 8 run=1300 # long enough to be met in the middle on a busy machine
 	wait_until 10 '[ "$(starts)" = 8 ]'
 }
 
@@ -63,7 +63,7 @@ test_a_worker_with_programs_freezes_past_its_lease() {
 	signal a CONT
 	wait_until 10 "[ \"\$(worker_incarnation a)\" -gt $before ]"
 	stop b
-	submit_deeds again 4 run=50
+	submit_scripts again 4 run=50
 	wait_until 10 all_ended
 	expect_eq 4 "$(sql "select count(*) from task_history h join workers w on w.id = h.worker_id
 		where h.details like 'again%' and w.name = 'a' and h.attempt = 1")"
@@ -90,7 +90,7 @@ test_a_worker_freezes_for_a_moment() {
 		signal a CONT
 		sleep 0.5
 	done
-	submit_deeds more 8 run=200
+	submit_scripts more 8 run=200
 	wait_until 10 all_ended
 	expect_eq '' "$(outcomes)"
 	expect_eq 2 "$(sql 'select count(*) from workers')"

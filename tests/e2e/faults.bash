@@ -17,7 +17,7 @@
 #	link NAME down|up            cuts the host off; connects it again
 #	start_postgres_with_clock    start_postgres, with a clock that `jump SECONDS` sets that far ahead of the machine's
 #	standby_absent, standby_back make COMMITs wait for a standby that does not answer; stop that
-#	submit_deeds PREFIX COUNT DETAILS [MEMBERS]   submits tasks PREFIX-1 … in one call, of the type $TYPE (fault-exec
+#	submit_scripts PREFIX COUNT DETAILS [MEMBERS]   submits tasks PREFIX-1 … in one call, of the type $TYPE (fault-exec
 #	                             unless set), with MEMBERS added to their JSON; sets ${IDS[@]} to their ids
 #	send FILE URL                sends a call that a proxy has copied or taken, unchanged; prints what raw-call prints
 #	end_load [SUBMITTER…]        stops the submitters (`load` unless given), and waits until all has ended (all_ended)
@@ -154,7 +154,7 @@ standby_back() {
 
 # ---- load ----
 
-submit_deeds() { # PREFIX COUNT DETAILS [MEMBERS]
+submit_scripts() { # PREFIX COUNT DETAILS [MEMBERS]
 	local n time
 	fault_folder
 	time=$(now_us)

@@ -6,11 +6,11 @@
 . "$(dirname "$0")/tasks.bash"
 . "$(dirname "$0")/faults.bash"
 
-HURRY=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
+SHORT_LEASES=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
-	start_manager "${HURRY[@]}"
+	start_manager "${SHORT_LEASES[@]}"
 	start_worker worker "$@"
 }
 
@@ -304,7 +304,7 @@ test_the_worked_example() {
 		exec = /bin/true
 	END
 	start_postgres
-	start_manager "${HURRY[@]}"
+	start_manager "${SHORT_LEASES[@]}"
 	start_worker worker --concurrency 4
 	for _ in 1 2 3; do
 		reeve submit send "[ -e $DIR/mended ] || { echo no route to host >&2; exit 3; }" --queue mail --max-attempts 1

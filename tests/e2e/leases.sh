@@ -262,7 +262,7 @@ test_the_third_time_in_a_row_counts() {
 	n=1
 	expect_eq 'queued 0' "$(attempt lease_ended)"
 	n=2
-	expect_eq 'queued 0' "$(attempt returned)" 'a drain does not count, and does not begin anew'
+	expect_eq 'queued 0' "$(attempt returned)" 'a drain does not count, and the attempts start from 1 again'
 	n=3
 	expect_eq 'failed 1' "$(attempt requeued)"
 	n=4

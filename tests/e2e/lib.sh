@@ -77,7 +77,7 @@
 #	note TEXT                    writes a line to the test's output
 #	as_user COMMAND…             runs a command as an ordinary user ($USER_NAME): `nobody` when the tests run as root
 
-if [ -z "${REEVE_TEST_RUN:-}" ]; then # started by hand: tests/run makes what a suite needs
+if [ -z "${REEVE_TEST_RUN:-}" ]; then # started directly: tests/run creates what a suite needs
 	exec "$(dirname "$0")/../run" "$(basename "$0" .sh)"
 fi
 set -eEuo pipefail

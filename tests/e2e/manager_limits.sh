@@ -61,7 +61,7 @@ test_a_backlog_over_a_connections_share_is_logged_and_counted() {
 
 # The submits of 40 connections, each less than a connection's share, wait for a session of the database that stands
 # still: together they have no more than --max-pending, and the others are refused. What waited is done later; calls that
-# need other sessions are answered meanwhile.
+# need other sessions are answered in that time.
 test_what_waits_of_all_connections_is_bounded() {
 	local session open
 	start_postgres

@@ -44,7 +44,7 @@ test_all_of_a_put_or_nothing_and_the_last_wins() {
 		ended "putter-$n" 60
 		expect_eq 0 "$STATUS" "putter-$n"
 	done
-	expect_match '^[1-8]20$' "$(value race same)" 'the last of somebody'
+	expect_match '^[1-8]20$' "$(value race same)" 'the last of one caller'
 	expect_eq 1 "$(reeve metric list race --json | wc -l)"
 }
 

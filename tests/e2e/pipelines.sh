@@ -396,7 +396,7 @@ test_a_lost_attempt_does_not_take_the_task_on() {
 test_the_example_of_the_page_works() {
 	local line want
 	shape() { # times and who it was are each run's own; ends of lines are
-		sed -E 's/[0-9]{4}-[0-9-]+ [0-9:.]+Z/TIME/; s/by [^ ]+@[^ ]+$/by SOMEBODY/; s/ +$//' | sed '/^$/d'
+		sed -E 's/[0-9]{4}-[0-9-]+ [0-9:.]+Z/TIME/; s/by [^ ]+@[^ ]+$/by CALLER/; s/ +$//' | sed '/^$/d'
 	}
 	start_postgres
 	start_manager

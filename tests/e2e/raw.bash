@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Calls with messages made by hand, for suites that send what no client sends: . "$(dirname "$0")/raw.bash"
+# Calls with raw messages, for suites that send what no client sends: . "$(dirname "$0")/raw.bash"
 # Messages are in hexadecimal; blanks within them do not count.
 #
 #	int_field NUMBER VALUE        prints a field that is a number

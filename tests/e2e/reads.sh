@@ -243,13 +243,13 @@ test_live_counts() {
 	counted 'adding up again'
 	totals="select * from reeve.live_totals(null) where queued + delayed + executing + failed > 0 order by 1"
 	was=$(sql "$totals")
-	by_hand() { "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"; } # no search_path is set
-	by_hand "select reeve.counts_recount()" >/dev/null
-	expect_eq "$was" "$(by_hand "$totals")" 'counted anew'
+	as_superuser() { "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"; } # no search_path is set
+	as_superuser "select reeve.counts_recount()" >/dev/null
+	expect_eq "$was" "$(as_superuser "$totals")" 'counted again'
 }
 
 # Claims one task as a manager does, whatever the database's clock shows.
-claim_by_hand() { # ID
+claim_manually() { # ID
 	sql "insert into reeve.workers (name, lease_ms) values ('w', 60000)"
 	{
 		printf 'prepare s as\n%s;\n' "$(cat "$STATEMENTS/claim.sql")"
@@ -273,7 +273,7 @@ test_live_counts_are_never_below_0() {
 	wait_until 5 '[ "$(sql "select count(*) from count_changes")|$(sql "select count(*) from live_due")" = "0|1" ]'
 	stop manager
 	expect_eq '0|1|0|0' "$(totals)"
-	expect_match "^${early}[|]" "$(claim_by_hand "$early")"
+	expect_match "^${early}[|]" "$(claim_manually "$early")"
 	expect_eq '0|0|1|0' "$(totals)"
 	expect_eq '' "$(miscounted)"
 	# A task was counted as due while the clock was ahead, and ends after the clock was set back.

@@ -306,10 +306,10 @@ report_of() { # INCARNATION TASK TOKEN
 		cat <(int_field 1 "$1") -
 }
 
-judged_lost() { # TASK TOKEN: a ReportResponse begins so
-	local judged
-	judged=$(int_field 1 "$1")$(int_field 2 "$2")$(int_field 3 2)
-	printf '^0 0a..%s' "$judged"
+ack_lost() { # TASK TOKEN: a ReportResponse begins so
+	local ack
+	ack=$(int_field 1 "$1")$(int_field 2 "$2")$(int_field 3 2)
+	printf '^0 0a..%s' "$ack"
 }
 
 token_of() { # TASK
@@ -321,14 +321,14 @@ test_a_report_for_what_was_never_assigned_changes_nothing() {
 	id=$(reeve submit nothing --delay 1h)
 	token=$(token_of "$id") # its version, which is no attempt's
 	for worker in $(worker_incarnation worker) $stranger; do
-		without_effect "$(judged_lost "$id" "$token")" Report "$(report_of "$worker" "$id" "$token")"
+		without_effect "$(ack_lost "$id" "$token")" Report "$(report_of "$worker" "$id" "$token")"
 	done
 	expect_eq 1 "$(said "task $id: a result \\(completed\\)")" 'lines in the log'
-	without_effect "$(judged_lost 987654321 "$token")" Report "$(report_of $stranger 987654321 "$token")"
+	without_effect "$(ack_lost 987654321 "$token")" Report "$(report_of $stranger 987654321 "$token")"
 	expect_eq queued "$(field "$id" status)"
 	reeve cancel "$id" >/dev/null
 	token=$(token_of "$id") # of the version that is in the history now
-	without_effect "$(judged_lost "$id" "$token")" Report "$(report_of $stranger "$id" "$token")"
+	without_effect "$(ack_lost "$id" "$token")" Report "$(report_of $stranger "$id" "$token")"
 	expect_eq cancelled "$(field "$id" status)"
 }
 
@@ -340,8 +340,8 @@ test_a_token_of_another_opens_nothing() {
 	wait_status 20 "$mine" executing
 	wait_status 20 "$yours" executing
 	for token in "$(token_of "$yours")" $(($(token_of "$mine") - 1)) $(($(token_of "$mine") + 1)) 1; do
-		without_effect "$(judged_lost "$mine" "$token")" Report "$(report_of "$(worker_incarnation worker)" "$mine" "$token")"
-		without_effect "$(judged_lost "$mine" "$token")" Report "$(report_of $stranger "$mine" "$token")"
+		without_effect "$(ack_lost "$mine" "$token")" Report "$(report_of "$(worker_incarnation worker)" "$mine" "$token")"
+		without_effect "$(ack_lost "$mine" "$token")" Report "$(report_of $stranger "$mine" "$token")"
 		without_effect '^9 ' Extend "$(int_field 1 $stranger)$(int_field 2 "$mine")$(int_field 3 "$token")$(int_field 4 99999)"
 	done
 	expect_eq 4 "$(said "task $mine: a result")" 'lines in the log'
@@ -350,7 +350,7 @@ test_a_token_of_another_opens_nothing() {
 	expect_eq mine "$(field "$mine" result)"
 	expect_eq yours "$(field "$yours" result)"
 	token=$(token_of "$yours") # nor does one whose attempt has ended
-	without_effect "$(judged_lost "$mine" "$token")" Report "$(report_of $stranger "$mine" "$token")"
+	without_effect "$(ack_lost "$mine" "$token")" Report "$(report_of $stranger "$mine" "$token")"
 }
 
 test_a_name_is_one_workers_at_a_time() {
@@ -552,7 +552,7 @@ test_a_full_disk_is_named() {
 	full='the database.s disk is full: could not extend file .*: No space left on device'
 	wait_until 10 'grep -q "^reeve: waiting for a manager that can answer: $full" "$DIR/log/submitting.log"'
 	expect_match "error .*submit: .*$full" "$(cat "$DIR/log/mine.log")"
-	sql 'drop trigger full_disk on reeve.tasks' # somebody has made room
+	sql 'drop trigger full_disk on reeve.tasks' # the disk has space again
 	ended submitting
 	expect_eq 0 "$STATUS"
 	expect_eq 1 "$(grep -c "error .*$full" "$DIR/log/mine.log")" 'it is not told for each try'

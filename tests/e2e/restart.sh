@@ -202,7 +202,7 @@ test_one_of_two_managers_is_killed() {
 	expect_journal_closed
 	sql "select (extract(epoch from token) * 1000000)::bigint from task_attempts where outcome = 'requeued'" | sort >"$DIR/taken"
 	expect_eq "$(count_of "$DIR/taken")" "$(sql "select count(*) from task_attempts")" 'attempts that did not end their task'
-	expect_eq '' "$(awk '{ print $3 }' "$LEDGER" | sort | comm -12 - "$DIR/taken")" 'taken back, though they had begun'
+	expect_eq '' "$(awk '{ print $3 }' "$LEDGER" | sort | comm -12 - "$DIR/taken")" 'requeued, although they had begun'
 	expect_eq 0 "$(sql 'select count(*) from task_history where attempt > 1')" 'attempts that counted twice'
 	stop_workers a b
 }

@@ -137,7 +137,7 @@ test_a_delayed_task_is_made_due() {
 
 test_a_dead_task_is_retried_from_history_and_keeps_its_audit() {
 	id=$(reeve submit sh "$UNTIL_GOOD" --max-attempts 2 --retry-base 10ms --retry-max 1h --key dead --queue again \
-		--priority 3 --source somebody --timeout 7s)
+		--priority 3 --source someone --timeout 7s)
 	expect_fail 1 reeve wait "$id"
 	kept='.id, .queue, .type, .priority, .max_attempts, .timeout_ms, .key, .source, .details, .created, .first_started'
 	before=$(reeve show "$id" --json | jq -c "[$kept]")

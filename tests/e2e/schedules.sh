@@ -46,17 +46,17 @@ test_a_schedule_is_added_shown_and_listed() {
 	reeve schedule add beat --every 1h --start 2026-01-01T00:30:00Z ping --catch-up all:3 --concurrency-policy allow >/dev/null
 	expect_eq '3600000 2026-01-01T00:30:00.000000Z all 3 allow' "$(of beat '[.every_ms, .start, .catch_up, .max_catch_up, .concurrency_policy] | join(" ")')"
 	expect_match 'T[0-9]+:30:00.000000Z$' "$(of beat .next)"
-	reeve schedule add 'by hand' --manual ping --catch-up skip --concurrency-policy forbid >/dev/null
-	expect_eq 'true skip forbid null' "$(of 'by hand' '[.manual, .catch_up, .concurrency_policy, .next] | map(tostring) | join(" ")')"
+	reeve schedule add 'on demand' --manual ping --catch-up skip --concurrency-policy forbid >/dev/null
+	expect_eq 'true skip forbid null' "$(of 'on demand' '[.manual, .catch_up, .concurrency_policy, .next] | map(tostring) | join(" ")')"
 	reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue reports >/dev/null
 	expect_eq 'stop reports null' "$(of close '[.queue_action, .action_queue, .task] | map(tostring) | join(" ")')"
 	# The list is ordered by name, without details.
-	expect_eq 'beat by hand close nightly' "$(at_other schedule list --json | jq -r .name | xargs)"
+	expect_eq 'beat close nightly on demand' "$(at_other schedule list --json | jq -r .name | xargs)"
 	expect_eq null "$(reeve schedule list --json | jq -r 'select(.name == "nightly").task.details')"
 	reeve schedule list >"$DIR/list"
 	expect_match 'nightly +1 0 \* \* \* +Europe/Berlin +report +2[-0-9]+ 2[23]:01:00.000Z +- +-' "$(cat "$DIR/list")"
 	expect_match 'close +0 8 \* \* \* +UTC +stop queue reports' "$(cat "$DIR/list")"
-	expect_match 'by hand +manual +UTC +ping +- +-' "$(cat "$DIR/list")"
+	expect_match 'on demand +manual +UTC +ping +- +-' "$(cat "$DIR/list")"
 	expect_match 'beat +every 1h +UTC +ping' "$(cat "$DIR/list")"
 	# Names are unique.
 	before=$(counts_all)
@@ -64,10 +64,10 @@ test_a_schedule_is_added_shown_and_listed() {
 	expect_match 'there is a schedule "nightly" already; edit it' "$OUTPUT"
 	expect_eq "$before" "$(counts_all)"
 	# The audit names the caller.
-	expect_eq 'schedule beat schedule by hand schedule close schedule nightly' "$(reeve audit --json |
+	expect_eq 'schedule beat schedule close schedule nightly schedule on demand' "$(reeve audit --json |
 		jq -r 'select(.event == "schedule_added") | .note' | sort | xargs)"
 	expect_match '@' "$(reeve audit --json | jq -r 'select(.event == "schedule_added") | .actor' | head -n 1)"
-	for name in beat 'by hand' close nightly; do reeve schedule remove "$name" >/dev/null; done
+	for name in beat 'on demand' close nightly; do reeve schedule remove "$name" >/dev/null; done
 	expect_match 'no schedules' "$(reeve schedule list 2>&1)"
 }
 

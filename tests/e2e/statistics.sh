@@ -30,7 +30,7 @@ test_results_show_errors_retries_and_times() {
 	expect_eq '3 true true' "$(told "$used_up")"
 	expect_eq '1 false true' "$(told "$fatal")"
 	expect_eq '1 true true' "$(told "$waits")"
-	expect_eq '0 null false' "$(told "$killed")" 'ended by hand'
+	expect_eq '0 null false' "$(told "$killed")" 'ended manually'
 	# For an ended task the time is that of its last attempt; times equal those in the tables.
 	for id in "$good" "$twice" "$fatal"; do
 		expect_eq "$(sql "select round(extract(epoch from last_updated - token) * 1000) from task_history where task_id = $id")" \

@@ -248,7 +248,7 @@ test_older_or_equal_changes_nothing_long_after_the_first_run() {
 	for days in 2 100 364; do
 		sql "update keys set expires_at = expires_at - interval '1 day' * $days where key = 'long'"
 		expect_refused "$id" 5
-		sql "delete from keys where expires_at <= statement_timestamp()" # as upkeep does
+		sql "delete from keys where expires_at <= statement_timestamp()" # as maintenance does
 		sql "update keys set expires_at = expires_at + interval '1 day' * $days where key = 'long'"
 	done
 	# The year begins again with each newer version; after it, the key is free.

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 LEASE=1000 # ms
-HURRY=(--lease 1s --heartbeat 300ms --expiry-grace 2s --fetch-wait 300ms)
+SHORT_LEASES=(--lease 1s --heartbeat 300ms --expiry-grace 2s --fetch-wait 300ms)
 
 # A script for tasks. Each attempt appends its token to tokens.ID. The first attempt then writes the time to breath.ID
 # every 20 ms, forever. A child of it, in its own session and with its parent gone, does the same with escaped.ID. Both
@@ -43,7 +43,7 @@ expect_last_breath() { # ID SINCE_MS AT_MOST_MS
 }
 
 start_postgres
-start_manager m "${HURRY[@]}"
+start_manager m "${SHORT_LEASES[@]}"
 
 test_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	start_worker frozen --concurrency 1 --prefetch 1
@@ -173,7 +173,7 @@ test_many_may_ask_at_once() {
 }
 
 test_but_no_more_than_there_is() {
-	start_manager short "${HURRY[@]}" --max-runtime 2s
+	start_manager short "${SHORT_LEASES[@]}" --max-runtime 2s
 	start_worker bounded
 	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
 	expect_fail 1 reeve wait "$id" --timeout 20s

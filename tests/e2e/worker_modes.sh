@@ -18,7 +18,7 @@ set_queue() { # NAME 'COLUMN = VALUE, …'
 	sql "insert into queues (name) values ('$1') on conflict do nothing;
 		update queues set $2, updated = clock_timestamp() where name = '$1';
 		select pg_notify('reeve_notify', 'queues')" >/dev/null
-	sleep 1.5 # whoever missed the notice has looked by then
+	sleep 1.5 # a worker that missed the notice has polled by then
 }
 
 expect_left() { # NAME

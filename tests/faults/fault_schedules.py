@@ -52,7 +52,7 @@ CLOCK_JUMPED = ("request id is more than a day old", "request id is from the fut
 WAIT_S = 10
 
 
-class Keeper:
+class Schedules:
 	def __init__(self, options):
 		self.options, self.rng = options, random.Random(options.seed)
 		self.stopping = threading.Event()
@@ -117,7 +117,7 @@ class Keeper:
 		elif what == "edit":
 			self.edit()
 		elif what == "run" and not name.startswith("gate"):
-			self.run_by_hand(name)
+			self.run_manually(name)
 		elif what == "define" and self.options.pipeline:
 			self.define(self.rng.choice(("abcd", "acbd", "bca")))
 
@@ -136,7 +136,7 @@ class Keeper:
 			self.reeve("schedule", "edit", name, "--priority", str(self.rng.randint(0, 3)))
 			self.note(ev="schedule", name=name, what="edit")
 
-	def run_by_hand(self, name):
+	def run_manually(self, name):
 		said = self.reeve("schedule", "run", name, "--json")
 		if said:
 			run = json.loads(said)
@@ -169,15 +169,15 @@ def main():
 	parser.add_argument("--changes", type=int, default=0)
 	parser.add_argument("--pipeline")
 	parser.add_argument("--gate")
-	keeper = Keeper(parser.parse_args())
+	schedules = Schedules(parser.parse_args())
 
 	def stop(*_):
-		keeper.stopping.set()
-		keeper.until = keeper.until or time.monotonic() + 60
+		schedules.stopping.set()
+		schedules.until = schedules.until or time.monotonic() + 60
 
 	signal.signal(signal.SIGTERM, stop)
 	signal.signal(signal.SIGINT, stop)
-	return keeper.run()
+	return schedules.run()
 
 
 sys.exit(main())

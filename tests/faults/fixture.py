@@ -486,12 +486,12 @@ class Fixture:
 			"--ledger", self.ledgers, "--name", name, *(["--clock-jumps"] if self.with_clock else []), *options])
 		return submitter
 
-	def submit_meanwhile(self, name, managers, *options):
+	def submit_during(self, name, managers, *options):
 		"""Starts a submitter that runs only during a fault."""
 		self.helpers.append(self.start_submitter(name, managers, *options))
 		return self.helpers[-1]
 
-	def work_meanwhile(self, name, types):
+	def work_during(self, name, types):
 		worker = Worker(self, name, "function", [m.url for m in self.managers.values()], types=types)
 		worker.start()
 		self.helpers.append(worker)
@@ -522,10 +522,10 @@ class Fixture:
 		self.submitters[name] = submitter
 
 	def keep_schedules(self, name, *options):
-		keeper = Process(self, name)
-		keeper.launch([sys.executable, f"{HERE}/fault_schedules.py", "--bin", self.bin, "--managers",
+		process = Process(self, name)
+		process.launch([sys.executable, f"{HERE}/fault_schedules.py", "--bin", self.bin, "--managers",
 			",".join(m.url for m in self.managers.values()), "--ledger", self.ledgers, "--name", name, *options])
-		self.submitters[name] = keeper
+		self.submitters[name] = process
 		log = f"{self.folder}/log/{name}.log"
 		self.await_(lambda: "added" in open(log, encoding="utf-8").read(), 60, "the schedules to be added")
 

@@ -135,7 +135,7 @@ def frozen_in_a_transaction(run, rng):
 		fault.silent = None if how == "host gone" else manager  # workers leave a manager at once if its process ends
 		wire = run.fixture.proxies[f"database-{manager.name}"]
 		wire.tell("delay", "both", "10")
-		load = run.fixture.submit_meanwhile(name, [manager], "--rate", "20", "--seed", "1", "--mix", "tiny=1", "--threads", "6", "--batches",
+		load = run.fixture.submit_during(name, [manager], "--rate", "20", "--seed", "1", "--mix", "tiny=1", "--threads", "6", "--batches",
 			"80", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0")
 		yield 1
 		for _ in range(30):
@@ -237,7 +237,7 @@ def joined(run, name, manager):
 	"""Starts a new worker of that name and, after its registration, restarts a manager. (A restart during the
 	registration could leave a lost incarnation.) Returns the worker, and how long the start of each took, in s."""
 	since = now_us()
-	worker = run.fixture.work_meanwhile(name, [f"idle-{name}"])
+	worker = run.fixture.work_during(name, [f"idle-{name}"])
 	registered = f"select 1 from workers where name = '{worker.life}' and not lost"
 	while not run.fixture.postgres.sql(registered) and now_us() - since < 60e6:
 		yield 0.05
@@ -267,7 +267,7 @@ def advisory_locks(run, rng):
 		holder = yield from held(run, f"do $$ begin perform {', '.join(locks)}; end $$", seconds, "unprivileged",
 			f"select count(*) / {len(locks)} from pg_locks where locktype = 'advisory' and granted and pid = pg_backend_pid()")
 		if not holder:
-			fault.missed = "somebody else has one of the advisory locks"
+			fault.missed = "another session has one of the advisory locks"
 			return
 		fault.begun = now_us()
 		worker, *took = yield from joined(run, second, manager)
@@ -331,14 +331,14 @@ def types_many(run, rng):
 	def steps(fault):
 		fault.calm = True
 		types = [f"many-{many}-{n}" for n in range(TYPES)]
-		worker = run.fixture.work_meanwhile(f"w{many}", [*types, known])
+		worker = run.fixture.work_during(f"w{many}", [*types, known])
 		yield 1
 		run.watch.probes.update((many, known))
 		wires = [wire for wire in run.fixture.proxies.values() if wire.speaks == "postgres"]
 		for wire in wires:
 			wire.tell("delay", "both", str(ms))
 		fault.begun = now_us()
-		loads = [run.fixture.submit_meanwhile(name, run.fixture.managers.values(), "--rate", rate, "--seed", "1", "--mix", "tiny=1", "--threads",
+		loads = [run.fixture.submit_during(name, run.fixture.managers.values(), "--rate", rate, "--seed", "1", "--mix", "tiny=1", "--threads",
 			"4", "--types", ",".join(f"{kind}=1" for kind in kinds), "--priority", "10", "--cancel", "0", "--keyed", "0", "--again", "0",
 			"--look", "0") for name, rate, kinds in ((many, "100", types), (known, "20", [known]))]
 		yield seconds / 2
@@ -364,7 +364,7 @@ def types_many(run, rng):
 		yield from finish(run, worker, 30, f"worker {worker.life}")
 
 	return Fault("many types", f"{TYPES} of them, the database {2 * ms} ms away, for {seconds:.1f} s"
-		f"{f', manager {manager.name} restarted meanwhile' if cold else ''}", steps, {*run.fixture.managers,
+		f"{f', manager {manager.name} restarted' if cold else ''}", steps, {*run.fixture.managers,
 		*(name for name in run.fixture.proxies if name.startswith("database-"))})
 
 
@@ -383,7 +383,7 @@ def check_now(run, manager):
 def submit_now(run, manager, name):
 	"""Submits over a new connection. The manager must acknowledge within the limit."""
 	since = now_us()
-	submitter = run.fixture.submit_meanwhile(name, [manager], "--count", "1", "--mix", "tiny=1", "--types", "fault-function=1", "--threads",
+	submitter = run.fixture.submit_during(name, [manager], "--count", "1", "--mix", "tiny=1", "--types", "fault-function=1", "--threads",
 		"1", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0", "--patience", "20000")
 	yield from finish(run, submitter, 60, f"a new submitter, {name},")
 	took = (now_us() - since) / 1e6
@@ -418,7 +418,7 @@ def flooded(run, rng):
 		fault.calm = True
 		backlog = None
 		if kind in ("fetches", "lost"):  # without tasks these could not keep any from others
-			backlog = run.fixture.submit_meanwhile(run.next_name("y"), run.fixture.managers.values(), "--count", "3000", "--rate", "600", "--seed",
+			backlog = run.fixture.submit_during(run.next_name("y"), run.fixture.managers.values(), "--count", "3000", "--rate", "600", "--seed",
 				"1", "--mix", "tiny=1", "--threads", "16", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0")
 		flood = run.fixture.flood(name, manager, kind, count, seconds)
 		yield from outlasted(run, fault, manager, flood, seconds + 60, f"the flood of {kind}")
@@ -470,7 +470,7 @@ def clock_jumped(run, rng):
 			yield from started(run, managers[old])
 		yield rest
 
-	text = {"": "", "forward": f", manager {fresh} restarted meanwhile", "back": f", manager {fresh} away meanwhile, then {old} killed"}
+	text = {"": "", "forward": f", manager {fresh} restarted", "back": f", manager {fresh} absent, then {old} killed"}
 	return Fault("clock jumped", f"{hours} h forward for {seconds:.1f} s, and back{text[how]}", steps, {*run.fixture.managers, "postgres"})
 
 

@@ -488,8 +488,8 @@ RULES = BATCH_RULES + COUNT_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES 
 
 
 # Kinds that compare times of different rows, which means nothing after the clock has been set back.
-BY_THE_CLOCK = ("I3 batch-ended-early", "I6 batch-order", "I1 tick-lost", "I2 tick-overlap", "I3 tick-off", "I4 tick-late",
-	"I6 tick-order", "I6 tick-outcome")
+BY_THE_CLOCK = ("I3 batch-ended-early", "I6 batch-order", "I1 firing-lost", "I2 firing-overlap", "I3 firing-off", "I4 firing-late",
+	"I6 firing-order", "I6 firing-outcome")
 
 
 def violations_of(before, after, tables, options):

@@ -64,11 +64,11 @@ def schedules_are_there(f):
 	runs = {run["id"]: run for run in f.tables.schedule_runs}
 	for line in f.before.schedules:
 		if line["name"] not in known:
-			f.add("I1 tick-lost", f"schedule {line['name']} was acknowledged; no table has it")
+			f.add("I1 firing-lost", f"schedule {line['name']} was acknowledged; no table has it")
 		if line["ev"] == "schedule_run" and line["run"] not in runs:
-			f.add("I1 tick-lost", f"run {line['run']} of schedule {line['name']}, by hand, was acknowledged; no table has it")
+			f.add("I1 firing-lost", f"run {line['run']} of schedule {line['name']}, a manual one, was acknowledged; no table has it")
 		elif line["ev"] == "schedule_run" and runs[line["run"]]["task_id"] != line.get("task"):
-			f.add("I1 tick-lost", f"run {line['run']} of schedule {line['name']}, by hand, was acknowledged with task "
+			f.add("I1 firing-lost", f"run {line['run']} of schedule {line['name']}, a manual one, was acknowledged with task "
 				f"{line.get('task')}, and has {runs[line['run']]['task_id']}")
 
 
@@ -76,7 +76,7 @@ def ticks_are_once(f):
 	for schedule in schedules_of(f):
 		for tick, following in zip(schedule.ticks, schedule.ticks[1:]):
 			if tick["scheduled"] == following["scheduled"]:
-				f.add("I1 tick-twice", f"{schedule} has two runs, {tick['id']} and {following['id']}, for {moment(tick['scheduled'])}")
+				f.add("I1 firing-twice", f"{schedule} has two runs, {tick['id']} and {following['id']}, for {moment(tick['scheduled'])}")
 
 
 def ticks_follow(f):
@@ -84,25 +84,25 @@ def ticks_follow(f):
 	for schedule in schedules_of(f):
 		if not schedule.every:
 			for tick in schedule.ticks:
-				f.add("I3 tick-off", f"{schedule} comes by hand only, and has run {tick['id']} planned for {moment(tick['scheduled'])}")
+				f.add("I3 firing-off", f"{schedule} is manual only, and has run {tick['id']} planned for {moment(tick['scheduled'])}")
 			continue
 		for since, ticks in schedule.stretches():
 			grid = grid_of(schedule, ticks)
 			if grid is None:
 				off = [tick for tick in ticks if (tick["scheduled"] - schedule.start) % (schedule.every * 1000) != 0] or ticks
-				f.add("I3 tick-off", f"{schedule} has run {off[0]['id']} planned for {moment(off[0]['scheduled'])}; it begins at "
+				f.add("I3 firing-off", f"{schedule} has run {off[0]['id']} planned for {moment(off[0]['scheduled'])}; it begins at "
 					f"{moment(schedule.start)} and comes every {schedule.every} ms")
 				continue
 			expected = None  # the next scheduled time
 			for tick in ticks:
 				begins = first_of(tick, grid)
 				if begins is None:
-					f.add("I6 tick-outcome", f"{schedule}: run {tick['id']} says that {tick['note']!r}, up to {moment(tick['scheduled'])}")
+					f.add("I6 firing-outcome", f"{schedule}: run {tick['id']} says that {tick['note']!r}, up to {moment(tick['scheduled'])}")
 				elif expected is not None and begins > expected:
-					f.add("I1 tick-lost", f"{schedule} has nothing for {moment(expected)} and {(begins - expected) // grid - 1} more, until "
+					f.add("I1 firing-lost", f"{schedule} has nothing for {moment(expected)} and {(begins - expected) // grid - 1} more, until "
 						f"{moment(begins)}")
 				elif expected is None and since is not None and begins > since + grid:
-					f.add("I1 tick-lost", f"{schedule} was planned anew at {moment(since)}; the first tick after that is {moment(begins)}")
+					f.add("I1 firing-lost", f"{schedule} was rescheduled at {moment(since)}; the first firing after that is {moment(begins)}")
 				expected = tick["scheduled"] + grid
 
 
@@ -133,7 +133,7 @@ def ticks_are_in_time(f):
 			continue
 		late = row["updated"] - row["next"]
 		if late > LATE_US and row["concurrency_policy"] != "queue":
-			f.add("I4 tick-late", f"{schedule} was paused at {moment(row['updated'])}, and its tick of {moment(row['next'])} had not "
+			f.add("I4 firing-late", f"{schedule} was paused at {moment(row['updated'])}, and its tick of {moment(row['next'])} had not "
 				"been made")
 
 
@@ -141,24 +141,24 @@ def ticks_come_in_order(f):
 	for schedule in schedules_of(f):
 		for tick, following in zip(schedule.ticks, schedule.ticks[1:]):
 			if tick["id"] > following["id"]:
-				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['scheduled'])} was made after that of "
+				f.add("I6 firing-order", f"{schedule}: the tick of {moment(tick['scheduled'])} was made after that of "
 					f"{moment(following['scheduled'])}")
 		for tick in schedule.ticks:
 			if tick["at"] < tick["scheduled"]:
-				f.add("I6 tick-order", f"{schedule}: the tick of {moment(tick['scheduled'])} was made at {moment(tick['at'])}")
+				f.add("I6 firing-order", f"{schedule}: the tick of {moment(tick['scheduled'])} was made at {moment(tick['at'])}")
 
 
 def outcomes_fit(f):
 	for run in f.tables.schedule_runs:
 		makes = run["outcome"] in ("submitted", "existing")
 		if makes != (run["task_id"] is not None):
-			f.add("I6 tick-outcome", f"run {run['id']} of schedule {run['schedule_id']} is {run['outcome']}, with task {run['task_id']}")
+			f.add("I6 firing-outcome", f"run {run['id']} of schedule {run['schedule_id']} is {run['outcome']}, with task {run['task_id']}")
 	for schedule in schedules_of(f):
 		for run in schedule.runs:
 			fits = {"overlapped": schedule.row["concurrency_policy"] == "forbid" or schedule.events, "missed": schedule.row["catch_up"] != "all",
 				"acted": schedule.row["queue_action"] is not None}
 			if run["outcome"] == "refused" or not fits.get(run["outcome"], True):
-				f.add("I6 tick-outcome", f"{schedule}: run {run['id']} is {run['outcome']} ({run['note']}); missed runs are "
+				f.add("I6 firing-outcome", f"{schedule}: run {run['id']} is {run['outcome']} ({run['note']}); missed runs are "
 					f"{schedule.row['catch_up']}, the concurrency policy is {schedule.row['concurrency_policy']}")
 
 
@@ -169,22 +169,22 @@ def tasks_are_their_runs(f):
 		if run["outcome"] == "submitted":
 			made.setdefault(run["task_id"], []).append(run)
 		if run["task_id"] is not None and run["task_id"] not in f.by_id:
-			f.add("I1 tick-lost", f"run {run['id']} of schedule {run['schedule_id']} made task {run['task_id']}; no table has it")
+			f.add("I1 firing-lost", f"run {run['id']} of schedule {run['schedule_id']} made task {run['task_id']}; no table has it")
 	for task, runs in made.items():
 		if len(runs) > 1:
-			f.add("I1 tick-twice", f"task {task} is that of the runs {[run['id'] for run in runs]}")
+			f.add("I1 firing-twice", f"task {task} is that of the runs {[run['id'] for run in runs]}")
 	for schedule in schedules_of(f):
 		for run in schedule.ticks:
 			for row in f.by_id.get(run["task_id"], []):
 				key = wanted_key(schedule, run["scheduled"])
 				if row["key"] != key:
-					f.add("I3 tick-key", f"{schedule}: the task of {moment(run['scheduled'])}, {f.title(row['id'])}, has the key {row['key']}; "
+					f.add("I3 firing-key", f"{schedule}: the task of {moment(run['scheduled'])}, {f.title(row['id'])}, has the key {row['key']}; "
 						f"it should be {key}")
 				if run["outcome"] == "submitted" and row["source"] != f"schedule {schedule.name}":
-					f.add("I3 tick-key", f"{schedule}: the task of {moment(run['scheduled'])}, {f.title(row['id'])}, is of {row['source']}")
+					f.add("I3 firing-key", f"{schedule}: the task of {moment(run['scheduled'])}, {f.title(row['id'])}, is of {row['source']}")
 	for task, rows in f.by_id.items():
 		if rows[0]["source"].startswith("schedule ") and task not in made:
-			f.add("I1 tick-made-of-nothing", f"{f.title(task)} is of {rows[0]['source']} ({rows[0]['key']}); no run tells of it")
+			f.add("I1 firing-made-of-nothing", f"{f.title(task)} is of {rows[0]['source']} ({rows[0]['key']}); no run tells of it")
 
 
 def wanted_key(schedule, planned):
@@ -205,7 +205,7 @@ def runs_do_not_overlap(f):
 				continue
 			if before is not None and (before[1] is None or row["created"] < before[1]):
 				ended = f"ended at {moment(before[1])}" if before[1] else "has not ended"
-				f.add("I2 tick-overlap", f"{schedule}, whose runs do not overlap: {f.title(row['id'])} was made at "
+				f.add("I2 firing-overlap", f"{schedule}, whose runs do not overlap: {f.title(row['id'])} was made at "
 					f"{moment(row['created'])}; {f.title(before[0])} {ended}")
 			before = (row["id"], row["version"] if "token" in row else None)
 
@@ -215,7 +215,7 @@ def queues_are_acted_on_once(f):
 		acted = sum(run["outcome"] == "acted" for run in schedule.runs)
 		events = sum(e["actor"] == f"schedule {schedule.name}" for e in f.tables.queue_events)
 		if events > acted:
-			f.add("I1 tick-twice", f"{schedule} acted {acted} times by its runs, and {events} times by the events of "
+			f.add("I1 firing-twice", f"{schedule} acted {acted} times by its runs, and {events} times by the events of "
 				f"{schedule.row['action_queue']}")
 
 

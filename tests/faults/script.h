@@ -22,8 +22,8 @@
  * stage: "NAME plan=REST from=TOKEN" and a tail of bytes that are hard to transport. `loop` appends the STEP to the
  * plan again. When the plan is empty, the task goes on in order.
  */
-#ifndef TESTS_FAULTS_DEED_H
-#define TESTS_FAULTS_DEED_H
+#ifndef TESTS_FAULTS_SCRIPT_H
+#define TESTS_FAULTS_SCRIPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

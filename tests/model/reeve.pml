@@ -73,13 +73,13 @@
 #define PLACE_READY 1
 #define PLACE_STARTING 2 /* in a slot: SPAWN_START is in flight to the supervisor */
 #define PLACE_RUNNING 3  /* in a slot: its handler runs */
-#define PLACE_OUTBOX_C 4 /* its result is not acknowledged: completed … */
-#define PLACE_OUTBOX_F 5 /* … or failed, returned, cancelled, lease_ended */
+#define PLACE_UNACKED_C 4 /* its result is not acknowledged: completed … */
+#define PLACE_UNACKED_F 5 /* … or failed, returned, cancelled, lease_ended */
 #define PLACE_GONE 6     /* no longer there */
 
 #define BIT(n) (1 << (n))
 #define HELD(a) (place[a] != PLACE_NONE && place[a] != PLACE_GONE)
-#define IN_OUTBOX(a) (place[a] == PLACE_OUTBOX_C || place[a] == PLACE_OUTBOX_F)
+#define IS_UNACKED(a) (place[a] == PLACE_UNACKED_C || place[a] == PLACE_UNACKED_F)
 #define UNFINISHED(a) (place[a] == PLACE_READY || place[a] == PLACE_STARTING || place[a] == PLACE_RUNNING)
 #define ALIVE(i) (phase[i] == PHASE_SERVING || phase[i] == PHASE_LOST || phase[i] == PHASE_OVER)
 #define GONE(i) (phase[i] == PHASE_OVER || phase[i] == PHASE_LEFT || phase[i] == PHASE_KILLED)
@@ -115,8 +115,8 @@ byte att_fetch[ATTEMPTS + 1];  /* assignments.fetch_id */
 byte att_task[ATTEMPTS + 1];
 byte place[ATTEMPTS + 1];
 bit answered[ATTEMPTS + 1];    /* a FetchResponse with it was sent */
-byte reported[ATTEMPTS + 1];   /* a Report with it was sent, with this result: PLACE_OUTBOX_C, PLACE_OUTBOX_F */
-bit judged[ATTEMPTS + 1];      /* a ReportResponse with its ack was sent */
+byte reported[ATTEMPTS + 1];   /* a Report with it was sent, with this result: PLACE_UNACKED_C, PLACE_UNACKED_F */
+bit acked[ATTEMPTS + 1];      /* a ReportResponse with its ack was sent */
 #ifdef EXPIRY
 bit expired[ATTEMPTS + 1];     /* its expiry has passed, by the monotonic clock of the manager that watches it */
 #endif
@@ -185,7 +185,7 @@ short op[OPS];
 
 /* Variants: each removes one safeguard. */
 #ifdef WITHOUT_SEQ
-byte got[WORKERS + 1]; /* the latest heartbeat that has arrived; hb_seq only counts arrivals */
+byte got[WORKERS + 1]; /* the latest heartbeat that has arrived; hb_seq only counts heartbeats */
 #define GOT(i) got[i]
 #else
 #define GOT(i) hb_seq[i]
@@ -343,7 +343,7 @@ inline forget(a)
 	        !(waiting[att_worker[a]] & BIT(att_fetch[a]))) ->
 #endif
 		att_worker[a] = 0; att_fetch[a] = 0; att_task[a] = 0;
-		place[a] = PLACE_NONE; answered[a] = 0; judged[a] = 0;
+		place[a] = PLACE_NONE; answered[a] = 0; acked[a] = 0;
 #ifdef EXPIRY
 		expired[a] = 0;
 #endif
@@ -482,7 +482,7 @@ c_code {
 		sort_key key = now.place[a];
 		key = key << 3 | now.reported[a];
 		key = key << 1 | now.answered[a];
-		key = key << 1 | now.judged[a];
+		key = key << 1 | now.acked[a];
 		key = key << 2 | now.att_fetch[a];
 		key = key << 1 | (now.att_task[a] && now.status[now.att_task[a]] == a);
 		#ifdef EXPIRY
@@ -513,7 +513,7 @@ c_code {
 		exchange(now.place, x, y);
 		exchange(now.answered, x, y);
 		exchange(now.reported, x, y);
-		exchange(now.judged, x, y);
+		exchange(now.acked, x, y);
 		#ifdef EXPIRY
 		exchange(now.expired, x, y);
 		#endif
@@ -660,11 +660,11 @@ inline attempt_over(a, becomes)
 #ifdef RENUMBERED
 	/* How its handler ended makes no difference any more. */
 	if
-	:: reported[a] == PLACE_OUTBOX_C -> reported[a] = PLACE_OUTBOX_F
+	:: reported[a] == PLACE_UNACKED_C -> reported[a] = PLACE_UNACKED_F
 	:: else
 	fi;
 	if
-	:: place[a] == PLACE_OUTBOX_C -> place[a] = PLACE_OUTBOX_F
+	:: place[a] == PLACE_UNACKED_C -> place[a] = PLACE_UNACKED_F
 	:: else
 	fi;
 #endif
@@ -747,7 +747,7 @@ inline lease_ends(i)
 			if
 			:: att_worker[c] != 0 && BY(c) == i && place[c] == PLACE_RUNNING ->
 				if
-				:: ALIVE(i) -> place[c] = PLACE_OUTBOX_F
+				:: ALIVE(i) -> place[c] = PLACE_UNACKED_F
 				:: else -> place[c] = PLACE_GONE
 				fi
 			:: else
@@ -799,7 +799,7 @@ inline session_lost(i)
 	waiting[i] = 0;
 	for (c : 1 .. ATTEMPTS) {
 		if
-		:: att_worker[c] != 0 && BY(c) == i && place[c] == PLACE_READY -> place[c] = PLACE_OUTBOX_F
+		:: att_worker[c] != 0 && BY(c) == i && place[c] == PLACE_READY -> place[c] = PLACE_UNACKED_F
 		:: else
 		fi
 	}
@@ -841,8 +841,8 @@ inline heartbeat(i, s)
 #else
 #define IS_NEXT(i) (phase[i] == PHASE_NONE && (i == 1 || phase[1] != PHASE_NONE) && (i < 3 || phase[2] != PHASE_NONE))
 #endif
-#define ANEW_FROM(i, before) (IS_NEXT(i) && phase[before] == PHASE_LOST && STOPPED(before))
-inline registers_anew(i, before)
+#define AGAIN_FROM(i, before) (IS_NEXT(i) && phase[before] == PHASE_LOST && STOPPED(before))
+inline registers_again(i, before)
 {
 	printf("register: incarnation %d, of the same process; previous %d is lost\n", i, before);
 	phase[i] = PHASE_SERVING;
@@ -858,11 +858,11 @@ end:	do
 	:: d_step { IS_NEXT(i) && !CALM ->
 		printf("register: incarnation %d, of a new process\n", i);
 		phase[i] = PHASE_SERVING; DONE }
-#ifdef ANEW
-	:: d_step { ANEW_FROM(i, 1) -> registers_anew(i, 1); DONE }
-	:: d_step { ANEW_FROM(i, 2) -> registers_anew(i, 2); DONE }
+#ifdef AGAIN
+	:: d_step { AGAIN_FROM(i, 1) -> registers_again(i, 1); DONE }
+	:: d_step { AGAIN_FROM(i, 2) -> registers_again(i, 2); DONE }
 #if WORKERS > 2
-	:: d_step { ANEW_FROM(i, 3) -> registers_anew(i, 3); DONE }
+	:: d_step { AGAIN_FROM(i, 3) -> registers_again(i, 3); DONE }
 #endif
 #endif
 	:: d_step { (phase[i] == PHASE_SERVING || phase[i] == PHASE_LOST) && !CALM ->
@@ -1067,16 +1067,16 @@ inline accept_answer(a)
 /* Handles a report: complete or end_attempts, or late_results if these match no row. */
 inline report_handled(a, t)
 {
-	judged[a] = 1;
+	acked[a] = 1;
 	if
 	:: HAS(t, a) ->
 		if
-		:: reported[a] == PLACE_OUTBOX_C -> printf("complete: attempt %d\n", a)
+		:: reported[a] == PLACE_UNACKED_C -> printf("complete: attempt %d\n", a)
 		:: else -> printf("end_attempts: attempt %d, as reported\n", a)
 		fi;
 		PROMISE(status[t] == a, stale_finish_changes_nothing);
 		if
-		:: reported[a] == PLACE_OUTBOX_C -> attempt_over(a, ENDED)
+		:: reported[a] == PLACE_UNACKED_C -> attempt_over(a, ENDED)
 		:: else -> give_back(a)
 		fi
 	:: else -> printf("late_results: attempt %d\n", a)
@@ -1084,7 +1084,7 @@ inline report_handled(a, t)
 #ifdef RENUMBERED
 	/* The attempt is over. Whether its worker already has the ack makes no difference. */
 	if
-	:: IN_OUTBOX(a) -> place[a] = PLACE_GONE; forget_answers()
+	:: IS_UNACKED(a) -> place[a] = PLACE_GONE; forget_answers()
 	:: else
 	fi
 #else
@@ -1128,7 +1128,7 @@ end:	do
 	/* Drained, waited too long, or the lease has ended. */
 	:: d_step { place[a] == PLACE_READY ->
 		printf("attempt %d goes back, not begun\n", a);
-		place[a] = PLACE_OUTBOX_F; DONE }
+		place[a] = PLACE_UNACKED_F; DONE }
 	/* the supervisor and its watchdog */
 	:: d_step { place[a] == PLACE_STARTING && GUARD_STARTS(BY(a)) ->
 		printf("the handler of attempt %d starts\n", a);
@@ -1137,34 +1137,34 @@ end:	do
 		place[a] = PLACE_RUNNING; DONE }
 	:: d_step { place[a] == PLACE_STARTING && !LEASED(BY(a)) ->
 		printf("the watchdog does not start attempt %d: the lease is over\n", a);
-		place[a] = PLACE_OUTBOX_F; DONE }
+		place[a] = PLACE_UNACKED_F; DONE }
 	:: d_step { place[a] == PLACE_RUNNING && ALIVE(BY(a)) ->
 		printf("the handler of attempt %d ends well\n", a);
-		place[a] = PLACE_OUTBOX_C; DONE }
+		place[a] = PLACE_UNACKED_C; DONE }
 	:: d_step { place[a] == PLACE_RUNNING && ALIVE(BY(a)) ->
 		printf("the handler of attempt %d ends badly, or is stopped\n", a);
-		place[a] = PLACE_OUTBOX_F; DONE }
+		place[a] = PLACE_UNACKED_F; DONE }
 	:: d_step { place[a] == PLACE_RUNNING && !ALIVE(BY(a)) ->
 		printf("the handler of attempt %d is killed by the watchdog\n", a);
 		place[a] = PLACE_GONE;
 		forget_answers(); DONE }
 	/* its result */
-	:: d_step { IN_OUTBOX(a) && reported[a] == 0 && ALIVE(BY(a)) ->
+	:: d_step { IS_UNACKED(a) && reported[a] == 0 && ALIVE(BY(a)) ->
 		printf("Report of attempt %d\n", a);
 		reported[a] = place[a]; DONE }
 #ifdef WITHOUT_TOKEN
-	:: d_step { reported[a] != 0 && (!judged[a] || EXECUTING(att_task[a])) ->
+	:: d_step { reported[a] != 0 && (!acked[a] || EXECUTING(att_task[a])) ->
 #else
-	:: d_step { reported[a] != 0 && !judged[a] ->
+	:: d_step { reported[a] != 0 && !acked[a] ->
 #endif
 		report_handled(a, att_task[a]); DONE }
 #ifndef RENUMBERED
-	:: d_step { IN_OUTBOX(a) && judged[a] ->
-		printf("ReportResponse: the verdict on attempt %d\n", a);
+	:: d_step { IS_UNACKED(a) && acked[a] ->
+		printf("ReportResponse: the ack of attempt %d\n", a);
 		place[a] = PLACE_GONE;
 		forget_answers(); DONE }
 #endif
-	:: d_step { reported[a] != 0 && judged[a] && !HELD(a) && status[att_task[a]] != a ->
+	:: d_step { reported[a] != 0 && acked[a] && !HELD(a) && status[att_task[a]] != a ->
 		printf("the last copy of the Report of attempt %d is lost\n", a);
 		reported[a] = 0;
 		forget_answers(); DONE }
@@ -1289,7 +1289,7 @@ inline start_again()
 	}
 	for (n : 1 .. ATTEMPTS) {
 		att_worker[n] = 0; att_fetch[n] = 0; att_task[n] = 0; place[n] = PLACE_NONE;
-		answered[n] = 0; reported[n] = 0; judged[n] = 0;
+		answered[n] = 0; reported[n] = 0; acked[n] = 0;
 #ifdef EXPIRY
 		expired[n] = 0;
 #endif

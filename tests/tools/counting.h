@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 struct counting {
-	_Atomic int32_t begun;  /* how often the function was started */
-	_Atomic int32_t count;  /* grows while it runs */
-	_Atomic int32_t heed;   /* not 0: it ends when it is asked to stop */
-	_Atomic int32_t finish; /* not 0: it ends */
+	_Atomic int32_t begun;       /* how often the function was started */
+	_Atomic int32_t count;       /* grows while it runs */
+	_Atomic int32_t cancellable; /* not 0: it ends when it is asked to stop */
+	_Atomic int32_t finish;      /* not 0: it ends */
 };
 
 #endif

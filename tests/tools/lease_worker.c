@@ -4,7 +4,7 @@
  *	lease-worker --manager URL[,URL] [--name NAME] [--concurrency N] [--no-supervisor] --counting FILE
  *
  * It runs tasks of two types. `count` counts in FILE (struct counting, counting.h; created if it does not exist) until
- * FILE has `finish` set, or until it is asked to stop and FILE has `heed` set. The details of `extend` are a number:
+ * FILE has `finish` set, or until it is asked to stop and FILE has `cancellable` set. The details of `extend` are a number:
  * that many times, it asks to run a second longer and then sleeps half a second. Its result is how often that was
  * granted.
  */
@@ -26,7 +26,7 @@ static int count(const struct reeve_attempt *attempt, struct reeve_outcome *outc
 
 	atomic_fetch_add(&counting->begun, 1);
 	while (!atomic_load(&counting->finish)) {
-		if (atomic_load(&counting->heed) && reeve_attempt_cancelled(attempt))
+		if (atomic_load(&counting->cancellable) && reeve_attempt_cancelled(attempt))
 			return reeve_outcome_fail(outcome, "stopped", "asked to stop");
 		atomic_fetch_add(&counting->count, 1);
 		usleep(POLL_US);

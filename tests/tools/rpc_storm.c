@@ -172,7 +172,7 @@ static void *call(void *arg)
 		response = (void *)rpc_client_call(client, TASKS, "Get", &request.base, NULL, &error);
 		atomic_fetch_add(&ended, 1);
 		if (!response || response->task->id != request.id)
-			fail("Get", response ? "somebody else's answer" : error.message);
+			fail("Get", response ? "another call's answer" : error.message);
 		if (response)
 			protobuf_c_message_free_unpacked(&response->base, NULL);
 		atomic_fetch_add(&answered, 1);

@@ -279,7 +279,7 @@ static void late_and_repeated_results(void)
 	expect("its own after a failure", "t t", late(&t, t.token));
 	t = executing("-61000");
 	end_attempt(db, &t, t.token, "expired");
-	expect("its own after it was taken back", "f t", late(&t, t.token));
+	expect("its own after it was requeued", "f t", late(&t, t.token));
 	expect("the same again", "f t", late(&t, t.token));
 	expect("events", "1", ask("select count(*) from task_events where event = 'late_result' and task_id = %s", t.id));
 	t.id = ask("select nextval('tasks_id_seq')");

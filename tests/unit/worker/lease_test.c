@@ -435,7 +435,7 @@ Test(watchdog, kills_the_frozen_worker_in_which_a_function_runs)
 	pid_t worker = start_counting(NULL);
 	int count;
 
-	atomic_store(&counting->heed, true); /* it would stop if it could check */
+	atomic_store(&counting->cancellable, true); /* it would stop if it could check */
 	script_add(&fixture.script, "count", "");
 	cr_assert(script_wait(&fixture.script, atomic_load(&counting->begun) == 1));
 	kill(worker, SIGSTOP);
@@ -483,7 +483,7 @@ Test(watchdog, a_worker_without_one_is_asked_to_stop_when_it_is_continued)
 	pid_t worker = start_counting("--no-supervisor");
 	int count;
 
-	atomic_store(&counting->heed, true);
+	atomic_store(&counting->cancellable, true);
 	script_add(&fixture.script, "count", "");
 	cr_assert(script_wait(&fixture.script, atomic_load(&counting->begun) == 1));
 	kill(worker, SIGSTOP);

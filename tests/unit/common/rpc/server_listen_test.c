@@ -238,7 +238,7 @@ Test(rpc_server, takes_a_lock_of_its_own_user_alone)
 	cr_assert_eq(flock(fd, LOCK_EX), 0);
 	cr_assert_not(listens(url, &error));
 	cr_assert(strstr(error.message, "another process holds the lock"), "%s", error.message);
-	cr_assert_eq(access(lock, F_OK), 0, "somebody else's lock is gone");
+	cr_assert_eq(access(lock, F_OK), 0, "another user's lock is gone");
 	flock(fd, LOCK_UN);
 	/* A file that others may open, and therefore lock. */
 	cr_assert_eq(fchmod(fd, 0644), 0);

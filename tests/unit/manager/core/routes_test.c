@@ -188,7 +188,7 @@ Test(routes, forgotten_ones_make_capacity)
 	fake_end(core);
 }
 
-Test(routes, whoever_wants_them_fresh_waits_for_a_load_that_began_later)
+Test(routes, a_caller_that_needs_them_fresh_waits_for_a_later_load)
 {
 	struct told told = {0};
 

@@ -188,7 +188,7 @@ Test(embedded, removes_nothing_that_the_clusters_user_could_not_remove)
 
 	if (geteuid() != 0) {
 		remove_folder(); /* a skipped test's fini does not run */
-		cr_skip("only root runs the cluster as somebody else");
+		cr_skip("only root runs the cluster as another user");
 	}
 	leave_unfinished_cluster();
 	snprintf(path, sizeof path, "%s/postgres.new/of root", folder);
@@ -285,7 +285,7 @@ Test(embedded, names_the_folder_that_the_clusters_user_may_not_enter)
 
 	if (geteuid() != 0) {
 		remove_folder(); /* a skipped test's fini does not run */
-		cr_skip("only root runs the cluster as somebody else");
+		cr_skip("only root runs the cluster as another user");
 	}
 	snprintf(path, sizeof path, "%s/barred", folder);
 	cr_assert(eq(int, mkdir(path, 0700), 0));

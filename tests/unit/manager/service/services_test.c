@@ -49,7 +49,7 @@ const uint8_t *rpc_call_request_id(const struct rpc_call *call)
 const char *rpc_call_actor(const struct rpc_call *call)
 {
 	(void)call;
-	return "somebody";
+	return "someone";
 }
 
 const void *rpc_call_declared(const struct rpc_call *call)

@@ -1,4 +1,4 @@
-/* How a role gathers operations into batches, over a fake connection. */
+/* How a role collects operations into batches, over a fake connection. */
 #include "manager/store/store_internal.h"
 
 #include "common/clock.h"
