@@ -379,7 +379,7 @@ const struct measured growth_measured[] = {
     {JOB_SCHEDULES, "schedules_fire", SQL_SCHEDULES_FIRE, add_hundred, NULL, HOT},
     {JOB_CALLBACKS, "callbacks_take", SQL_CALLBACKS_TAKE, add_callbacks, NULL, HOT},
     {JOB_CALLBACKS, "callbacks_report", SQL_CALLBACKS_REPORT, add_batch_event, NULL, HOT},
-    {JOB_CALLBACKS, "callbacks_settle", SQL_CALLBACKS_SETTLE, add_outcomes, once, HOT},
+    {JOB_CALLBACKS, "callbacks_finish", SQL_CALLBACKS_FINISH, add_outcomes, once, HOT},
     {JOB_STREAMS, "window_page", SQL_WINDOW_PAGE, add_pages, NULL, HOT},
     {JOB_STREAMS_LIST, "window_streams", SQL_WINDOW_STREAMS, add_streams, NULL, HOT},
     {JOB_STREAMS_LATE, "window_late", SQL_WINDOW_LATE, add_late, NULL, HOT},

@@ -26,7 +26,7 @@ static struct deadline *get(const struct deadlines *heap, size_t place)
 }
 
 /* Moves a member up or down to its right place. */
-static void settle(struct deadlines *heap, struct deadline *member)
+static void sift(struct deadlines *heap, struct deadline *member)
 {
 	size_t place = member->place;
 
@@ -54,7 +54,7 @@ void deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_m
 		reserve(heap);
 		put(heap, ++heap->count, member);
 	}
-	settle(heap, member);
+	sift(heap, member);
 }
 
 void deadlines_remove(struct deadlines *heap, struct deadline *member)
@@ -69,7 +69,7 @@ void deadlines_remove(struct deadlines *heap, struct deadline *member)
 	if (last == member)
 		return;
 	put(heap, place, last);
-	settle(heap, last);
+	sift(heap, last);
 }
 
 struct deadline *deadlines_first(const struct deadlines *heap)

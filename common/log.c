@@ -161,10 +161,10 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
 	errno = saved;
 }
 
-bool log_again(int64_t *said_ms, int64_t now_ms)
+bool log_again(int64_t *logged_ms, int64_t now_ms)
 {
-	if (*said_ms && now_ms - *said_ms < AGAIN_MS)
+	if (*logged_ms && now_ms - *logged_ms < AGAIN_MS)
 		return false;
-	*said_ms = now_ms;
+	*logged_ms = now_ms;
 	return true;
 }

@@ -27,8 +27,8 @@ bool log_level_parse(const char *name, enum log_level *level);
 void log_line(enum log_level level, const char *object, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Limits messages about frequent events to one in ten seconds. Returns true if it is time for one, and then sets
- * *said_ms, the time of the last one, which is 0 at first. Times are monotonic, in milliseconds. */
-bool log_again(int64_t *said_ms, int64_t now_ms);
+ * *logged_ms, the time of the last one, which is 0 at first. Times are monotonic, in milliseconds. */
+bool log_again(int64_t *logged_ms, int64_t now_ms);
 
 #define log_error(object, ...) log_line(LOG_LEVEL_ERROR, object, __VA_ARGS__)
 #define log_warn(object, ...) log_line(LOG_LEVEL_WARN, object, __VA_ARGS__)

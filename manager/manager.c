@@ -28,8 +28,8 @@ enum {
 static_assert(PRIORITIES_LIMIT > LIMIT_EXCLUDED, "of each priority kept, a Fetch may exclude a task");
 
 enum {
-	FROZEN_MS = 1000, /* a timer that expires this late shows that the process was frozen */
-	SETTLE_MS = 50,   /* for how long it then does not claim */
+	FROZEN_MS = 1000,     /* a timer that expires this late shows that the process was frozen */
+	RESUME_AFTER_MS = 50, /* for how long it then does not claim */
 };
 
 static bool level_read(const struct manager_options *options, enum log_level *level, struct reeve_error *error)
@@ -48,12 +48,12 @@ bool manager_log_setup(const struct manager_options *options, struct reeve_error
 }
 
 /* Detects that this process was frozen: the timer of the jobs is much too late. The manager then reads its sockets for
- * SETTLE_MS before it claims: an old Fetch may be followed by the end of its connection, because its worker has gone to
+ * RESUME_AFTER_MS before it claims: an old Fetch may be followed by the end of its connection, because its worker has gone to
  * another manager. A second freeze does not prolong a pause that a dispatch waits for. */
 static void freeze_detect(struct manager *m, int64_t now_ms)
 {
 	if (now_ms - m->timer_ms > FROZEN_MS && !m->dispatch_held)
-		m->settled_ms = now_ms + SETTLE_MS;
+		m->resume_ms = now_ms + RESUME_AFTER_MS;
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -92,9 +92,9 @@ static void on_dispatch(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	rpc_server_flush(m->server);
 	freeze_detect(m, now_ms);
-	m->dispatch_held = now_ms < m->settled_ms;
+	m->dispatch_held = now_ms < m->resume_ms;
 	if (m->dispatch_held)
-		timer_start(m->dispatch, m->settled_ms - now_ms);
+		timer_start(m->dispatch, m->resume_ms - now_ms);
 	else
 		core_dispatch(m->core);
 }

@@ -16,7 +16,7 @@ struct manager {
 	int argc; /* the command line, which SIGHUP reads again */
 	char **argv;
 	int64_t timer_ms;   /* when `timer`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
-	int64_t settled_ms; /* when it may claim again after it was frozen; monotonic */
+	int64_t resume_ms;  /* when it may claim again after it was frozen; monotonic */
 	bool dispatch_held; /* a dispatch waits for that time */
 	struct jobs *jobs;
 	struct store *store;

@@ -2,7 +2,7 @@
 
 #include "common/clock.h"
 
-enum { NEWS_INTERVAL_MS = 1000 }; /* minimum time between heartbeats if the later one is not urgent */
+enum { CHANGES_INTERVAL_MS = 1000 }; /* minimum time between heartbeats if the later one is not urgent */
 
 void heartbeat_timer_init(struct heartbeat_timer *timer)
 {
@@ -28,7 +28,7 @@ void heartbeat_timer_sent(struct heartbeat_timer *timer, int64_t sent_ms)
 
 void heartbeat_timer_soon(struct heartbeat_timer *timer, bool urgent)
 {
-	int64_t early_ms = urgent ? clock_monotonic_ms() : timer->sent_ms + NEWS_INTERVAL_MS;
+	int64_t early_ms = urgent ? clock_monotonic_ms() : timer->sent_ms + CHANGES_INTERVAL_MS;
 
 	if (early_ms >= timer->early_ms)
 		return;

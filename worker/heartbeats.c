@@ -32,7 +32,7 @@ struct beat {
 
 /* Returns true if the heartbeat must carry the attempt's remark. Once an attempt has ended, its result has the
  * remark. */
-static bool has_news(const struct attempt *attempt)
+static bool has_changes(const struct attempt *attempt)
 {
 	return attempt->remark && attempt->place == PLACE_TAKEN;
 }
@@ -44,11 +44,11 @@ static void add_remarks(struct beat *beat)
 	size_t count = 0, bytes = 0, i = 0;
 
 	for (attempt = all; attempt; attempt = attempt->hh.next)
-		count += has_news(attempt);
+		count += has_changes(attempt);
 	beat->remarks = mem_malloc((count + 1) * sizeof *beat->remarks);
 	beat->remark_pointers = mem_malloc((count + 1) * sizeof *beat->remark_pointers);
 	for (attempt = all; attempt && bytes < REMARKS_BYTES; attempt = attempt->hh.next) {
-		if (!has_news(attempt))
+		if (!has_changes(attempt))
 			continue;
 		reeve__v1__remark__init(&beat->remarks[i]);
 		beat->remarks[i].task_id = attempt->key.task_id;

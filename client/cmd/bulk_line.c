@@ -59,7 +59,7 @@ static void overlay(void *to, const ProtobufCMessage *own, const json_t *object)
 }
 
 /* If the line sets one of two fields that exclude each other, the default of the other one is cleared. */
-static void settle(Reeve__V1__TaskSpec *spec, const json_t *object)
+static void set_defaults(Reeve__V1__TaskSpec *spec, const json_t *object)
 {
 	bool delay = json_input_given(object, "delay") || json_input_given(object, "delay_ms");
 	bool time = json_input_given(object, "run_at");
@@ -80,7 +80,7 @@ static void settle(Reeve__V1__TaskSpec *spec, const json_t *object)
 
 /* Merges the line's retry policy with the default one. A backoff replaces the default's, with its base and cap; without
  * a backoff, other members replace only the same members. */
-static bool settle_retry(struct bulk_task *task, const json_t *retry, bool own, const Reeve__V1__RetryPolicy *otherwise,
+static bool finish_retry(struct bulk_task *task, const json_t *retry, bool own, const Reeve__V1__RetryPolicy *otherwise,
     struct reeve_error *error)
 {
 	Reeve__V1__RetryPolicy *policy = &task->backoff.policy;
@@ -124,8 +124,8 @@ static bool read_object(
 	if (!task->own)
 		return false;
 	overlay(&task->spec, &task->own->base, object);
-	settle(&task->spec, object);
-	return !task->own->retry || settle_retry(task, retry, own_backoff, defaults->retry, error);
+	set_defaults(&task->spec, object);
+	return !task->own->retry || finish_retry(task, retry, own_backoff, defaults->retry, error);
 }
 
 bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const Reeve__V1__TaskSpec *defaults,

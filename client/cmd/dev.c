@@ -378,8 +378,8 @@ static int run(struct dev *dev)
 	    {.fd = dev->hangup_fd, .events = POLLIN}};
 
 	for (;;) {
-		int64_t manager_ms = members_tend(&dev->manager, 1);
-		int64_t workers_ms = members_tend(dev->workers, (size_t)dev->options.workers);
+		int64_t manager_ms = members_supervise(&dev->manager, 1);
+		int64_t workers_ms = members_supervise(dev->workers, (size_t)dev->options.workers);
 		if (!embedded_alive(dev->postgres)) {
 			log_error("postgres", "by itself it %s", embedded_ending(dev->postgres));
 			return EXIT_TASK_FAILED;

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 
 enum {
-	REST_MS = 500, /* the delay before a member that ended soon is restarted; doubled each time */
-	LONGEST_REST_MS = 30000,
+	PAUSE_MS = 500, /* the delay before a member that ended soon is restarted; doubled each time */
+	LONGEST_PAUSE_MS = 30000,
 	SOUND_MS = 60000, /* if a member ran this long, its start was not the reason for its end */
 };
 
@@ -52,17 +52,17 @@ static void plan_restart(struct member *member)
 {
 	int64_t now = clock_monotonic_ms();
 
-	if (now - member->started_ms >= SOUND_MS || member->rest_ms == 0)
-		member->rest_ms = REST_MS;
+	if (now - member->started_ms >= SOUND_MS || member->pause_ms == 0)
+		member->pause_ms = PAUSE_MS;
 	else
-		member->rest_ms = member->rest_ms * 2 < LONGEST_REST_MS ? member->rest_ms * 2 : LONGEST_REST_MS;
-	member->start_at_ms = now + member->rest_ms;
+		member->pause_ms = member->pause_ms * 2 < LONGEST_PAUSE_MS ? member->pause_ms * 2 : LONGEST_PAUSE_MS;
+	member->start_at_ms = now + member->pause_ms;
 }
 
-int64_t members_tend(struct member *members, size_t count)
+int64_t members_supervise(struct member *members, size_t count)
 {
 	int64_t next = -1;
-	char ending[64], rest[32];
+	char ending[64], pause[32];
 
 	for (struct member *member = members; member < members + count; member++) {
 		bool ran = member->pid > 0;
@@ -77,7 +77,7 @@ int64_t members_tend(struct member *members, size_t count)
 		if (ran) {
 			plan_restart(member);
 			log_warn(member->name, "%s; starting it again in %s", child_ending(member->status, ending, sizeof ending),
-			    duration_format(member->rest_ms, rest, sizeof rest));
+			    duration_format(member->pause_ms, pause, sizeof pause));
 		}
 		if (clock_monotonic_ms() >= member->start_at_ms && !member_start(member))
 			plan_restart(member);

@@ -19,7 +19,7 @@ struct member {
 	int status;                         /* waitpid's, of its last exit */
 	int64_t started_ms;                 /* on the monotonic clock */
 	int64_t start_at_ms;                /* when it is due to be restarted */
-	int64_t rest_ms;                    /* the delay before its last start */
+	int64_t pause_ms;                   /* the delay before its last start */
 };
 
 /* Starts a member. Returns false if that failed, which is logged. */
@@ -34,7 +34,7 @@ bool member_hopeless(const struct member *member);
 
 /* Logs which members have ended and restarts those whose delay is over, except hopeless ones. Returns the maximum time
  * in milliseconds until the next call; −1: when a child ends. */
-int64_t members_tend(struct member *members, size_t count);
+int64_t members_supervise(struct member *members, size_t count);
 
 /* Sends SIGTERM to all members and waits until they have ended; sends SIGKILL after `timeout_ms`, or when `stop_fd`
  * (−1: none) becomes readable. */

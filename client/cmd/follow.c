@@ -45,7 +45,7 @@ struct following {
 	struct ended *ended;
 	int64_t ask_ms;          /* when to check next why tasks wait */
 	Reeve__V1__Waiting said; /* the reason reported last */
-	uint32_t said_attempt;
+	uint32_t shown_attempt;
 };
 
 static char *copy_beginning(const char *text)
@@ -153,10 +153,10 @@ static void print_why(struct following *following, const Reeve__V1__Task *task)
 
 	/* The retry delay of another attempt is a new reason; a change in busy slots is not. */
 	if (now->reason == said->reason && now->task_id == said->task_id &&
-	    (now->reason != REEVE__V1__WAIT_REASON__WAIT_REASON_RETRY_DELAY || task->attempt == following->said_attempt))
+	    (now->reason != REEVE__V1__WAIT_REASON__WAIT_REASON_RETRY_DELAY || task->attempt == following->shown_attempt))
 		return;
 	following->said = *now;
-	following->said_attempt = task->attempt;
+	following->shown_attempt = task->attempt;
 	if (!now->reason || !*waiting_text(task, reeve_client_now_us(following->client), why))
 		return; /* it runs, for example: report the next reason, even if it is an old one */
 	progress_end(&following->progress);

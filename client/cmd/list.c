@@ -99,7 +99,7 @@ int list_print(
 	struct printing printing = {.list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
 	struct reeve_failure failure = {0};
 	void *page = NULL; /* the last one read: strings of the request can point into it */
-	bool more = true, looked_on = false;
+	bool more = true, complete = false;
 	struct progress progress;
 	int64_t pages = 0;
 	int code = EXIT_OK;
@@ -107,11 +107,11 @@ int list_print(
 	progress_begin(&progress, "pages read", -1, 0);
 	/* For the hint, one item more than the limit is requested. If the manager's own limit stops before it, it is
 	 * looked for on one page more: the next item that matches can be far away. */
-	while (code == EXIT_OK && more && !printing.excess && !looked_on && !ferror(stdout) &&
+	while (code == EXIT_OK && more && !printing.excess && !complete && !ferror(stdout) &&
 	    (printing.count < limit || list->hint)) {
 		void *before = page;
 
-		looked_on = printing.count >= limit;
+		complete = printing.count >= limit;
 		page = read_page(&printing, request, limit - printing.count + (list->hint != NULL), &failure);
 		reeve_free(before);
 		if (json || !page)

@@ -31,11 +31,11 @@ static void draw_bar(const struct progress *progress, int64_t done, int64_t elap
 	if (filled > BAR)
 		filled = BAR;
 	if (elapsed > 500 && gained > 0 && done < progress->total) {
-		int64_t rest_ms = elapsed * (progress->total - done) / gained;
+		int64_t left_ms = elapsed * (progress->total - done) / gained;
 		char text[40];
 
 		/* in full seconds */
-		snprintf(left, sizeof left, "  %s left", duration_format((rest_ms / 1000 + 1) * 1000, text, sizeof text));
+		snprintf(left, sizeof left, "  %s left", duration_format((left_ms / 1000 + 1) * 1000, text, sizeof text));
 	}
 	fprintf(stderr, "\r\x1b[K%s [%.*s%*s] %" PRId64 "/%" PRId64 "%s", progress->label, filled, bar, BAR - filled, "",
 	    done, progress->total, left);

@@ -41,7 +41,7 @@ static void show_since(const void *message, int64_t now_us, struct shown *out)
 		terminal_age(now_us, worker->mode_since_us, out->text, sizeof out->text);
 }
 
-static void show_heard(const void *message, int64_t now_us, struct shown *out)
+static void show_heartbeat(const void *message, int64_t now_us, struct shown *out)
 {
 	const Reeve__V1__Worker *worker = message;
 
@@ -60,7 +60,7 @@ static const struct column columns[] = {
     COL_NUMBER("SUCCEEDED", "succeeded"),
     COL_NUMBER("FAILED", "failed"),
     COL_NUMBER("UP", "registered_us", .as = AS_AGE),
-    COL_NUMBER("HEARD", NULL, .show = show_heard),
+    COL_NUMBER("HEARD", NULL, .show = show_heartbeat),
     COL_TEXT("QUEUES", "queues"),
     COL_TEXT("TYPES", "types"),
     COL_WORD("VERSION", "version"),

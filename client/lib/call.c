@@ -158,7 +158,7 @@ bool worth_another_try(struct reeve_client *client, const struct rpc_answer *ans
 	return refused;
 }
 
-int64_t rest_ms(int tries)
+int64_t pause_ms(int tries)
 {
 	int64_t longest = INT64_C(25) << (tries < 6 ? tries : 6);
 	uint16_t random = 0;
@@ -168,7 +168,7 @@ int64_t rest_ms(int tries)
 	return longest / 2 + longest * random / 65536 / 2;
 }
 
-bool client_rest(struct reeve_client *client, int64_t ms)
+bool client_pause(struct reeve_client *client, int64_t ms)
 {
 	int64_t until_us = clock_monotonic_us() + ms * 1000;
 	struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
@@ -202,7 +202,7 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 	end = clock_monotonic_ms() + budget;
 	for (int tries = 0;; tries++) {
 		int64_t left = end - clock_monotonic_ms();
-		int64_t rest = rest_ms(tries);
+		int64_t pause = pause_ms(tries);
 		struct pending_call call;
 
 		pending_start(&call, client, service, method, request, request_id, left > 1 ? left : 1);
@@ -210,10 +210,10 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 		bool again = worth_another_try(client, &answer);
 		if (answer.code == STATUS(OK))
 			return answer.response;
-		if (!again || rest + LAST_TRY_MS >= end - clock_monotonic_ms())
+		if (!again || pause + LAST_TRY_MS >= end - clock_monotonic_ms())
 			break;
 		snprintf(refusal, sizeof refusal, "%s", answer.message);
-		if (!client_rest(client, rest)) {
+		if (!client_pause(client, pause)) {
 			fail(failure, STATUS(CANCELLED), "interrupted");
 			return NULL;
 		}

@@ -71,10 +71,10 @@ struct rpc_answer pending_end(struct pending_call *call);
 bool worth_another_try(struct reeve_client *client, const struct rpc_answer *answer);
 
 /* Returns the delay before the n-th retry (from 0), with a random part. */
-int64_t rest_ms(int tries);
+int64_t pause_ms(int tries);
 
 /* Waits; returns false if the client was interrupted. */
-bool client_rest(struct reeve_client *client, int64_t ms);
+bool client_pause(struct reeve_client *client, int64_t ms);
 
 /* Makes a call and waits for its answer; retries where that helps. `request_id` NULL: creates one; timeout_ms 0: the
  * client's. Returns NULL with *failure set on an error. */

@@ -227,10 +227,10 @@ static void await_oldest(struct streaming *streaming)
 {
 	struct chunk *chunk = streaming->chunks;
 	struct rpc_answer answer = pending_end(&chunk->call);
-	int64_t rest = rest_ms(chunk->tries);
+	int64_t pause = pause_ms(chunk->tries);
 
-	if (worth_another_try(streaming->client, &answer) && clock_monotonic_ms() + rest < chunk->deadline_ms &&
-	    client_rest(streaming->client, rest)) {
+	if (worth_another_try(streaming->client, &answer) && clock_monotonic_ms() + pause < chunk->deadline_ms &&
+	    client_pause(streaming->client, pause)) {
 		chunk->tries++;
 		send_chunk(streaming, chunk);
 		return;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_POLL_MS = 20000, REST_MS = 100 };
+enum { LONGEST_POLL_MS = 20000, PAUSE_MS = 100 };
 
 struct waiting {
 	struct reeve_client *client;
@@ -111,8 +111,8 @@ static bool poll_until(struct waiting *waiting, int64_t end_ms, int64_t poll_ms,
 		if (waiting->wait->polled && !waiting->wait->polled(waiting->wait->arg, waiting->count))
 			return true;
 		/* A manager may answer early with nothing; do not poll it in a tight loop. */
-		if (n_ended == 0 && waiting->count > 0 && clock_monotonic_ms() - begin < REST_MS && left > REST_MS &&
-		    !client_rest(waiting->client, REST_MS))
+		if (n_ended == 0 && waiting->count > 0 && clock_monotonic_ms() - begin < PAUSE_MS && left > PAUSE_MS &&
+		    !client_pause(waiting->client, PAUSE_MS))
 			return fail(failure, STATUS(CANCELLED), "interrupted");
 	}
 	return true;

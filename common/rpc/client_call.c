@@ -114,7 +114,7 @@ static void remove_call(struct call *call)
 }
 
 /* Passes an ended call, with its answer set, to the background thread. */
-static void hand_to_control(struct call *call)
+static void pass_to_control(struct call *call)
 {
 	remove_call(call);
 	DL_APPEND(call->client->ended, call);
@@ -137,7 +137,7 @@ void call_end(struct call *call, reeve_status code, const char *format, ...)
 		DL_DELETE(call->client->waiting, call);
 	if (call->state == CALL_SENT)
 		leave_manager(call);
-	hand_to_control(call);
+	pass_to_control(call);
 }
 
 void call_expire(struct call *call)
@@ -199,7 +199,7 @@ static struct frame *prepare(struct call *call)
 static bool send_prepared(struct call *call, struct manager *manager, struct frame *frame)
 {
 	if (call->answer.code != STATUS(OK)) {
-		hand_to_control(call);
+		pass_to_control(call);
 		return false;
 	}
 	if (!manager_alive(manager)) {

@@ -1,4 +1,4 @@
-/* The steps of a delivery: take, report (unless it has a payload), call, settle. Then there is room for another one, so
+/* The steps of a delivery: take, report (unless it has a payload), call, finish. Then there is room for another one, so
  * the job runs again. */
 #include "manager/callbacks/callbacks.h"
 
@@ -20,7 +20,7 @@ enum { AT_ONCE = 16, AT_ONE_SITE = 4, GONE = 410, REPORT_MS = 10000, SETTLE_MS =
 
 /* The retry delay after the n-th try: 1 s, 4 s, 16 s, 64 s, … up to 6 hours, minus up to a quarter at random. Twelve
  * tries take about a day. */
-enum { REST_MS = 1000, REST_FACTOR = 4, REST_MAX_MS = 6 * 3600 * 1000, REST_RANDOM = 4 };
+enum { PAUSE_MS = 1000, PAUSE_FACTOR = 4, PAUSE_MAX_MS = 6 * 3600 * 1000, PAUSE_JITTER = 4 };
 
 struct delivery {
 	struct callbacks *callbacks;
@@ -29,7 +29,7 @@ struct delivery {
 	int32_t attempt, take;
 	char *problem; /* why the try failed */
 	struct store_callback_report report;
-	struct store_callback_settle settle;
+	struct store_callback_finish finish;
 	struct delivery *prev, *next;
 };
 
@@ -77,27 +77,27 @@ static void problem_set(struct delivery *d, const char *format, ...)
 	d->problem = utf8_repair(text, strlen(text));
 }
 
-static int64_t rest_ms(int32_t attempt)
+static int64_t pause_ms(int32_t attempt)
 {
-	int64_t rest = REST_MS;
-	while (--attempt > 0 && rest < REST_MAX_MS)
-		rest *= REST_FACTOR;
-	if (rest > REST_MAX_MS)
-		rest = REST_MAX_MS;
+	int64_t pause = PAUSE_MS;
+	while (--attempt > 0 && pause < PAUSE_MAX_MS)
+		pause *= PAUSE_FACTOR;
+	if (pause > PAUSE_MAX_MS)
+		pause = PAUSE_MAX_MS;
 	uint32_t chance = 0;
 	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != sizeof chance)
 		chance = 0;
-	return rest - chance % (rest / REST_RANDOM);
+	return pause - chance % (pause / PAUSE_JITTER);
 }
 
-static void on_settled(struct store_op *op, const struct reeve_error *error)
+static void on_finished(struct store_op *op, const struct reeve_error *error)
 {
-	struct delivery *d = (struct delivery *)((char *)op - offsetof(struct delivery, settle));
+	struct delivery *d = (struct delivery *)((char *)op - offsetof(struct delivery, finish));
 	struct callbacks *c = d->callbacks;
-	if (!error && d->settle.settled) {
-		c->counters.delivered += d->settle.delivered;
-		c->counters.given_up += d->settle.over;
-		if (d->settle.over) {
+	if (!error && d->finish.changed) {
+		c->counters.delivered += d->finish.delivered;
+		c->counters.given_up += d->finish.over;
+		if (d->finish.over) {
 			char site[CALLBACK_SITE_BYTES];
 			log_warn(NULL, "callback %lld (%s of batch %lld) to %s is given up after %d %s: %s", (long long)d->id,
 			    d->event, (long long)d->batch_id, callback_url_site(d->url, site), (int)d->attempt,
@@ -109,25 +109,25 @@ static void on_settled(struct store_op *op, const struct reeve_error *error)
 		jobs_ask(c->jobs, JOB_CALLBACKS); /* there is room for another */
 }
 
-static void settle(struct delivery *d, bool delivered, bool over, int status, int64_t min_rest_ms)
+static void finish(struct delivery *d, bool delivered, bool over, int status, int64_t min_pause_ms)
 {
 	struct callbacks *c = d->callbacks;
-	int64_t rest = rest_ms(d->attempt);
+	int64_t pause = pause_ms(d->attempt);
 	c->counters.failed += !delivered;
-	if (rest < min_rest_ms)
-		rest = min_rest_ms < REST_MAX_MS ? min_rest_ms : REST_MAX_MS;
-	d->settle = (struct store_callback_settle){
-	    .op.done = on_settled,
+	if (pause < min_pause_ms)
+		pause = min_pause_ms < PAUSE_MAX_MS ? min_pause_ms : PAUSE_MAX_MS;
+	d->finish = (struct store_callback_finish){
+	    .op.done = on_finished,
 	    .id = d->id,
 	    .take = d->take,
 	    .attempts = d->attempt,
 	    .delivered = delivered,
 	    .over = !delivered && (over || d->attempt >= c->options.attempts),
-	    .rest_ms = rest,
+	    .pause_ms = pause,
 	    .status = status,
 	    .error = delivered ? NULL : d->problem,
 	};
-	store_callback_settle(c->store, &d->settle);
+	store_callback_finish(c->store, &d->finish);
 }
 
 static void on_answered(void *arg, const struct http_answer *answer)
@@ -140,7 +140,7 @@ static void on_answered(void *arg, const struct http_answer *answer)
 		problem_set(d, "HTTP status %d", answer->status);
 	else
 		problem_set(d, "%s", answer->problem);
-	settle(d, delivered, answer->status == GONE, answer->status, answer->retry_after_ms);
+	finish(d, delivered, answer->status == GONE, answer->status, answer->retry_after_ms);
 }
 
 static void call(struct delivery *d, const char *body)
@@ -165,10 +165,10 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 	struct delivery *d = (struct delivery *)((char *)op - offsetof(struct delivery, report));
 	if (error) {
 		problem_set(d, "its report could not be made: %s", error->message);
-		settle(d, false, false, 0, 0);
+		finish(d, false, false, 0, 0);
 	} else if (!d->report.body) {
 		problem_set(d, "the batch is not there any more");
-		settle(d, false, true, 0, 0);
+		finish(d, false, true, 0, 0);
 	} else {
 		call(d, d->report.body);
 	}
@@ -180,14 +180,14 @@ static void deliver(struct delivery *d)
 	const char *problem = callback_url_problem(d->url);
 	if (problem) {
 		problem_set(d, "the URL %s", problem);
-		settle(d, false, true, 0, 0);
+		finish(d, false, true, 0, 0);
 	} else if (!callback_url_allowed(d->url, c->options.hosts)) {
 		problem_set(d, "the URL's host is none of those that --callback-hosts allows");
-		settle(d, false, true, 0, 0);
+		finish(d, false, true, 0, 0);
 	} else if (d->attempt > c->options.attempts) {
 		d->attempt--; /* this try is not made */
 		problem_set(d, "it has been tried as often as --callback-attempts says");
-		settle(d, false, true, 0, 0);
+		finish(d, false, true, 0, 0);
 	} else if (d->payload) {
 		call(d, d->payload);
 	} else {

@@ -26,7 +26,7 @@ struct batches {
 
 static void move_next(struct batches *b);
 
-static void tell(struct batches *b)
+static void notify(struct batches *b)
 {
 	const struct store_batch_move *m = &b->move;
 	b->moved |= m->tasks > 0 || *m->steps;
@@ -46,7 +46,7 @@ static void on_moved(struct store_op *op, const struct reeve_error *error)
 {
 	struct batches *b = (struct batches *)((char *)op - offsetof(struct batches, move));
 	if (!error) {
-		tell(b);
+		notify(b);
 	} else if (++b->failed == FAILED_MAX) { /* the next poll finds the others, without locked ones */
 		b->careful_until_ms = base_now(b->base) + CAREFUL_MS;
 		b->after = b->move.due.id;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEARD_MS = 50 }; /* minimum time between two reads of an incarnation's commands on notifications */
+enum { NOTIFIED_MS = 50 }; /* minimum time between two reads of an incarnation's commands on notifications */
 
 struct control {
 	struct base *base;
@@ -71,7 +71,7 @@ void control_on_notification(struct control *control, const char *text)
 	struct session *session = sessions_find(control->sessions, incarnation);
 	if (!session || !session->fetches || now_ms < session->commands_ms)
 		return;
-	session->commands_ms = now_ms + HEARD_MS;
+	session->commands_ms = now_ms + NOTIFIED_MS;
 	struct standing *s = mem_calloc(1, sizeof *s);
 	s->control = control;
 	s->op = (struct store_worker_commands){.op.done = on_standing, .incarnation = incarnation};

@@ -85,7 +85,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		/* If the Fetch won other tasks, another manager has this one. If it won none, its worker may be lost, and the
 		 * tasks still wait. */
 		if (claim->tries[i].locked)
-			window_rest(d->window, d->grants[i].candidate.id);
+			window_suspend(d->window, d->grants[i].candidate.id);
 		else if (won[i] || won_any[d->grants[i].slot])
 			window_claimed(d->window, d->grants[i].candidate.id, won[i]);
 		else
@@ -122,7 +122,7 @@ void dispatch_claim(struct dispatch *d, int tried)
 	for (int i = 0; i < tried; i++) {
 		struct grant *grant = &d->grants[i];
 		grant->slot = grant->fetch->slot;
-		careful |= grant->candidate.rested;
+		careful |= grant->candidate.was_locked;
 		d->tries[i] =
 		    (struct store_try){.id = grant->candidate.id, .version = grant->candidate.version, .slot = grant->slot};
 	}

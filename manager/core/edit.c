@@ -33,7 +33,7 @@ struct edit {
 	struct store_edit *given;
 };
 
-void edit_settle(struct edits *edits, const struct store_op *op, const struct store_edited *tasks, int count)
+void edit_apply(struct edits *edits, const struct store_op *op, const struct store_edited *tasks, int count)
 {
 	for (int i = 0; i < count; i++) {
 		const struct store_edited *t = &tasks[i];
@@ -69,7 +69,7 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 		error = &mismatch;
 	}
 	if (!error)
-		edit_settle(e->edits, op, e->op.tasks, e->op.found);
+		edit_apply(e->edits, op, e->op.tasks, e->op.found);
 	e->given->op.done(&e->given->op, error);
 	free(e);
 }

@@ -20,6 +20,6 @@ void edit_tasks(struct edits *edits, struct store_edit *op);
 /* Applies changes that `op` has committed: informs the ready cache, the other managers, waiting calls and workers. If
  * `op` was repeated, an earlier try may have made changes that are not among `tasks`: then everything is read again
  * from the top. */
-void edit_settle(struct edits *edits, const struct store_op *op, const struct store_edited *tasks, int count);
+void edit_apply(struct edits *edits, const struct store_op *op, const struct store_edited *tasks, int count);
 
 #endif

@@ -88,7 +88,7 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 	u->base->counters.expired += u->expire.count;
 	for (int i = 0; i < u->expire.count; i++)
 		log_warn(NULL, "task %lld: its attempt expired and was reclaimed", (long long)u->expire.results[i].id);
-	report_settle(u->to.reports, op, u->expire.results, u->expire.count);
+	report_apply(u->to.reports, op, u->expire.results, u->expire.count);
 }
 
 /* Reclaims expired attempts. After an outage it waits for a full lease, because a live worker may be about to

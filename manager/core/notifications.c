@@ -40,7 +40,7 @@ void notifications_destroy(struct notifications *n)
 	free(n);
 }
 
-static void stream_heard(struct notifications *n, int route, int32_t priority, int64_t run_at_us)
+static void stream_notified(struct notifications *n, int route, int32_t priority, int64_t run_at_us)
 {
 	if (route == 0)
 		window_poll_again(n->window, run_at_us);
@@ -51,7 +51,7 @@ static void stream_heard(struct notifications *n, int route, int32_t priority, i
 }
 
 /* Maps a time from a notification into the range that can be passed to the database. */
-static int64_t heard_time(int64_t us)
+static int64_t notified_time(int64_t us)
 {
 	return us < 0 ? STORE_TIME_BEGIN : us > LIMIT_TIME_US ? STORE_TIME_NEVER : us;
 }
@@ -67,12 +67,12 @@ static void streams_notified(struct notifications *n, const char *payload)
 	if (manager == 0 &&
 	    sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
 	    routes_known(n->routes, route)) {
-		rescan_rewind(n->late, route, priority, heard_time(run_at), heard_time(until));
+		rescan_rewind(n->late, route, priority, notified_time(run_at), notified_time(until));
 	} else {
 		for (const char *at = payload + length; *at; at += found + (at[found] == ';')) {
 			if (sscanf(at, " %d %" SCNd32 " %" SCNd64 "%n", &route, &priority, &run_at, &found) != 3)
 				break;
-			stream_heard(n, route, priority, heard_time(run_at));
+			stream_notified(n, route, priority, notified_time(run_at));
 			if (at[found] && at[found] != ';')
 				break;
 		}

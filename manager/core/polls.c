@@ -52,7 +52,7 @@ static void enter_due(struct polls *polls, struct poll_caller *caller)
 }
 
 /* To be called when a caller's polls have changed. Frees a caller without polls. */
-static void settle(struct polls *polls, struct poll_caller *caller)
+static void update_caller(struct polls *polls, struct poll_caller *caller)
 {
 	const struct deadline *first = deadlines_first(&caller->polls);
 	if (first) {
@@ -85,14 +85,14 @@ void polls_share(struct polls *polls, struct poll *poll, uint64_t origin)
 void polls_remove(struct polls *polls, struct poll *poll)
 {
 	deadlines_remove(&poll->caller->polls, &poll->deadline);
-	settle(polls, poll->caller);
+	update_caller(polls, poll->caller);
 	poll->caller = NULL;
 }
 
 void polls_later(struct polls *polls, struct poll *poll, int64_t at_ms)
 {
 	deadlines_set(&poll->caller->polls, &poll->deadline, at_ms);
-	settle(polls, poll->caller);
+	update_caller(polls, poll->caller);
 }
 
 struct poll *polls_take(struct polls *polls, int64_t now_ms)
@@ -108,7 +108,7 @@ struct poll *polls_take(struct polls *polls, int64_t now_ms)
 			enter_due(polls, caller);
 			return (struct poll *)((char *)first - offsetof(struct poll, deadline));
 		}
-		settle(polls, caller);
+		update_caller(polls, caller);
 	}
 	return NULL;
 }

@@ -49,7 +49,7 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 			e->ended += e->op.tasks[i].ended;
 			e->told += e->op.tasks[i].commanded_worker != 0;
 		}
-		edit_settle(e->stops->edits, op, e->op.tasks, e->op.found);
+		edit_apply(e->stops->edits, op, e->op.tasks, e->op.found);
 		if (e->op.more) {
 			store_queue_end(e->stops->base->store, &e->op);
 			return;

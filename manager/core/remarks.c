@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t x)
 bool remarks_new(struct remarks *r, int kind, int64_t a, int64_t b, int64_t now_ms)
 {
 	uint64_t print = mix(mix(mix((uint64_t)kind + 1) ^ (uint64_t)a) ^ (uint64_t)b) | 1;
-	uint64_t *place = &r->said[(print >> 1) % REMARKS_KEPT];
+	uint64_t *place = &r->seen[(print >> 1) % REMARKS_KEPT];
 	if (*place == print)
 		return false;
 	if (now_ms / 1000 != r->second) {

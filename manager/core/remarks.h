@@ -12,7 +12,7 @@ enum { REMARKS_KEPT = 256, REMARKS_A_SECOND = 10 };
 
 /* Ready for use when zeroed. */
 struct remarks {
-	uint64_t said[REMARKS_KEPT];
+	uint64_t seen[REMARKS_KEPT];
 	int64_t second;
 	int in_second;
 };

@@ -26,7 +26,7 @@ void reports_destroy(struct reports *reports)
 	free(reports);
 }
 
-void report_settle(struct reports *reports, const struct store_op *op, const struct store_result *results, int count)
+void report_apply(struct reports *reports, const struct store_op *op, const struct store_result *results, int count)
 {
 	struct base *base = reports->base;
 	bool batched = false;
@@ -69,7 +69,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 {
 	struct report *r = (struct report *)((char *)op - offsetof(struct report, op));
 	if (!error)
-		report_settle(r->reports, op, r->op.results, r->op.count);
+		report_apply(r->reports, op, r->op.results, r->op.count);
 	r->given->op.done(&r->given->op, error); /* the results belong to the caller, who may free them now */
 	free(r);
 }

@@ -19,6 +19,6 @@ void report_results(struct reports *reports, struct store_report *op);
 /* Applies the ends of attempts that `op` has committed: informs waiting calls, the ready cache and the other managers.
  * If `op` was retried (`again`), the changes of its earlier try are unknown, and all streams are read from the
  * beginning. */
-void report_settle(struct reports *reports, const struct store_op *op, const struct store_result *results, int count);
+void report_apply(struct reports *reports, const struct store_op *op, const struct store_result *results, int count);
 
 #endif

@@ -24,7 +24,7 @@ static bool forget_silent(void *arg)
 	int64_t now_ms = base_now(sessions->base);
 	struct session *s, *tmp;
 	HASH_ITER (hh, sessions->all, s, tmp)
-		if (now_ms - s->heard_ms > FORGET_MS && !s->fetches && !s->looking)
+		if (now_ms - s->last_call_ms > FORGET_MS && !s->fetches && !s->looking)
 			forget(sessions, s);
 	return false;
 }
@@ -61,7 +61,7 @@ struct session *sessions_on_call(struct sessions *sessions, int64_t incarnation)
 		s->incarnation = incarnation;
 		HASH_ADD(hh, sessions->all, incarnation, sizeof s->incarnation, s);
 	}
-	s->heard_ms = base_now(sessions->base);
+	s->last_call_ms = base_now(sessions->base);
 	return s;
 }
 

@@ -24,7 +24,7 @@ struct session {
 	struct fetch *fetches; /* that are open here; owned by the dispatcher */
 	int parked;            /* how many of them park; also the dispatcher's */
 	bool looking;          /* a query whether it still lives is in flight; also the dispatcher's */
-	int64_t heard_ms;      /* monotonic: its last call */
+	int64_t last_call_ms;  /* monotonic: its last call */
 	int64_t commands_ms;   /* notifications do not cause a read of its commands before this time */
 	bool requeuing;        /* a requeue of tasks that never arrived there is in flight */
 	int64_t lowest_open;   /* the lowest Fetch with an open assignment, by the last check */

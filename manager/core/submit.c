@@ -84,7 +84,7 @@ static void submit_free(struct submit *s)
 }
 
 /* Applies the result of one task. */
-static void settle_task(struct submits *submits, const struct store_task *t, const struct store_made *m)
+static void finish_task(struct submits *submits, const struct store_task *t, const struct store_created *m)
 {
 	struct core_counters *counters = &submits->base->counters;
 	bool repeated = m->restarted && !m->recalled;
@@ -108,10 +108,10 @@ static void settle_task(struct submits *submits, const struct store_task *t, con
 }
 
 /* Applies the results. Call it before the answer, after which the tasks are no longer valid. */
-static void settle(const struct submit *s)
+static void apply(const struct submit *s)
 {
 	for (int i = 0; i < s->op.count; i++)
-		settle_task(s->submits, &s->tasks[i], &s->op.made[i]);
+		finish_task(s->submits, &s->tasks[i], &s->op.made[i]);
 	task_events_end(s->submits->to.events, false);
 }
 
@@ -119,15 +119,15 @@ static void on_submitted(struct store_op *op, const struct reeve_error *error)
 {
 	struct submit *s = (struct submit *)op;
 	struct reeve_error mismatch;
-	if (!error && s->op.made_count != s->op.count) {
-		if (s->op.made_count < 0)
+	if (!error && s->op.created_count != s->op.count) {
+		if (s->op.created_count < 0)
 			error_set(&mismatch, STATUS(ABORTED), "the request id has expired; use a new one");
 		else
 			error_set(&mismatch, STATUS(INVALID_ARGUMENT), "the request id was used for another call");
 		error = &mismatch;
 	}
 	if (!error)
-		settle(s);
+		apply(s);
 	s->done(s->arg, error ? NULL : s->op.made, error);
 	submit_free(s);
 }

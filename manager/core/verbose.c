@@ -67,10 +67,10 @@ static const char *cut(const char *text, char out[TEXT_BYTES + 8])
 
 void verbose_result(const struct verbose *v, const struct store_result *r)
 {
-	char rest[40], first[TEXT_BYTES + 8], second[TEXT_BYTES + 8];
+	char delay[40], first[TEXT_BYTES + 8], second[TEXT_BYTES + 8];
 	if (!wanted(v, r->route))
 		return;
-	int64_t rest_ms = (r->due_us - db_clock_us(v->clock)) / 1000;
+	int64_t delay_ms = (r->due_us - db_clock_us(v->clock)) / 1000;
 	const char *code = text_given(r->error_code) ? r->error_code : store_outcome_name(r->outcome);
 	if (r->outcome == STORE_COMPLETED && !strcmp(r->becomes, "completed"))
 		verbose_log(v, r->route, r->id, "completed, attempt %d: %s%s%s", r->attempt, cut(r->result, first),
@@ -82,5 +82,5 @@ void verbose_result(const struct verbose *v, const struct store_result *r)
 		verbose_log(v, r->route, r->id, "%s, attempt %d: %s: %s", r->becomes, r->attempt, code, cut(r->error, first));
 	else
 		verbose_log(v, r->route, r->id, "%s, attempt %d: %s: %s; due again in %s", r->becomes, r->attempt, code,
-		    cut(r->error, first), duration_format(rest_ms > 0 ? rest_ms : 0, rest, sizeof rest));
+		    cut(r->error, first), duration_format(delay_ms > 0 ? delay_ms : 0, delay, sizeof delay));
 }

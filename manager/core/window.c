@@ -13,14 +13,14 @@
 #include <utlist.h>
 
 enum {
-	UNKNOWN_MS = 1000,         /* retry delay of the full rescan while the database's time is not known */
-	HINTED_MAX = 10000,        /* limit of streams added by notifications within a minute; discovery finds more */
-	CANDIDATE_REST_MS = 250,   /* delay until a locked candidate is tried again */
-	STREAM_REST_MS = 50,       /* how long a stream of locked tasks is suspended at first, */
-	STREAM_REST_MAX_MS = 2000, /* … and the maximum */
-	NEAR_US = 2 * 1000 * 1000, /* a cursor up to this far beyond a late stretch is rewound (rescan.h) */
-	AHEAD_US = 1000 * 1000,    /* a version so far ahead of the clock shows that the clock was set back */
-	WHOLE_MS = 10 * 1000,      /* how long all shards of a stream are read if the others do not take its tasks */
+	UNKNOWN_MS = 1000,            /* retry delay of the full rescan while the database's time is not known */
+	HINTED_MAX = 10000,           /* limit of streams added by notifications within a minute; discovery finds more */
+	CANDIDATE_SUSPEND_MS = 250,   /* delay until a locked candidate is tried again */
+	STREAM_SUSPEND_MS = 50,       /* how long a stream of locked tasks is suspended at first, */
+	STREAM_SUSPEND_MAX_MS = 2000, /* … and the maximum */
+	NEAR_US = 2 * 1000 * 1000,    /* a cursor up to this far beyond a late stretch is rewound (rescan.h) */
+	AHEAD_US = 1000 * 1000,       /* a version so far ahead of the clock shows that the clock was set back */
+	WHOLE_MS = 10 * 1000,         /* how long all shards of a stream are read if the others do not take its tasks */
 };
 
 void window_destroy(struct window *w)
@@ -64,7 +64,7 @@ static void drop_candidate(struct window *w, struct known *k)
 		DL_DELETE(k->c.stream->candidates, k);
 		k->c.stream->count--;
 		w->size--;
-		stream_settle(k->c.stream);
+		stream_update(k->c.stream);
 	}
 	k->c.stream->taken -= known_taken(k);
 	HASH_DEL(w->known, k);
@@ -206,7 +206,7 @@ void window_note(
 			s->unread = UNREAD_POLL; /* no barrier: the noted task is all that is known of it */
 	}
 	note(s, k, &(struct store_candidate){id, version, run_at_us, bytes});
-	stream_settle(s);
+	stream_update(s);
 	stream_read(s);
 }
 
@@ -249,7 +249,7 @@ bool window_late(struct window *w, int route, int32_t priority, const struct sto
 	}
 	for (int i = 0; i < count; i++)
 		stream_add_candidate(s, &candidates[i]);
-	stream_settle(s);
+	stream_update(s);
 	return true;
 }
 
@@ -315,7 +315,7 @@ struct candidate window_take(struct window *w, const struct candidate *c)
 	k->c.stream->taken++;
 	k->c.stream->count--;
 	w->size--;
-	stream_settle(k->c.stream);
+	stream_update(k->c.stream);
 	return k->c;
 }
 
@@ -338,7 +338,7 @@ void window_forget(struct window *w, int64_t id)
 	DL_APPEND(s->gone, k);
 }
 
-void window_rest(struct window *w, int64_t id)
+void window_suspend(struct window *w, int64_t id)
 {
 	int64_t now_ms = base_now(w->base);
 	struct known *k;
@@ -346,30 +346,30 @@ void window_rest(struct window *w, int64_t id)
 	if (!k || k->state != KNOWN_CLAIMED)
 		return;
 	struct stream *s = k->c.stream;
-	if (now_ms >= s->rest_until_ms) {
-		s->rest_ms = !s->rest_ms                  ? STREAM_REST_MS
-		    : 2 * s->rest_ms < STREAM_REST_MAX_MS ? 2 * s->rest_ms
-		                                          : STREAM_REST_MAX_MS;
-		s->rest_until_ms = now_ms + s->rest_ms;
-		stream_settle(s);
+	if (now_ms >= s->suspended_until_ms) {
+		s->suspended_ms = !s->suspended_ms                ? STREAM_SUSPEND_MS
+		    : 2 * s->suspended_ms < STREAM_SUSPEND_MAX_MS ? 2 * s->suspended_ms
+		                                                  : STREAM_SUSPEND_MAX_MS;
+		s->suspended_until_ms = now_ms + s->suspended_ms;
+		stream_update(s);
 		stream_schedule(s);
 	}
 	if (2 * w->resting_count >= w->base->options.window_limit) { /* too many are suspended: it is read again */
 		window_release(w, &k->c);
 		return;
 	}
-	k->c.rested = true;
-	k->state = KNOWN_RESTS;
-	k->rest_until_ms = now_ms + CANDIDATE_REST_MS;
+	k->c.was_locked = true;
+	k->state = KNOWN_SUSPENDED;
+	k->suspended_until_ms = now_ms + CANDIDATE_SUSPEND_MS;
 	DL_APPEND(w->resting, k);
 	w->resting_count++;
-	jobs_at(w->base->jobs, JOB_STREAMS, k->rest_until_ms);
+	jobs_at(w->base->jobs, JOB_STREAMS, k->suspended_until_ms);
 }
 
-int64_t window_wake_rested(struct window *w, int64_t now_ms)
+int64_t window_resume_suspended(struct window *w, int64_t now_ms)
 {
 	struct known *k;
-	while ((k = w->resting) && k->rest_until_ms <= now_ms) {
+	while ((k = w->resting) && k->suspended_until_ms <= now_ms) {
 		struct stream *s = k->c.stream;
 		DL_DELETE(w->resting, k);
 		w->resting_count--;
@@ -386,9 +386,9 @@ int64_t window_wake_rested(struct window *w, int64_t now_ms)
 		w->size++;
 		if (!stream_wanted(s))
 			stream_let_go(s);
-		stream_settle(s);
+		stream_update(s);
 	}
-	return w->resting ? w->resting->rest_until_ms : INT64_MAX;
+	return w->resting ? w->resting->suspended_until_ms : INT64_MAX;
 }
 
 void window_claimed(struct window *w, int64_t id, bool won)
@@ -396,9 +396,9 @@ void window_claimed(struct window *w, int64_t id, bool won)
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
 	struct stream *s = k && k->probe ? k->c.stream : NULL;
-	if (k && won && k->c.stream->rest_ms) { /* not all of its tasks are locked */
-		k->c.stream->rest_ms = k->c.stream->rest_until_ms = 0;
-		stream_settle(k->c.stream);
+	if (k && won && k->c.stream->suspended_ms) { /* not all of its tasks are locked */
+		k->c.stream->suspended_ms = k->c.stream->suspended_until_ms = 0;
+		stream_update(k->c.stream);
 	}
 	window_forget(w, id);
 	if (!s || s->passed.id != id)
@@ -458,7 +458,7 @@ static void found(void *arg, int route, int32_t priority, int64_t first_us)
 		return;
 	/* By the estimate: a task from before the clock was set back is due, and its version is not known here. */
 	if (r->count >= window_route_limit(w) && first_us > db_clock_us(w->clock) && !is_due(w, first_us, 0)) {
-		window_look_at(w, route, first_us);
+		window_check_at(w, route, first_us);
 		return;
 	}
 	struct stream *s = stream_add(w, route, priority);

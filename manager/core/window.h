@@ -23,8 +23,8 @@ struct stream;
 
 struct candidate {
 	int64_t id, version, run_at_us;
-	int32_t bytes; /* of its details */
-	bool rested;   /* another transaction had locked it at the last try */
+	int32_t bytes;   /* of its details */
+	bool was_locked; /* another transaction had locked it at the last try */
 	struct stream *stream;
 };
 
@@ -134,7 +134,7 @@ void window_forget(struct window *window, int64_t id);
 /* Suspends a taken candidate that is locked by a transaction which may leave it unchanged. A little later it is a
  * candidate again, after the others of its stream. A stream in which nothing could be claimed for that reason is
  * suspended, too, each time for longer, so that it does not hold back others. */
-void window_rest(struct window *window, int64_t id);
+void window_suspend(struct window *window, int64_t id);
 
 /* Drops a task that no longer waits. If a claim of it is in flight, the claim finds that out. */
 void window_drop(struct window *window, int64_t id);

@@ -13,10 +13,10 @@ enum { WINDOW_ALL_EVERY_MS = 60 * 1000 };
 
 /* The state of a task in the hash `known`. */
 enum known_state {
-	KNOWN_WAITS,   /* it is a candidate, in its stream's list */
-	KNOWN_CLAIMED, /* it was taken for a claim, which is in flight */
-	KNOWN_RESTS,   /* its claim found it locked: it is suspended, see window_rest */
-	KNOWN_GONE,    /* claimed while a page was read that may still show it as waiting: kept until that page arrives */
+	KNOWN_WAITS,     /* it is a candidate, in its stream's list */
+	KNOWN_CLAIMED,   /* it was taken for a claim, which is in flight */
+	KNOWN_SUSPENDED, /* its claim found it locked: it is suspended, see window_suspend */
+	KNOWN_GONE,      /* claimed while a page was read that may still show it as waiting: kept until that page arrives */
 };
 
 struct known {
@@ -26,7 +26,7 @@ struct known {
 	bool newer; /* it waits again in a later version, in this stream from this time on: */
 	int32_t newer_route, newer_priority;
 	int64_t newer_run_at;
-	int64_t rest_until_ms; /* KNOWN_RESTS */
+	int64_t suspended_until_ms; /* KNOWN_SUSPENDED */
 	struct known *prev, *next;
 	UT_hash_handle hh;
 };
@@ -85,9 +85,9 @@ struct stream {
 	int64_t unsharded_until_ms;    /* … at least until then */
 	struct store_candidate passed; /* the first skipped task of another shard; id 0: none */
 	enum passed_state passed_state;
-	int64_t probe_ms;               /* when `passed` is tried, or searched for */
-	int64_t rest_ms, rest_until_ms; /* suspended until then because its tasks were locked; 0: not suspended */
-	struct deadline timer;          /* see stream_schedule */
+	int64_t probe_ms;                         /* when `passed` is tried, or searched for */
+	int64_t suspended_ms, suspended_until_ms; /* suspended until then because its tasks were locked; 0: not suspended */
+	struct deadline timer;                    /* see stream_schedule */
 	struct store_page page;
 	struct stream *route_prev, *route_next;
 	struct stream *passed_prev, *passed_next; /* while it has `passed` */
@@ -103,7 +103,7 @@ struct route_streams {
 	struct stream *streams; /* list */
 	int count, active;      /* all; those in the list of their priority */
 	int64_t trim_ms;        /* it is not trimmed before: the last time streams in use could not be dropped */
-	int64_t look_us;        /* when a dropped stream may have a due task; 0: at no known time */
+	int64_t check_us;       /* when a dropped stream may have a due task; 0: at no known time */
 };
 
 struct window {
@@ -118,7 +118,7 @@ struct window {
 	int routes_used; /* number of routes with streams */
 	int *over;       /* routes that may have too many streams */
 	int over_count;
-	int64_t look_ms;             /* when a route's look_us may have come; 0: no route has one */
+	int64_t check_ms;            /* when a route's check_us may have come; 0: no route has one */
 	struct known *known;         /* hash */
 	struct discovery *discovery; /* discovery */
 	int size;                    /* candidates not taken */
@@ -127,7 +127,7 @@ struct window {
 	bool left_unread;            /* a stream that has unread rows is not being read */
 	int64_t rounds;              /* the number of statements that have read pages */
 	int64_t held_until_round;    /* see stream_holds_from */
-	struct known *resting; /* list of suspended candidates, in the order in which they wait again: see window_rest */
+	struct known *resting; /* list of suspended candidates, in the order in which they wait again: see window_suspend */
 	int resting_count;
 	int hinted;            /* streams added by notifications since the last full rescan */
 	int64_t again_from_us; /* all streams are to be rescanned from here on; STORE_TIME_NEVER: no */
@@ -140,7 +140,7 @@ struct window {
 /* Returns whether a claim keeps a task from being a candidate. */
 static inline bool known_taken(const struct known *known)
 {
-	return known->state == KNOWN_CLAIMED || known->state == KNOWN_RESTS;
+	return known->state == KNOWN_CLAIMED || known->state == KNOWN_SUSPENDED;
 }
 
 /* Returns a stream, or NULL if it is not known. */
@@ -159,7 +159,7 @@ struct route_streams *window_route(struct window *window, int route);
 bool stream_wanted(const struct stream *stream);
 
 /* Lists or unlists the stream, depending on what it has. */
-void stream_settle(struct stream *stream);
+void stream_update(struct stream *stream);
 
 /* Returns whether the cursor has passed this position. */
 bool stream_behind_cursor(const struct stream *stream, int64_t run_at_us, int64_t id);
@@ -187,10 +187,10 @@ bool window_enough(void *window, int route, int32_t from);
 void window_trim(struct window *window);
 
 /* Discovers the streams of a route when this time has come: they are not kept. */
-void window_look_at(struct window *window, int route, int64_t due_us);
+void window_check_at(struct window *window, int route, int64_t due_us);
 
 /* Discovers streams that were dropped and may have due tasks now. Returns when to call this again; INT64_MAX: never. */
-int64_t window_look(struct window *window, int64_t now_ms);
+int64_t window_check_dropped(struct window *window, int64_t now_ms);
 
 /* --- window_read.c ---- */
 
@@ -215,7 +215,7 @@ void stream_find_passed(struct stream *stream);
 void stream_add_candidate(struct stream *stream, const struct store_candidate *candidate);
 
 /* Makes suspended candidates available again. Returns when the next one will be. */
-int64_t window_wake_rested(struct window *window, int64_t now_ms);
+int64_t window_resume_suspended(struct window *window, int64_t now_ms);
 
 /* Removes a KNOWN_GONE task. */
 void stream_drop_gone(struct window *window, struct known *known);

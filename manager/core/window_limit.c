@@ -79,7 +79,7 @@ static void drop(struct stream *s)
 	struct window *w = s->window;
 	bool soon = s->count || s->unread || s->passed.id;
 	if (!s->place.level)
-		window_look_at(w, s->key.route, soon ? db_clock_shown_us(w->clock) + AGAIN_US : s->next_due_us);
+		window_check_at(w, s->key.route, soon ? db_clock_shown_us(w->clock) + AGAIN_US : s->next_due_us);
 	stream_let_go(s);
 	stream_free(s);
 }
@@ -137,39 +137,39 @@ void window_trim(struct window *w)
 	}
 }
 
-void window_look_at(struct window *w, int route, int64_t due_us)
+void window_check_at(struct window *w, int route, int64_t due_us)
 {
 	struct route_streams *r = window_route(w, route);
 	if (due_us == STORE_TIME_NEVER)
 		return;
-	if (!r->look_us || due_us < r->look_us)
-		r->look_us = due_us;
+	if (!r->check_us || due_us < r->check_us)
+		r->check_us = due_us;
 	int64_t soon_ms = base_now(w->base) + SOON_MS;
-	if (!w->look_ms || soon_ms < w->look_ms)
-		w->look_ms = soon_ms;
-	jobs_at(w->base->jobs, JOB_STREAMS, w->look_ms);
+	if (!w->check_ms || soon_ms < w->check_ms)
+		w->check_ms = soon_ms;
+	jobs_at(w->base->jobs, JOB_STREAMS, w->check_ms);
 }
 
-int64_t window_look(struct window *w, int64_t now_ms)
+int64_t window_check_dropped(struct window *w, int64_t now_ms)
 {
 	int64_t shown_us = db_clock_shown_us(w->clock), next_us = STORE_TIME_NEVER;
-	if (!w->look_ms)
+	if (!w->check_ms)
 		return INT64_MAX;
-	if (now_ms < w->look_ms)
-		return w->look_ms;
+	if (now_ms < w->check_ms)
+		return w->check_ms;
 	for (int route = 0; route < w->route_count; route++) {
 		struct route_streams *r = &w->routes[route];
-		if (!r->look_us)
+		if (!r->check_us)
 			continue;
-		if (!r->wanted || r->look_us <= shown_us) {
-			r->look_us = 0;
+		if (!r->wanted || r->check_us <= shown_us) {
+			r->check_us = 0;
 			discovery_again(w->discovery, route);
-		} else if (r->look_us < next_us) {
-			next_us = r->look_us;
+		} else if (r->check_us < next_us) {
+			next_us = r->check_us;
 		}
 	}
 	int64_t left_ms = next_us == STORE_TIME_NEVER ? 0 : (next_us - shown_us) / 1000 + 1;
 	left_ms = left_ms < SOON_MS ? SOON_MS : left_ms < CHECK_MS ? left_ms : CHECK_MS;
-	w->look_ms = next_us == STORE_TIME_NEVER ? 0 : now_ms + left_ms;
-	return w->look_ms ? w->look_ms : INT64_MAX;
+	w->check_ms = next_us == STORE_TIME_NEVER ? 0 : now_ms + left_ms;
+	return w->check_ms ? w->check_ms : INT64_MAX;
 }

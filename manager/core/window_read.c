@@ -16,7 +16,7 @@ enum {
 	TRAIL_US = 5 * 1000 * 1000,  /* how far back a rescan goes */
 	TRAIL_EVERY_MS = 500,        /* a task that a dead manager did not announce is found within a second */
 	POLL_SHARE = 100,            /* rescans take up to 1/POLL_SHARE of the time */
-	FIRST_REST_MS = 1500,        /* maximum delay by one rescan that took unusually long */
+	FIRST_PAUSE_MS = 1500,       /* maximum delay by one rescan that took unusually long */
 	RETRY_MS = 200,              /* after a failed read */
 	CHECK_MS = 1000,             /* the database's clock may jump: due tasks are checked at this interval */
 	FIRED_MAX = 1000,            /* timers per run of the job: the loop has other work, too */
@@ -52,8 +52,8 @@ void stream_schedule(struct stream *s)
 		at_ms = earlier(at_ms, s->trail_ms);
 	if (s->passed.id)
 		at_ms = earlier(at_ms, s->probe_ms);
-	if (s->rest_until_ms > now_ms)
-		at_ms = earlier(at_ms, s->rest_until_ms);
+	if (s->suspended_until_ms > now_ms)
+		at_ms = earlier(at_ms, s->suspended_until_ms);
 	if (s->failed && s->retry_ms > now_ms)
 		at_ms = earlier(at_ms, s->retry_ms);
 	if (at_ms == INT64_MAX) {
@@ -92,11 +92,11 @@ static int window_capacity(const struct window *w)
 static void poll_ended(struct stream *s, int64_t now_ms)
 {
 	int64_t took = now_ms - s->poll_began_ms, cost = took < s->poll_took_ms ? took : s->poll_took_ms;
-	int64_t rest = took * POLL_SHARE < FIRST_REST_MS ? took * POLL_SHARE : FIRST_REST_MS;
-	rest = cost * POLL_SHARE > rest ? cost * POLL_SHARE : rest;
+	int64_t pause = took * POLL_SHARE < FIRST_PAUSE_MS ? took * POLL_SHARE : FIRST_PAUSE_MS;
+	pause = cost * POLL_SHARE > pause ? cost * POLL_SHARE : pause;
 	s->poll_took_ms = took;
 	s->polled_us = s->poll_began_us;
-	s->trail_ms = now_ms + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);
+	s->trail_ms = now_ms + (pause > TRAIL_EVERY_MS ? pause : TRAIL_EVERY_MS);
 	s->poll_began_ms = 0;
 }
 
@@ -204,7 +204,7 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	} else {
 		page_taken(s, now_ms);
 	}
-	stream_settle(s);
+	stream_update(s);
 	stream_schedule(s);
 	if (!last)
 		return; /* all pages of one statement are applied before anything is claimed */
@@ -341,7 +341,7 @@ static void stream_fire(struct stream *s, int64_t now_ms)
 	if (!s->unread && !s->reading && now_ms >= s->trail_ms)
 		trailing_scan(s, now_ms);
 	stream_probe_passed(s, now_ms);
-	stream_settle(s);
+	stream_update(s);
 	stream_read(s);
 	stream_schedule(s);
 }
@@ -349,7 +349,8 @@ static void stream_fire(struct stream *s, int64_t now_ms)
 bool window_fire(void *window)
 {
 	struct window *w = window;
-	int64_t now_ms = base_now(w->base), other_ms = earlier(window_wake_rested(w, now_ms), window_look(w, now_ms));
+	int64_t now_ms = base_now(w->base),
+	        other_ms = earlier(window_resume_suspended(w, now_ms), window_check_dropped(w, now_ms));
 	struct deadline *timer;
 	window_trim(w);
 	for (int n = 0; n < FIRED_MAX && (timer = deadlines_first(&w->timers)) && timer->at_ms <= now_ms; n++)

@@ -37,12 +37,12 @@ static void stream_unlist(struct stream *s)
 	window_route(s->window, s->key.route)->active--;
 }
 
-void stream_settle(struct stream *s)
+void stream_update(struct stream *s)
 {
 	struct window *w = s->window;
 	struct route_streams *r = window_route(w, s->key.route);
-	bool rests = s->rest_until_ms && base_now(w->base) < s->rest_until_ms;
-	bool active = (s->count > 0 || s->unread) && r->wanted && !rests;
+	bool suspended = s->suspended_until_ms && base_now(w->base) < s->suspended_until_ms;
+	bool active = (s->count > 0 || s->unread) && r->wanted && !suspended;
 	if (active && !s->place.level) {
 		levels_add(&w->active, &s->place, s->key.priority);
 		r->active++;
@@ -67,7 +67,7 @@ struct stream *stream_add(struct window *w, int route, int32_t priority)
 	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
 	DL_APPEND2(r->streams, s, route_prev, route_next);
 	w->routes_used += !r->count++;
-	stream_settle(s);
+	stream_update(s);
 	window_route_grown(w, route);
 	return s;
 }
@@ -115,7 +115,7 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 	if (s->unread != UNREAD_BACKLOG)
 		s->unread = UNREAD_CHANGE;
 	s->unread_round = s->window->rounds + 1;
-	stream_settle(s);
+	stream_update(s);
 }
 
 void window_route_wanted(struct window *w, int route, bool wanted)
@@ -133,7 +133,7 @@ void window_route_wanted(struct window *w, int route, bool wanted)
 			stream_free(s);
 			continue;
 		}
-		stream_settle(s);
+		stream_update(s);
 		stream_schedule(s);
 		stream_read(s);
 	}

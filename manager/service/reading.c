@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A task takes less in an answer without its details, result and stack trace. */
-enum { TASK_REST_BYTES = 32 << 10 };
+enum { TASK_OTHER_BYTES = 32 << 10 };
 
 static ProtobufCMessage *copy_of(const ProtobufCMessage *request)
 {
@@ -29,7 +29,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .request = r->request,
 	    .lease_ms = s->core->base.options.lease_ms,
 	    .max_bytes = s->core->base.options.max_answer_bytes,
-	    .max_task = (int64_t)s->max_message_bytes - TASK_REST_BYTES,
+	    .max_task = (int64_t)s->max_message_bytes - TASK_OTHER_BYTES,
 	    .max_details = sent_max ? sent_max : INT64_MAX,
 	    .response = r->response,
 	};

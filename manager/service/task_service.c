@@ -43,7 +43,7 @@ static void submit_call_free(struct submit_call *c)
 	free(c);
 }
 
-static void on_submitted(void *arg, const struct store_made *made, const struct reeve_error *error)
+static void on_submitted(void *arg, const struct store_created *made, const struct reeve_error *error)
 {
 	struct submit_call *c = arg;
 	if (error) {

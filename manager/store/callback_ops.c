@@ -82,23 +82,23 @@ void store_callback_report(struct store *store, struct store_callback_report *op
 
 static int by_id(const void *a, const void *b)
 {
-	int64_t x = (*(struct store_callback_settle *const *)a)->id, y = (*(struct store_callback_settle *const *)b)->id;
+	int64_t x = (*(struct store_callback_finish *const *)a)->id, y = (*(struct store_callback_finish *const *)b)->id;
 	return (x > y) - (x < y);
 }
 
-static void on_settled(struct role *role, const PGresult *rows)
+static void on_finished(struct role *role, const PGresult *rows)
 {
 	for (int row = 0; row < PQntuples(rows); row++)
 		for (int i = 0; i < role->count; i++)
-			if (BATCH_OP(role, struct store_callback_settle, i)->id == row_int8(rows, row, 0))
-				BATCH_OP(role, struct store_callback_settle, i)->settled = true;
+			if (BATCH_OP(role, struct store_callback_finish, i)->id == row_int8(rows, row, 0))
+				BATCH_OP(role, struct store_callback_finish, i)->changed = true;
 	role_done(role);
 }
 
 #define ADD_ALL(type, add, value)                                                                                      \
 	params_array_begin(p, type);                                                                                       \
 	for (int i = 0; i < role->count; i++) {                                                                            \
-		const struct store_callback_settle *op = BATCH_OP(role, struct store_callback_settle, i);                      \
+		const struct store_callback_finish *op = BATCH_OP(role, struct store_callback_finish, i);                      \
 		add(p, value);                                                                                                 \
 	}                                                                                                                  \
 	params_array_end(p)
@@ -119,25 +119,25 @@ static void add_status(struct params *p, int32_t status)
 		params_add_null(p);
 }
 
-static void settle_start(struct role *role)
+static void finish_start(struct role *role)
 {
 	struct params *p = &role->params;
 	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_id);
 	for (int i = 0; i < role->count; i++)
-		BATCH_OP(role, struct store_callback_settle, i)->settled = false;
+		BATCH_OP(role, struct store_callback_finish, i)->changed = false;
 	ADD_ALL(PARAMS_INT8, params_add_int8, op->id);
 	ADD_ALL(PARAMS_INT4, params_add_int4, op->take);
 	ADD_ALL(PARAMS_BOOL, params_add_bool, op->delivered);
 	ADD_ALL(PARAMS_BOOL, params_add_bool, op->over);
-	ADD_ALL(PARAMS_INT8, params_add_int8, op->rest_ms);
+	ADD_ALL(PARAMS_INT8, params_add_int8, op->pause_ms);
 	ADD_ALL(PARAMS_INT4, add_status, op->status);
 	ADD_ALL(PARAMS_TEXT, add_text_or_null, op->error);
 	ADD_ALL(PARAMS_INT4, params_add_int4, op->attempts);
-	role_run(role, SQL_CALLBACKS_SETTLE, on_settled);
+	role_run(role, SQL_CALLBACKS_FINISH, on_finished);
 }
 
-void store_callback_settle(struct store *store, struct store_callback_settle *op)
+void store_callback_finish(struct store *store, struct store_callback_finish *op)
 {
-	static const struct op_kind kind = {.name = "settle callback", .start = settle_start};
+	static const struct op_kind kind = {.name = "finish callback", .start = finish_start};
 	store_give(store, ROLE_CALLBACKS, &kind, &op->op, 1, 64);
 }

@@ -148,7 +148,7 @@ static void setup_next(struct conn *c)
 		params_int4(&p, c->settings.statement_timeout_ms);
 		params_int4(&p, c->settings.lock_timeout_ms);
 		params_int4(&p, c->settings.idle_timeout_ms);
-		params_bool(&p, c->settings.planned_once);
+		params_bool(&p, c->settings.generic_plans);
 		conn_run(c, SQL_SESSION, &p, setup_done, c);
 	} else if (c->settings.hot && !c->prepared[SQL_SESSION_HOT]) {
 		params_bool(&p, c->settings.hash_joins);

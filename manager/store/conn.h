@@ -20,7 +20,7 @@ struct conn;
 struct conn_settings {
 	const char *conninfo; /* for libpq: string or URI */
 	const char *name;     /* the role, for the log and application_name */
-	bool planned_once;    /* a statement has one plan for all parameters; also with hot */
+	bool generic_plans;   /* a statement has one plan for all parameters; also with hot */
 	bool hot;             /* plans are pinned: see session_hot.sql */
 	bool hash_joins;      /* with hot: hash joins are allowed */
 	bool listens;         /* receives notifications */

@@ -79,19 +79,19 @@ struct store_callback_report {
 void store_callback_report(struct store *store, struct store_callback_report *op);
 
 /* Records the outcome of a try. */
-struct store_callback_settle {
+struct store_callback_finish {
 	struct store_op op;
 	int64_t id;
 	int32_t take;
 	int32_t attempts;     /* the number of tries so far */
-	bool delivered, over; /* over: given up; neither: it is tried again after rest_ms */
-	int64_t rest_ms;
+	bool delivered, over; /* over: given up; neither: it is tried again after pause_ms */
+	int64_t pause_ms;
 	int32_t status;    /* of HTTP; 0: there was none */
 	const char *error; /* or NULL */
 	/* result */
-	bool settled; /* this changed it; else another manager had, or tries it again */
+	bool changed; /* this changed it; else another manager had, or tries it again */
 };
-void store_callback_settle(struct store *store, struct store_callback_settle *op);
+void store_callback_finish(struct store *store, struct store_callback_finish *op);
 
 /* --- maintenance ----------------------------------------------------------------------------------------------- */
 

@@ -37,7 +37,7 @@ struct store_task {
 	bool blocked, begins;
 };
 
-struct store_made {
+struct store_created {
 	int64_t id;
 	bool existing;  /* an older task has the key; nothing was created */
 	bool made;      /* created by this operation: version and run_at_us are set */
@@ -56,8 +56,8 @@ struct store_submit {
 	int count;
 	struct store_task *tasks;
 	/* results */
-	struct store_made *made;    /* one per task, in order */
-	int made_count;             /* differs from count only if the request id was used for another call */
+	struct store_created *made; /* one per task, in order */
+	int created_count;          /* differs from count only if the request id was used for another call */
 	bool keyed, batched, plain; /* for the store only; plain: submit_plain.sql has all columns that the tasks need */
 };
 void store_submit(struct store *store, struct store_submit *op);

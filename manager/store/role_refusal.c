@@ -66,7 +66,7 @@ static void be_careful(struct role *role)
 }
 
 /* Passes the only operation of the batch, which could not get a lock, to the role `lock_wait`. */
-static void batch_hand_on(struct role *role)
+static void batch_pass_on(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
@@ -87,7 +87,7 @@ static bool patience_ends(const struct store_op *op)
 	return op->deadline_ms ? op->deadline_ms <= now : op->given_ms + PATIENCE_MS <= now;
 }
 
-static void refusal_settle(struct role *role, const struct refusal *refusal)
+static void refusal_apply(struct role *role, const struct refusal *refusal)
 {
 	int n = role->count;
 	if (refusal->locked && role->batch[0]->kind->careful_again_ms && !role_careful(role)) {
@@ -109,7 +109,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		ops[0]->kind->blocked(role->store, ops[0], refusal->message);
 		role_pump(role);
 	} else if (refusal->locked && role->lock_wait && !patience_ends(role->batch[0])) {
-		batch_hand_on(role);
+		batch_pass_on(role);
 	} else if (refusal->locked && role->batch[0]->kind->careful_again_ms && role->batch[0]->tries++ < TRIES_MAX) {
 		be_careful(role); /* it was locked after the check */
 		role_batch_requeue(role, 0, false);
@@ -134,7 +134,7 @@ static void after_rollback(void *arg, const struct conn_result *result)
 		return;
 	}
 	struct refusal refusal = *(struct refusal *)role->state;
-	refusal_settle(role, &refusal);
+	refusal_apply(role, &refusal);
 }
 
 /* Requeues the batch after the connection broke. Other roles that take from the same list continue with it. */
@@ -163,7 +163,7 @@ void role_refused(struct role *role, const struct conn_result *result)
 	};
 	memcpy(refusal.message, result->message, sizeof refusal.message);
 	if (!conn_in_transaction(role->conn)) {
-		refusal_settle(role, &refusal);
+		refusal_apply(role, &refusal);
 		return;
 	}
 	free(role->state);

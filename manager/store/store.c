@@ -105,7 +105,7 @@ struct store *store_open(
 		struct conn_settings settings = {
 		    .conninfo = options->conninfo,
 		    .name = specs[i].name,
-		    .planned_once = i == ROLE_READ,
+		    .generic_plans = i == ROLE_READ,
 		    .hot = specs[i].hot,
 		    .hash_joins = specs[i].hash_joins,
 		    .listens = specs[i].listens,

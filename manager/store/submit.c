@@ -14,10 +14,10 @@
 
 /* The state of a batch: role->state. */
 struct batch {
-	int total;                 /* tasks */
-	struct store_task **tasks; /* all the batch's tasks, in order; after `made` in the same block */
-	const void **some;         /* those that a statement is for */
-	struct store_made made[];  /* of each task */
+	int total;                   /* tasks */
+	struct store_task **tasks;   /* all the batch's tasks, in order; after `made` in the same block */
+	const void **some;           /* those that a statement is for */
+	struct store_created made[]; /* of each task */
 };
 
 static const struct op_kind lock_wait_kind;
@@ -28,7 +28,7 @@ static struct store_submit *submit_at(const struct role *role, int i)
 }
 
 /* Returns the number of tasks chosen for a statement. */
-static int choose(struct role *role, bool (*wanted)(const struct store_task *, const struct store_made *))
+static int choose(struct role *role, bool (*wanted)(const struct store_task *, const struct store_created *))
 {
 	struct batch *batch = role->state;
 	int n = 0;
@@ -90,7 +90,7 @@ static const struct params_column key_columns[] = {
     COLUMN(struct store_task, key, TEXT),
 };
 
-static bool has_key(const struct store_task *task, const struct store_made *made)
+static bool has_key(const struct store_task *task, const struct store_created *made)
 {
 	(void)made;
 	return task->key != NULL;
@@ -211,17 +211,17 @@ static bool add_special_tasks(struct role *role)
 	return true;
 }
 
-/* A call without rows is a repetition: made_count is −1 until its answer is recalled. */
+/* A call without rows is a repetition: created_count is −1 until its answer is recalled. */
 static enum step_result take_tasks(struct role *role, const PGresult *rows)
 {
 	struct batch *batch = role->state;
 	for (int i = 0; i < role->count; i++)
-		submit_at(role, i)->made_count = -1;
+		submit_at(role, i)->created_count = -1;
 	for (int row = 0; row < PQntuples(rows); row++) {
 		struct store_submit *op = submit_at(role, row_int4(rows, row, 0) - 1);
 		bool created = !row_null(rows, row, 2);
-		op->made_count = op->count;
-		batch->made[row_int8(rows, row, 1) - 1] = (struct store_made){
+		op->created_count = op->count;
+		batch->made[row_int8(rows, row, 1) - 1] = (struct store_created){
 		    .id = row_int8(rows, row, 2),
 		    .existing = !created,
 		    .made = created,
@@ -234,13 +234,13 @@ static enum step_result take_tasks(struct role *role, const PGresult *rows)
 
 /* --- tasks whose key is taken ------------------------------------------------------------------------------------- */
 
-static bool key_is_taken(const struct store_task *task, const struct store_made *made)
+static bool key_is_taken(const struct store_task *task, const struct store_created *made)
 {
 	(void)task;
 	return made->existing;
 }
 
-static bool has_taken_version(const struct store_task *task, const struct store_made *made)
+static bool has_taken_version(const struct store_task *task, const struct store_created *made)
 {
 	return made->existing && task->task_version;
 }
@@ -290,7 +290,7 @@ static enum step_result take_newer(struct role *role, const PGresult *rows)
 {
 	struct batch *batch = role->state;
 	for (int i = 0, row = 0; i < batch->total && row < PQntuples(rows); i++) {
-		struct store_made *made = &batch->made[i];
+		struct store_created *made = &batch->made[i];
 		if (!has_taken_version(batch->tasks[i], made))
 			continue;
 		made->id = row_int8(rows, row, 1);
@@ -308,9 +308,9 @@ static enum step_result take_newer(struct role *role, const PGresult *rows)
 static bool add_amended_requests(struct role *role)
 {
 	static const struct params_column columns[] = {
-	    COLUMN(struct store_made, id, INT8),
-	    COLUMN(struct store_made, existing, BOOL),
-	    COLUMN(struct store_made, restarted, BOOL),
+	    COLUMN(struct store_created, id, INT8),
+	    COLUMN(struct store_created, existing, BOOL),
+	    COLUMN(struct store_created, restarted, BOOL),
 	};
 	struct batch *batch = role->state;
 	struct params *p = &role->params;
@@ -320,7 +320,7 @@ static bool add_amended_requests(struct role *role)
 	add_request_ids(role, NULL);
 	params_array_begin(p, PARAMS_INT4);
 	for (int i = 0; i < batch->total; i++)
-		if (submit_at(role, batch->tasks[i]->call - 1)->made_count >= 0) {
+		if (submit_at(role, batch->tasks[i]->call - 1)->created_count >= 0) {
 			params_add_int4(p, batch->tasks[i]->call);
 			batch->some[n++] = &batch->made[i];
 		}
@@ -333,7 +333,7 @@ static bool add_amended_requests(struct role *role)
 
 static bool is_repetition(const struct store_submit *op)
 {
-	return op->made_count < 0;
+	return op->created_count < 0;
 }
 
 static bool add_repetitions(struct role *role)
@@ -354,12 +354,12 @@ static enum step_result take_recalled(struct role *role, const PGresult *rows)
 		const char *ids = NULL, *existing = NULL, *restarted = NULL;
 		int n = row_array(rows, row, 1, &ids), flags = row_array(rows, row, 2, &existing);
 		int more_flags = row_array(rows, row, 5, &restarted);
-		op->made_count = strcmp(row_text(rows, row, 3), "submit") ? 0 : n; /* 0: another call's id */
+		op->created_count = strcmp(row_text(rows, row, 3), "submit") ? 0 : n; /* 0: another call's id */
 		for (int i = 0; i < n && i < op->count; i++) {
 			int length;
 			uint64_t id;
 			memcpy(&id, row_array_next(&ids, &length), 8);
-			op->made[i] = (struct store_made){.id = (int64_t)be64toh(id), .recalled = true};
+			op->made[i] = (struct store_created){.id = (int64_t)be64toh(id), .recalled = true};
 			if (i < flags)
 				op->made[i].existing = *row_array_next(&existing, &length) != 0;
 			if (i < more_flags)
@@ -369,7 +369,7 @@ static enum step_result take_recalled(struct role *role, const PGresult *rows)
 	return STEP_COMMIT;
 }
 
-static bool begins_batch(const struct store_task *task, const struct store_made *made)
+static bool begins_batch(const struct store_task *task, const struct store_created *made)
 {
 	(void)made;
 	return task->begins;

@@ -176,11 +176,11 @@ enum script_end script_perform(const struct script *script, const struct script_
 	note_start(script, attempt);
 	until_us = ledger_now_us() + script->run_ms * 1000;
 	for (;;) {
-		int64_t rest_ms = end == SCRIPT_HANG ? ALIVE_MS : (until_us - ledger_now_us() + 999) / 1000;
+		int64_t wait_ms = end == SCRIPT_HANG ? ALIVE_MS : (until_us - ledger_now_us() + 999) / 1000;
 
-		if (rest_ms <= 0)
+		if (wait_ms <= 0)
 			break;
-		if (attempt->told(attempt->arg, rest_ms < ALIVE_MS ? (int)rest_ms : ALIVE_MS) && !told) {
+		if (attempt->told(attempt->arg, wait_ms < ALIVE_MS ? (int)wait_ms : ALIVE_MS) && !told) {
 			told = true;
 			note(attempt, "told");
 			if (!script->stubborn) {

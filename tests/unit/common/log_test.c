@@ -121,10 +121,10 @@ Test(log, a_log_that_is_not_read_blocks_no_program, .init = capture, .fini = res
 
 Test(log, logs_again_after_ten_seconds)
 {
-	int64_t said_ms = 0;
+	int64_t logged_ms = 0;
 
-	cr_assert(log_again(&said_ms, 5000));
-	cr_assert(not(log_again(&said_ms, 14999)));
-	cr_assert(log_again(&said_ms, 15000));
-	cr_assert(not(log_again(&said_ms, 15001)));
+	cr_assert(log_again(&logged_ms, 5000));
+	cr_assert(not(log_again(&logged_ms, 14999)));
+	cr_assert(log_again(&logged_ms, 15000));
+	cr_assert(not(log_again(&logged_ms, 15001)));
 }

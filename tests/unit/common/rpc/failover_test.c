@@ -168,17 +168,17 @@ Test(rpc_failover, silence_counts_from_the_last_byte)
 	    .urls = manager->url, .ping_interval_ms = INTERVAL_MS, .ping_limit_ms = LIMIT_MS};
 	struct reeve_error error = {0};
 	struct rpc_client *client = rpc_client_create(&options, &error);
-	int64_t heard_ms;
+	int64_t last_call_ms;
 
 	cr_assert(rpc_client_alive(client, 5000));
 	pause_ms(INTERVAL_MS / 3);
-	heard_ms = clock_monotonic_ms();
+	last_call_ms = clock_monotonic_ms();
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	manager->frozen = true;
-	while (rpc_client_alive(client, 0) && clock_monotonic_ms() - heard_ms < 10000)
+	while (rpc_client_alive(client, 0) && clock_monotonic_ms() - last_call_ms < 10000)
 		pause_ms(1);
-	cr_assert_geq(clock_monotonic_ms() - heard_ms, LIMIT_MS);
-	cr_assert_lt(clock_monotonic_ms() - heard_ms, LIMIT_MS + 300);
+	cr_assert_geq(clock_monotonic_ms() - last_call_ms, LIMIT_MS);
+	cr_assert_lt(clock_monotonic_ms() - last_call_ms, LIMIT_MS + 300);
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 }

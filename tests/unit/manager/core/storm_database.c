@@ -23,7 +23,7 @@ struct under_way {
 	struct store_candidate other;
 	int64_t next_due_us;
 	struct store_stream *streams;
-	struct store_made *made;
+	struct store_created *made;
 	struct store_claimed *won;
 	struct store_edited edited;
 };
@@ -186,7 +186,7 @@ static void submit_begin(struct under_way *u)
 		    .priority = t->priority,
 		    .version = u->began_us,
 		    .run_at = u->began_us + t->delay_ms * 1000};
-		u->made[i] = (struct store_made){
+		u->made[i] = (struct store_created){
 		    .id = row_count, .made = true, .version = u->began_us, .run_at_us = rows[row_count].run_at};
 	}
 }
@@ -332,7 +332,7 @@ static void answer_op(int index)
 	case FAKE_SUBMIT: {
 		struct store_submit *submit = u.op;
 		submit->made = u.made;
-		submit->made_count = submit->count;
+		submit->created_count = submit->count;
 		break;
 	}
 	case FAKE_EDIT: {

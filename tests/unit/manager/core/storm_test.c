@@ -65,7 +65,7 @@ struct own_submit {
 	struct store_task tasks[3];
 };
 
-static void on_submitted(void *arg, const struct store_made *made, const struct reeve_error *error)
+static void on_submitted(void *arg, const struct store_created *made, const struct reeve_error *error)
 {
 	(void)made, (void)error;
 	free(arg);

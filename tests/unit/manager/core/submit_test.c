@@ -33,7 +33,7 @@ static void begin(void)
 	uuid7_make(fake_db_us() / 1000, request);
 }
 
-static void on_submitted(void *arg, const struct store_made *made, const struct reeve_error *error)
+static void on_submitted(void *arg, const struct store_created *made, const struct reeve_error *error)
 {
 	struct told *told = arg;
 
@@ -43,7 +43,7 @@ static void on_submitted(void *arg, const struct store_made *made, const struct 
 }
 
 /* Submits one task and answers the submit. */
-static void submit(struct told *told, struct store_task *task, const struct store_made *made, int made_count)
+static void submit(struct told *told, struct store_task *task, const struct store_created *made, int created_count)
 {
 	*told = (struct told){0};
 	submit_tasks(core->submits, request, task, 1, fake.now_ms + 5000, 0, on_submitted, told);
@@ -54,9 +54,9 @@ static void submit(struct told *told, struct store_task *task, const struct stor
 	cr_assert_eq(op->count, 1);
 	cr_assert_gt(op->tasks[0].route, 0);
 	cr_assert_eq(told->calls, 0, "not before it is committed");
-	struct store_made copy = *made;
+	struct store_created copy = *made;
 	op->made = &copy;
-	op->made_count = made_count;
+	op->created_count = created_count;
 	fake_ok(op);
 	cr_assert_eq(told->calls, 1);
 }
@@ -68,7 +68,7 @@ Test(submit, a_created_task_is_claimed_without_a_query)
 
 	begin();
 	submit(&told, &task,
-	    &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	    &(struct store_created){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
 	cr_expect_eq(told.code, STATUS(OK));
 	cr_expect_eq(told.id, 5);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
@@ -89,7 +89,7 @@ Test(submit, the_answer_comes_before_the_claim_and_one_claim_is_for_all)
 	fake.dispatch_later = true;
 	for (int i = 0; i < 2; i++)
 		submit(&told, &tasks[i],
-		    &(struct store_made){.id = 5 + i, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+		    &(struct store_created){.id = 5 + i, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 	core_dispatch(core);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 1);
@@ -104,7 +104,7 @@ Test(submit, routes_are_created_first)
 
 	begin();
 	submit(&told, &task,
-	    &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	    &(struct store_created){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
 	cr_expect_eq(told.code, STATUS(OK));
 	cr_expect_neq(task.route, route);
 	cr_expect_neq(task.route, 0);
@@ -127,7 +127,7 @@ Test(submit, what_an_earlier_copy_created_is_queried)
 	struct told told;
 
 	begin();
-	submit(&told, &task, &(struct store_made){.id = 5}, 1);
+	submit(&told, &task, &(struct store_created){.id = 5}, 1);
 	cr_expect_eq(told.id, 5);
 	cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, STORE_TIME_BEGIN);
 	fake_end(core);
@@ -139,7 +139,7 @@ Test(submit, a_keys_older_task_is_nothing_new)
 	struct told told;
 
 	begin();
-	submit(&told, &task, &(struct store_made){.id = 5, .existing = true}, 1);
+	submit(&told, &task, &(struct store_created){.id = 5, .existing = true}, 1);
 	cr_expect_eq(told.id, 5);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
 	fake_end(core);
@@ -151,9 +151,9 @@ Test(submit, request_ids_of_other_calls_are_refused)
 	struct told told;
 
 	begin();
-	submit(&told, &task, &(struct store_made){.id = 5}, 3);
+	submit(&told, &task, &(struct store_created){.id = 5}, 3);
 	cr_expect_eq(told.code, STATUS(INVALID_ARGUMENT));
-	submit(&told, &task, &(struct store_made){.id = 5}, -1);
+	submit(&told, &task, &(struct store_created){.id = 5}, -1);
 	cr_expect_eq(told.code, STATUS(ABORTED));
 	fake_end(core);
 }
@@ -420,9 +420,9 @@ Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 	cr_assert_eq(t->timeout_ms, 50);
 	cr_assert_eq(t->retry_base_ms, 0, "the queue's resting period is not its");
 	cr_assert_eq(t->retry_max_ms, 20);
-	struct store_made made = {.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()};
+	struct store_created made = {.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()};
 	op->made = &made;
-	op->made_count = 1;
+	op->created_count = 1;
 	fake_ok(op);
 	cr_assert_eq(told.id, 5);
 	fake_end(core);

@@ -16,12 +16,12 @@
 #define RESULT(name) REEVE__V1__RESULT_STATUS__RESULT_STATUS_##name
 
 enum {
-	REPORT_TRIES = 20,           /* attempts of a report whose task another transaction has locked */
-	REPORT_REST_US = 250 * 1000, /* the delay between them */
-	PARK_MS = 10000,             /* how long a Fetch waits on the manager before it is sent again */
-	UNSURE_MS = 10000,           /* how long to ask again while a manager does not know if a task waits */
-	UNSURE_REST_MS = 1000,       /* … only if it asks for a repeat this soon; otherwise no task may be assigned yet */
-	ANSWER_MS = 10000,           /* how long an answer may take beyond the wait */
+	REPORT_TRIES = 20,            /* attempts of a report whose task another transaction has locked */
+	REPORT_PAUSE_US = 250 * 1000, /* the delay between them */
+	PARK_MS = 10000,              /* how long a Fetch waits on the manager before it is sent again */
+	UNSURE_MS = 10000,            /* how long to ask again while a manager does not know if a task waits */
+	UNSURE_PAUSE_MS = 1000, /* … only if it asks for a repeat this soon; otherwise no task may be assigned yet */
+	ANSWER_MS = 10000,      /* how long an answer may take beyond the wait */
 	LEAVE_MS = 2000,
 };
 
@@ -62,7 +62,7 @@ static void go(struct reeve_client *client, int64_t incarnation)
  * claimed what it had read. */
 static bool is_unsure(const Reeve__V1__FetchResponse *response)
 {
-	return response->n_assignments == 0 && response->retry_after_ms > 0 && response->retry_after_ms <= UNSURE_REST_MS;
+	return response->n_assignments == 0 && response->retry_after_ms > 0 && response->retry_after_ms <= UNSURE_PAUSE_MS;
 }
 
 /* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. The manager
@@ -152,7 +152,7 @@ bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct
 	     tries < REPORT_TRIES && response && response->n_acks == 1 && response->acks[0]->status == RESULT(LATER);
 	     tries++) {
 		reeve_free(response);
-		usleep(REPORT_REST_US);
+		usleep(REPORT_PAUSE_US);
 		response = reeve_worker_report(client, &request, NULL, failure);
 	}
 	if (!response)
