@@ -1,7 +1,7 @@
 /*
  * The limits on open calls and on their memory. There is a limit for all calls together, and beyond it a reserve for each
  * class of calls but those that wait, for that class alone. So calls that wait cannot keep out others, nor can a flood
- * of one class keep out another.
+ * of one class keep out another (invariant I8).
  *
  * One rule keeps callers from each other: a connection, or an address, may have a share of what the others leave. What
  * is refused then is a call of a caller that has much; there is room for one that has little, however many greedy ones

@@ -4,7 +4,8 @@
  * are dropped. Discovery goes on below those that are kept as soon as fewer than the limit are active. When a search from
  * the top finds enough of them, the active ones below are dropped.
  *
- * The limit is above the number of tasks that a Fetch may exclude, so that excluded tasks do not hide others.
+ * With the limit of candidates this bounds the cache's memory (invariant I7). The limit is above the number of tasks
+ * that a Fetch may exclude, so that excluded tasks do not hide others.
  */
 #include "manager/core/window_internal.h"
 

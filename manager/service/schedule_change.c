@@ -91,7 +91,7 @@ static bool check_ways(const schedule *s, struct reeve_error *error)
 	return error_set(error, STATUS(INVALID_ARGUMENT), "schedule has more than one of cron, every_ms and manual");
 }
 
-static bool check_deed(const schedule *s, int64_t max_details_bytes, struct reeve_error *error)
+static bool check_work(const schedule *s, int64_t max_details_bytes, struct reeve_error *error)
 {
 	bool acts = s->queue_action || *s->action_queue;
 	if (acts && s->task)
@@ -114,7 +114,7 @@ char *schedule_addition(const struct services *services, const ProtobufCMessage 
 		return NULL;
 	}
 	if (!check_name("schedule.name", s->name, false, error) || !check_ways(s, error) ||
-	    !check_deed(s, max_details_bytes, error))
+	    !check_work(s, max_details_bytes, error))
 		return NULL;
 	json_t *change = json_object();
 	bool good = settings_put_all(change, schedule_settings, "schedule", &s->base, error);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Callers that use more than their share: their effect on others is limited, and errors name the limit that they
-# reached.
+# Callers that use more than their share: their effect on others is limited (invariant I8), memory is bounded
+# (I7), and errors name the limit that they reached.
 # timeout 600
 # long
 # parts 2

@@ -4,6 +4,37 @@
 # quick
 . "$(dirname "$0")/lib.sh"
 
+test_links_and_references_lead_somewhere() {
+	local check="$TOP/tests/tools/references.py" tree="$DIR/references" md=md i=I # so that the check finds nothing here
+	expect "$check"
+	mkdir -p "$tree/docs" "$tree/worker"
+	printf '%s\n' '# Invariants' "| ${i}1 | a |" "| ${i}2 | b |" "[a](gone.$md) [b](#nowhere) [c](invariants.md#invariants)" >"$tree/docs/invariants.md"
+	echo "/* keeps ${i}1 and ${i}3: docs/invariants.$md, missing.$md */" >"$tree/worker/a.c"
+	expect_fail 1 "$check" "$tree"
+	expect_eq "docs/invariants.md: a link leads to gone.$md, which does not exist
+docs/invariants.md: a link leads to the heading #nowhere, which invariants.md does not have
+docs/invariants.md: no source refers to ${i}2
+worker/a.c: ${i}3 is not in docs/invariants.md
+worker/a.c: names missing.$md, which does not exist" "$OUTPUT"
+}
+
+# The tests that docs/invariants.md names in its last column.
+test_every_invariant_names_tests_that_exist() {
+	local number tests name
+	while IFS='|' read -r _ number _ _ tests _; do
+		grep -oE '`[^`]+`' <<<"$tests" | tr -d '`' >"$DIR/names"
+		[ -s "$DIR/names" ] || fail "invariant$number names no test"
+		while read -r name; do
+			case $name in
+			tests/*) [ -e "$TOP/$name" ] ;;
+			units/*) grep -rqE "^[A-Za-z]*Test\(${name#*/}, " "$TOP/tests/unit" ;;
+			*/*) grep -qE "^test_[a-z0-9_]*${name#*/}" "$TOP/tests/e2e/${name%%/*}.sh" ;;
+			*) [ -x "$TOP/tests/e2e/$name.sh" ] || grep -qE "^def $name\(run, rng\)" "$TOP"/tests/faults/{fault_kinds,outside_faults}.py ;;
+			esac || fail "invariant$number names $name, which does not exist"
+		done <"$DIR/names"
+	done < <(grep '^| I[0-9]' "$TOP/docs/invariants.md")
+}
+
 # SUITE/WORDS names an end-to-end test, `units/SUITE` a suite of the unit tests, `faults/KIND` a kind of fault of
 # tests/faults/run.
 test_the_tests_that_the_pages_name_are_there() {
@@ -66,11 +97,13 @@ test_no_modules_include_each_other_in_a_circle() {
 test_no_retired_word_is_used() {
 	expect "$TOP/tests/tools/words.py"
 	mkdir -p "$DIR/words/worker" "$DIR/words/sql/migrations"
-	echo 'int client_of_the_Spawn'er >"$DIR/words/worker/a.c" # in two parts, because the check reads this file
-	echo 'alter table arriv'als rename to inbox >"$DIR/words/sql/migrations/1.sql"
-	touch "$DIR/words/worker/out"box.h
+	local er=er als=als box=box # because the check reads this file, too
+	echo "int client_of_the_Spawn$er;" >"$DIR/words/worker/a.c"
+	echo "alter table arriv$als rename to inbox;" >"$DIR/words/sql/migrations/1.sql"
+	touch "$DIR/words/worker/out$box.h"
 	expect_fail 1 "$TOP/tests/tools/words.py" "$DIR/words"
-	expect_eq $'worker/a.c:1: Spawn'$'er -> supervisor\nworker/out'$'box.h: out'$'box -> unacknowledged results' "$OUTPUT"
+	expect_eq "worker/a.c:1: Spawn$er -> supervisor
+worker/out$box.h: out$box -> unacknowledged results" "$OUTPUT"
 }
 
 # Each folder's README lists what its files include.
