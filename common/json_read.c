@@ -236,6 +236,20 @@ static bool read_field(const json_t *value, const ProtobufCFieldDescriptor *fiel
 	return read_value(value, field, at, path, error);
 }
 
+static bool refuse_unknown(
+    struct reeve_error *error, const struct path *path, const ProtobufCMessageDescriptor *descriptor)
+{
+	char text[400], name[JSON_NAME_BYTES];
+
+	snprintf(text, sizeof text, "is not a known field: %s has", descriptor->short_name);
+	for (unsigned i = 0; i < descriptor->n_fields; i++) {
+		size_t used = strlen(text);
+
+		snprintf(text + used, sizeof text - used, "%s %s", i ? "," : "", json_field_name(&descriptor->fields[i], name));
+	}
+	return refuse(error, path, text);
+}
+
 static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessageDescriptor *descriptor,
     const struct path *path, struct reeve_error *error)
 {
@@ -254,7 +268,7 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 		struct path here = {.parent = path, .name = key};
 		bool read = field && json_is_null(value) ? true
 		    : field                              ? read_field(value, field, message, &here, error)
-		                                         : refuse(error, &here, "is not a known field");
+		                                         : refuse_unknown(error, &here, descriptor);
 
 		if (!read) {
 			protobuf_c_message_free_unpacked(message, NULL);

@@ -144,7 +144,7 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	if (!options->handlers)
 		return wrong_usage("--handlers FILE is missing", code);
 	if (options->once && options->until_empty)
-		return wrong_usage("--once and --until-empty do not go together", code);
+		return wrong_usage("--once and --until-empty cannot be combined", code);
 	if (!read_level(options, &options->level, &error))
 		return wrong_usage(error.message, code);
 	options->worker = (struct reeve_worker_options){

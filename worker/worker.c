@@ -72,7 +72,7 @@ static bool set_options(
 	    !names_parse(options->types, "types", &worker->handlers.requested, error))
 		return false;
 	if (options->once && options->until_empty)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty do not go together");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty cannot be combined");
 	worker->life.once = options->once;
 	worker->fetcher.until_empty = options->until_empty;
 	worker->slots.concurrency = options->once ? 1 : options->concurrency ? options->concurrency : default_concurrency();

@@ -75,7 +75,7 @@ int command_audit(int argc, char **argv)
 	if (!command_options(&table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands > 1)
-		return command_usage(&table, "one task at a time");
+		return command_usage(&table, "too many arguments: give one task's ID");
 	if (options.all && request.limit)
 		return command_usage(&table, "--all and --limit cannot be combined");
 	if (request.until_us && request.until_us <= request.since_us)

@@ -64,8 +64,8 @@ int batch_open(int argc, char **argv)
 	if (!command_options(&open_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands != 1)
-		return command_usage(
-		    &open_table, operands ? "one NAME is taken (one with blanks needs quotes)" : "what is it to be called?");
+		return command_usage(&open_table,
+		    operands ? "too many arguments: give one NAME (quote a name with blanks)" : "the batch's NAME is missing");
 	request.name = argv[1];
 	if (options.secret_file) {
 		if (!secret_read(options.secret_file, secret, &error)) {

@@ -17,8 +17,9 @@ enum { POLL_MS = 250 };
 static bool take_id(const struct option_table *table, int operands, char **argv, int64_t *id, int *code)
 {
 	if (operands != 1)
-		*code = command_usage(
-		    table, operands ? "one batch at a time" : "the batch's id is missing; `reeve batch list` lists the ids");
+		*code = command_usage(table,
+		    operands ? "too many arguments: give one batch's ID"
+		             : "the batch's id is missing; `reeve batch list` lists the ids");
 	else if (!command_number(argv[1], id))
 		*code = command_usage(table, "\"%s\" is not a batch id; ids are whole numbers from 1", argv[1]);
 	else

@@ -17,7 +17,7 @@ static bool take_id(const struct call *call, int operands, char **argv, int64_t 
 		return false;
 	}
 	if (operands > 1) {
-		*code = command_usage(&call->options, "one %s at a time", call->noun);
+		*code = command_usage(&call->options, "too many arguments: give one %s", call->noun);
 		return false;
 	}
 	if (command_number(argv[1], id))

@@ -362,7 +362,7 @@ static bool select_tasks(struct changing *changing, const struct options *option
 		return *ids;
 	}
 	if (operands > 0)
-		*code = command_usage(table, "--where and --running-longer are instead of ids, and there is \"%s\"", argv[1]);
+		*code = command_usage(table, "--where and --running-longer cannot be combined with ids (\"%s\")", argv[1]);
 	else if (options->where && !where_parse(where, options->where, *filter, &error))
 		*code = command_usage(table, "--where: %s", error.message);
 	else

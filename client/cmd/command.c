@@ -71,7 +71,7 @@ const char *command_operand(const struct option_table *table, const char *noun, 
 	if (operands == 0)
 		*code = command_usage(table, "the %s's name is missing; `reeve %s list` lists the names", noun, noun);
 	else if (operands > 1)
-		*code = command_usage(table, "unexpected argument \"%s\"; one %s at a time", argv[2], noun);
+		*code = command_usage(table, "unexpected argument \"%s\": give one %s", argv[2], noun);
 	else if (!*argv[1])
 		*code = command_usage(table, "the %s's name is empty", noun);
 	else

@@ -110,7 +110,8 @@ static bool find_program(const struct dev *dev, const char *name, char path[PATH
 		return true;
 	}
 	free(found);
-	return error_set(error, STATUS(NOT_FOUND), "%s is neither beside %s nor in PATH", name, dev->self);
+	return error_set(error, STATUS(NOT_FOUND),
+	    "%s was found neither next to %s nor in PATH: install it, or add its folder to PATH", name, dev->self);
 }
 
 /* Sets the data directory. If root starts PostgreSQL, it runs as another user, who cannot enter root's home. */

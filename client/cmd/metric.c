@@ -40,7 +40,7 @@ int metric_put(int argc, char **argv)
 	if (!command_options(&put_table, NULL, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands != 3)
-		return command_usage(&put_table, "it takes a CATEGORY, a NAME and a VALUE");
+		return command_usage(&put_table, "give a CATEGORY, a NAME and a VALUE");
 	metric.category = argv[1];
 	metric.name = argv[2];
 	if (!number_parse(argv[3], &metric.value))

@@ -157,7 +157,7 @@ int pipeline_define(int argc, char **argv)
 	if (!command_options(&define_table, NULL, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands != 1)
-		return command_usage(&define_table, operands ? "one file at a time" : "the file is missing");
+		return command_usage(&define_table, operands ? "too many arguments: give one FILE" : "FILE is missing");
 	pipeline = pipeline_file_read(argv[1], &error);
 	if (!pipeline) {
 		command_log("%s: %s", argv[1], error.message);

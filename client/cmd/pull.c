@@ -188,7 +188,7 @@ static bool check_report(const struct report_options *options, int operands, cha
 
 	if (outcomes != 1)
 		*code = command_usage(&report_table, "%s --completed, --failed, --fatal and --returned",
-		    outcomes ? "only one can be true of" : "how did it end? Give one of");
+		    outcomes ? "too many outcomes: give one of" : "the outcome is missing: give one of");
 	else if (options->completed ? operands > 3 : operands > 2)
 		*code = command_usage(&report_table, "unexpected argument \"%s\"", argv[options->completed ? 4 : 3]);
 	else if (!error && (has_code || option_is_set(&options->result, "stack_trace")))
@@ -266,8 +266,8 @@ int command_extend(int argc, char **argv)
 	    !read_attempt(&extend_table, operands, argv, &request.task_id, &request.token, &code))
 		return code;
 	if (operands != 3)
-		return command_usage(
-		    &extend_table, "%s", operands < 3 ? "the duration is missing" : "it takes three arguments");
+		return command_usage(&extend_table, "%s",
+		    operands < 3 ? "DURATION is missing" : "too many arguments: give ID, TOKEN and DURATION");
 	if (!duration_parse(argv[3], &request.run_ms) || request.run_ms < 1 || request.run_ms > DAYS_MS(LIMIT_RUN_DAYS))
 		return command_usage(&extend_table,
 		    "\"%s\" is not a time to run; it must be a duration like 30s, 5m or 2h, from 1ms to " LIMIT_TEXT(

@@ -129,7 +129,7 @@ static bool take_when(struct definition *d, struct reeve_error *error)
 	if (is_set(d, "cron") + is_set(d, "every_ms") + d->schedule.manual > 1)
 		return wrong(error, "--cron, --every and --manual cannot be combined");
 	if (is_set(d, "start_us") && (is_set(d, "cron") || d->schedule.manual))
-		return wrong(error, "--start is for --every");
+		return wrong(error, "--start needs --every");
 	return take_catch_up(d, d->options.catch_up, error);
 }
 
@@ -207,11 +207,12 @@ static bool take_definition(struct definition *d, int operands, char **argv, str
 	if (operands < 1)
 		return wrong(error, "the name is missing");
 	if (is_set(d, "task.pipeline") && operands > 2)
-		return wrong(error, "with a --pipeline no TYPE is given, only NAME and DETAILS (with blanks they need quotes)");
+		return wrong(
+		    error, "a TYPE cannot be combined with --pipeline: give NAME and DETAILS (quote details with blanks)");
 	if (operands > 3)
-		return wrong(error, "NAME, one TYPE and one DETAILS are taken (details with blanks need quotes)");
+		return wrong(error, "too many arguments: give NAME, TYPE and DETAILS (quote details with blanks)");
 	if (!*argv[1])
-		return wrong(error, "its name is empty");
+		return wrong(error, "the schedule's NAME is empty");
 	d->schedule.name = argv[1];
 	if (!take_when(d, error) || !take_task(d, operands, argv, error))
 		return false;
@@ -227,7 +228,7 @@ static const char *addition_problem(const struct definition *d)
 	if (!is_set(d, "cron") && !s->every_ms && !s->manual)
 		return "when? (--cron, --every or --manual)";
 	if (s->start_us && !s->every_ms)
-		return "--start is for --every";
+		return "--start needs --every";
 	if (s->queue_action && !*s->action_queue)
 		return "--queue-action needs a --queue";
 	if (!s->queue_action && !is_set(d, "task.type") && !is_set(d, "task.pipeline"))

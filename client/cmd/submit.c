@@ -130,7 +130,7 @@ static const char *usage_problem(const struct submit_options *options, const Ree
 	if (options->bulk && spec->key)
 		return "--key cannot be the same for all tasks of a file; each line may have its own";
 	if (spec->pipeline && operands > (options->bulk ? 0 : 1))
-		return "with a --pipeline no TYPE is given, only DETAILS (with blanks they need quotes)";
+		return "a TYPE cannot be combined with --pipeline: give only DETAILS (quote details with blanks)";
 	if (options->bulk && operands > 1)
 		return "the details of --bulk stand in its lines";
 	if (!options->bulk && !spec->pipeline && operands == 0)

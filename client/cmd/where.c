@@ -88,7 +88,7 @@ static bool read_quoted(struct reader *reader)
 			char c = escaped(reader->at[1]);
 
 			if (!c)
-				return wrong(reader, reader->at, "a backslash stands before \", \\, n, t or r alone");
+				return wrong(reader, reader->at, "only \", \\, n, t and r can follow a backslash");
 			*reader->out++ = c;
 			reader->at++;
 		} else if (*reader->at != quote) {
@@ -237,7 +237,7 @@ static const struct condition *read_name(struct reader *reader)
 	if (known && operator== '~')
 		wrong(reader, name + length, "%.*s takes = alone; ~ goes with error", (int)length, name);
 	else if (known)
-		wrong(reader, name + length, "%.*s is followed by = and a value", (int)length, name);
+		wrong(reader, name + length, "%.*s must be followed by = and a value", (int)length, name);
 	else
 		wrong(reader, name, "there is no such condition; there are " WHERE_NAMES);
 	return NULL;

@@ -142,7 +142,7 @@ bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct
 
 	if (result->outcome < REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
 	    result->outcome > REEVE__V1__OUTCOME__OUTCOME_RETURNED)
-		return fail(failure, STATUS(INVALID_ARGUMENT), "outcome is none");
+		return fail(failure, STATUS(INVALID_ARGUMENT), "outcome is missing");
 	if (result->retry_in_ms && result->outcome != REEVE__V1__OUTCOME__OUTCOME_FAILED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "retry_in_ms is for attempts that failed");
 	if (text_given(result->stage) && result->outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)

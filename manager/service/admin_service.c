@@ -91,7 +91,7 @@ static bool check_control(const ProtobufCMessage *request, struct reeve_error *e
 {
 	const Reeve__V1__ControlWorkersRequest *r = (const Reeve__V1__ControlWorkersRequest *)request;
 	if (r->all && *r->name)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "there are both name and all");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "name and all cannot be combined");
 	if (!r->all && !check_name("name", r->name, false, error))
 		return false;
 	if (r->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE)

@@ -45,7 +45,7 @@ static bool put_catch_up(json_t *change, const ProtobufCMessage *message, struct
 	    (all && !check_range("schedule.max_catch_up", s->max_catch_up, 1, LIMIT_CATCH_UP, error)))
 		return false;
 	if (!all && s->max_catch_up)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.max_catch_up is for catch_up ALL");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.max_catch_up needs catch_up ALL");
 	json_enum_word(&reeve__v1__catch_up_policy__descriptor, (int)policy, word);
 	json_object_set_new(change, "catch_up", json_string(word));
 	json_object_set_new(change, "max_catch_up", json_integer(all ? s->max_catch_up : 1));
@@ -87,17 +87,17 @@ static bool check_ways(const schedule *s, struct reeve_error *error)
 	if (ways == 1)
 		return true;
 	if (!ways)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule has none of cron, every_ms and manual");
-	return error_set(error, STATUS(INVALID_ARGUMENT), "schedule has more than one of cron, every_ms and manual");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule needs one of cron, every_ms and manual");
+	return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.cron, every_ms and manual cannot be combined");
 }
 
 static bool check_work(const schedule *s, int64_t max_details_bytes, struct reeve_error *error)
 {
 	bool acts = s->queue_action || *s->action_queue;
 	if (acts && s->task)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule has both a task and a queue_action");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.task and schedule.queue_action cannot be combined");
 	if (!acts && !s->task)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule has neither a task nor a queue_action");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule needs a task or a queue_action");
 	if (!acts)
 		return check_scheduled_task(s->task, max_details_bytes, error);
 	return check_range(
@@ -164,10 +164,10 @@ static bool check_together(const json_t *change, struct reeve_error *error)
 	int ways = (json_object_get(change, "cron") != NULL) + (json_object_get(change, "every_ms") != NULL) +
 	    (json_object_get(change, "manual") != NULL);
 	if (ways > 1)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "fields has more than one of cron, every_ms and manual");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "fields: cron, every_ms and manual cannot be combined");
 	if (json_object_get(change, "task") &&
 	    (json_object_get(change, "queue_action") || json_object_get(change, "action_queue")))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "fields has both a task and a queue_action");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "fields: a task and a queue_action cannot be combined");
 	return true;
 }
 

@@ -30,7 +30,7 @@ declare
   n bigint;
 begin
   if cardinality(place) <> 4 or from_at is null or after_id is null then
-    raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
+    raise exception using errcode = 'RV400', message = format('page "%s" is not the next_page of an answer', left(page, 100));
   end if;
   behind := least(now_at,
     (select last_updated from task_attempts where last_updated >= from_at order by last_updated offset most limit 1),

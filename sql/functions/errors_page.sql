@@ -21,7 +21,7 @@ declare
   n record;
 begin
   if page !~ '^-?\d{1,18}\|-?\d{1,18}$' then
-    raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
+    raise exception using errcode = 'RV400', message = format('page "%s" is not the next_page of an answer', left(page, 100));
   end if;
   loop
     began := clock_timestamp();

@@ -37,7 +37,7 @@ declare
   bytes bigint;
 begin
   if page is not null and part = 'new' then
-    raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
+    raise exception using errcode = 'RV400', message = format('page "%s" is not the next_page of an answer', left(page, 100));
   end if;
   if part = 'new' then
     select r.until into until_at from executions_rolled r;

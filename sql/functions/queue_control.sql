@@ -20,7 +20,7 @@ begin
   end if;
   if q.name is null and not queue_known(of_queue) then
     raise exception using errcode = 'RV404',
-      message = format('there is no queue "%s": nobody has set anything of it, and no task was ever in it', of_queue);
+      message = format('there is no queue "%s": it has no settings and never had a task', of_queue);
   end if;
   becomes := coalesce(q.state, 'running');
   if becomes = 'stopping' and action in ('start', 'pause', 'resume') then

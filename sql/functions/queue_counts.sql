@@ -27,7 +27,7 @@ declare
   way record;
 begin
   if cardinality(place) <> 3 then
-    raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
+    raise exception using errcode = 'RV400', message = format('page "%s" is not the next_page of an answer', left(page, 100));
   end if;
   if of_queue is not null and not exists (select from routes r where r.queue = of_queue) then
     raise exception using errcode = 'RV404', message = format('queue: there is no task in queue "%s", and none in the history', of_queue);

@@ -13,7 +13,7 @@ begin
   q := jsonb_populate_record(q, change);
   if q.callback_url is null then
     if change ->> 'callback_secret' is not null or (change ->> 'callback_tasks')::boolean then
-      raise exception using errcode = 'RV400', message = format('settings.%s is given, and the queue has no callback_url',
+      raise exception using errcode = 'RV400', message = format('settings.%s needs a callback_url, and the queue has none',
         case when change ->> 'callback_secret' is not null then 'callback_secret' else 'callback_tasks' end);
     end if;
     q.callback_secret := null;

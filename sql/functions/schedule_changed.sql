@@ -15,7 +15,7 @@ begin
   end if;
   if change ? 'start_us' then
     if s.every_ms is null then
-      raise exception using errcode = 'RV400', message = 'schedule.start_us is for schedules with every_ms';
+      raise exception using errcode = 'RV400', message = 'schedule.start_us needs every_ms';
     end if;
     s.start_at := timestamptz 'epoch' + interval '1us' * (change ->> 'start_us')::bigint;
     if s.start_at > clock_timestamp() + interval '3650 days' then

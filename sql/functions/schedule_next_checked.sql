@@ -5,9 +5,9 @@ declare
   scheduled timestamptz := schedule_next(s, moment);
 begin
   if scheduled is null and s.cron is not null then
-    raise exception using errcode = 'RV400', message = format('schedule.cron: "%s" never comes', s.cron);
+    raise exception using errcode = 'RV400', message = format('schedule.cron: "%s" matches no future time', s.cron);
   elsif scheduled is null and s.every_ms is not null then
-    raise exception using errcode = 'RV400', message = 'schedule.every_ms: it never comes';
+    raise exception using errcode = 'RV400', message = 'schedule.every_ms: there is no next time; choose a shorter interval or an earlier start_us';
   end if;
   return scheduled;
 end $$;

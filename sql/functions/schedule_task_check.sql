@@ -8,7 +8,7 @@ begin
   if not s.spec ? 'type' and not s.spec ? 'pipeline' then
     raise exception using errcode = 'RV400', message = 'schedule.task.type is empty';
   elsif s.spec ? 'type' and s.spec ? 'pipeline' then
-    raise exception using errcode = 'RV400', message = 'schedule.task has both a type and a pipeline';
+    raise exception using errcode = 'RV400', message = 'schedule.task.type and schedule.task.pipeline cannot be combined';
   elsif s.spec ? 'pipeline' and s.spec ?| array['max_attempts', 'timeout_ms', 'retry_base_ms'] then
     raise exception using errcode = 'RV400', message = format('schedule.task.%s cannot be combined with a pipeline, whose stages set it',
       case when s.spec ? 'max_attempts' then 'max_attempts' when s.spec ? 'timeout_ms' then 'timeout_ms' else 'retry' end);

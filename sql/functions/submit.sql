@@ -82,7 +82,7 @@ begin
   if submit.delay is not null then
     perform check_interval('delay', submit.delay, 0, LIMIT_DELAY_DAYS * 86400000::bigint);
     if submit.run_at is not null then
-      raise exception using errcode = '22023', message = 'delay and run_at are given, which say the same';
+      raise exception using errcode = '22023', message = 'delay and run_at cannot be combined';
     end if;
   end if;
   if not isfinite(submit.run_at) or submit.run_at not between '1970-01-01 00:00Z' and '9999-12-31 23:59:59Z' then

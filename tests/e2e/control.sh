@@ -300,7 +300,7 @@ test_invalid_worker_commands() {
 	}
 	expect_match '^3 action is 0; it must be from 1 to 5' "$(raw '\x10\x01')"
 	expect_match '^3 action is 6; it must be from 1 to 5' "$(raw '\x10\x01\x18\x06')"
-	expect_match '^3 there are both name and all' "$(raw '\x0a\x01w\x10\x01\x18\x01')"
+	expect_match '^3 name and all cannot be combined' "$(raw '\x0a\x01w\x10\x01\x18\x01')"
 	expect_match '^3 name is empty' "$(raw '\x18\x01')"
 	expect_match '^3 concurrency is 0; it must be from 1 to 10000' "$(raw '\x10\x01\x18\x05')"
 	expect_match '^3 concurrency is 2; only SCALE takes one' "$(raw '\x10\x01\x18\x01\x20\x02')"

@@ -111,8 +111,8 @@ test_invalid_input_is_refused() {
 	done <<-'END'
 		2|reeve metric: the verb is missing|
 		2|reeve metric: unknown verb "drop"; `reeve help metric` lists the verbs|drop x
-		2|it takes a CATEGORY, a NAME and a VALUE|put shop orders
-		2|it takes a CATEGORY, a NAME and a VALUE|put shop orders 1 2
+		2|give a CATEGORY, a NAME and a VALUE|put shop orders
+		2|give a CATEGORY, a NAME and a VALUE|put shop orders 1 2
 		2|VALUE: "many" is not a number|put shop orders many
 		2|VALUE: "" is not a number|put shop orders ''
 		2|VALUE: "1x" is not a number|put shop orders 1x

@@ -193,7 +193,7 @@ test_contradicting_options_are_refused() {
 		eval "expect_fail $code reeve $words"
 		expect_match "$regex" "$OUTPUT" "$words"
 	done <<-'END'
-		2|how did it end\? Give one of --completed, --failed, --fatal and --returned|report 1 2
+		2|the outcome is missing: give one of --completed, --failed, --fatal and --returned|report 1 2
 		2|only one can be true of|report 1 2 --completed --returned
 		2|the task's id and its token are missing|report 1 --completed
 		2|"x" is not a task id|report x 2 --completed

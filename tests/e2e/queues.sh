@@ -368,7 +368,7 @@ test_invalid_input_is_refused() {
 	refused 2 'out of range' reeve queue set x --retry-limit 10000
 	refused 2 'No such file' reeve queue set x --callback-secret-file "$DIR/nowhere"
 	refused 4 'callback_url' reeve queue set x --callback ftp://example.org
-	refused 4 'callback_tasks is given, and the queue has no callback_url' reeve queue set x --callback-tasks yes
+	refused 4 'callback_tasks needs a callback_url, and the queue has none' reeve queue set x --callback-tasks yes
 	refused 4 'batches is off, and autostart is off' reeve queue set x --autostart no --batches no
 	refused 4 'entry_type holds a control character' reeve queue set x --entry $'a\nb'
 	refused 4 'queue holds a control character' reeve queue set $'a\nb' --verbose yes

@@ -135,7 +135,7 @@ test_a_schedule_of_a_pipeline() {
 	expect_fail 4 reeve schedule edit piped --pipeline nothing
 	expect_match 'there is no pipeline "nothing"' "$OUTPUT"
 	expect_fail 2 reeve schedule edit piped --pipeline two echo hello
-	expect_match 'with a --pipeline no TYPE' "$OUTPUT"
+	expect_match 'a TYPE cannot be combined with --pipeline' "$OUTPUT"
 	expect_fail 2 reeve schedule add other --manual --pipeline two --timeout 5m
 	expect_fail 4 reeve schedule add other --manual --pipeline nothing
 	expect_eq "$was" "$(of piped .task)"
@@ -410,13 +410,13 @@ test_errors_name_the_invalid_input() {
 		4|start_us lies more than 3650 days ahead|add x --every 5s --start 2200-01-01 nothing
 		2|--start lies before 1970|add x --every 5s --start 1960-01-01 nothing
 		2|--start: .*is not a time|add x --every 5s --start soon nothing
-		2|--start is for --every|add x --cron '0 0 * * *' --start +5m nothing
+		2|--start needs --every|add x --cron '0 0 * * *' --start +5m nothing
 		2|--cron, --every and --manual cannot be combined|add x --cron '0 0 * * *' --every 5s nothing
 		2|--cron, --every and --manual cannot be combined|add x --manual --every 5s nothing
 		2|when\? |add x nothing
 		2|the task's TYPE is missing|add x --manual
 		2|the name is missing|add
-		2|its name is empty|add '' --manual nothing
+		2|the schedule's NAME is empty|add '' --manual nothing
 		4|schedule.name is longer than 255 bytes|add "$(printf 'n%.0s' {1..256})" --manual nothing
 		4|schedule.name holds a control character|add $'a\tb' --manual nothing
 		4|schedule.task.key is longer than 255 bytes when|add "$(printf 'n%.0s' {1..255})" --every 1h nothing
@@ -441,7 +441,7 @@ test_errors_name_the_invalid_input() {
 		2|--queue-action: "purge" is invalid; it takes start|add x --manual --queue-action purge --queue q
 		2|takes no options of a task but --queue|add x --manual --queue-action stop --queue q --priority 3
 		2|unknown option --sometimes|add x --sometimes nothing
-		2|--start is for --every|edit acting --cron '0 0 * * *' --zone UTC --start +1h
+		2|--start needs --every|edit acting --cron '0 0 * * *' --zone UTC --start +1h
 		2|the change is missing|edit there
 		4|there is no schedule "nobody"|edit nobody --priority 3
 		4|schedule.task is given, and the schedule acts on a queue|edit acting --priority 3
@@ -464,15 +464,15 @@ test_errors_name_the_invalid_input() {
 		schedule is missing|Add|{}
 		none of cron, every_ms and manual|Add|{"schedule":{"name":"x","task":{"type":"t"}}}
 		more than one of cron|Add|{"schedule":{"name":"x","every_ms":500,"manual":true,"task":{"type":"t"}}}
-		neither a task nor a queue_action|Add|{"schedule":{"name":"x","manual":true}}
-		both a task and a queue_action|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t"},"queue_action":"stop","action_queue":"q"}}
+		schedule needs a task or a queue_action|Add|{"schedule":{"name":"x","manual":true}}
+		schedule.task and schedule.queue_action cannot be combined|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t"},"queue_action":"stop","action_queue":"q"}}
 		schedule.task.type is empty|Add|{"schedule":{"name":"x","manual":true,"task":{"type":""}}}
 		schedule.task.run_at_us cannot be used|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","run_at":"2030-01-01T00:00:00Z"}}}
 		schedule.task.version cannot be used|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","key":"k","version":4}}}
 		schedule.every_ms is 99|Add|{"schedule":{"name":"x","every_ms":99,"task":{"type":"t"}}}
 		schedule.every_ms is -1|Add|{"schedule":{"name":"x","every_ms":-1,"task":{"type":"t"}}}
 		schedule.max_catch_up is 0|Add|{"schedule":{"name":"x","manual":true,"catch_up":"all","task":{"type":"t"}}}
-		schedule.max_catch_up is for catch_up ALL|Add|{"schedule":{"name":"x","manual":true,"catch_up":"one","max_catch_up":4,"task":{"type":"t"}}}
+		schedule.max_catch_up needs catch_up ALL|Add|{"schedule":{"name":"x","manual":true,"catch_up":"one","max_catch_up":4,"task":{"type":"t"}}}
 		schedule.queue_action is 5|Add|{"schedule":{"name":"x","manual":true,"queue_action":"purge","action_queue":"q"}}
 		schedule.action_queue is empty|Add|{"schedule":{"name":"x","manual":true,"queue_action":"stop"}}
 		schedule.task.priority is 2000000|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","priority":2000000}}}
@@ -481,11 +481,11 @@ test_errors_name_the_invalid_input() {
 		fields has "task.colour"|Edit|{"schedule":{"name":"there"},"fields":["task.colour"]}
 		schedule.manual is false|Edit|{"schedule":{"name":"there"},"fields":["manual"]}
 		more than one of cron|Edit|{"schedule":{"name":"there","manual":true,"cron":"0 0 * * *"},"fields":["manual","cron"]}
-		both a task and a queue_action|Edit|{"schedule":{"name":"there","queue_action":"stop"},"fields":["task.priority","queue_action"]}
+		fields: a task and a queue_action cannot be combined|Edit|{"schedule":{"name":"there","queue_action":"stop"},"fields":["task.priority","queue_action"]}
 		action_queue need each other|Edit|{"schedule":{"name":"there","action_queue":"q"},"fields":["action_queue"]}
 		schedule.task.type is empty|Edit|{"schedule":{"name":"there"},"fields":["task.type"]}
 		schedule.task.timeout_ms is|Edit|{"schedule":{"name":"there","task":{"timeout_ms":999999999999}},"fields":["task.timeout_ms"]}
-		start_us is for schedules with every_ms|Edit|{"schedule":{"name":"acting","manual":true,"start":"2030-01-01T00:00:00Z"},"fields":["manual","start_us"]}
+		start_us needs every_ms|Edit|{"schedule":{"name":"acting","manual":true,"start":"2030-01-01T00:00:00Z"},"fields":["manual","start_us"]}
 		action is 0|Control|{"name":"there"}
 		name is empty|Control|{"action":"pause"}
 		preview is 1001|Show|{"name":"there","preview":1001}

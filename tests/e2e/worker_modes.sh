@@ -122,7 +122,7 @@ test_until_empty_stops_on_a_signal() {
 
 test_both_at_once_are_wrong() {
 	expect_fail 2 "$REEVE_BIN/reeve-worker" --handlers "$HANDLERS" --once --until-empty
-	expect_match 'do not go together' "$OUTPUT"
+	expect_match 'cannot be combined' "$OUTPUT"
 	expect_match '--until-empty' "$("$REEVE_BIN/reeve-worker" --help)"
 }
 

@@ -92,6 +92,10 @@ Test(json, takes_durations_and_null_from_people)
 	json_decref(object);
 }
 
+#define TASK_FIELDS                                                                                                     \
+	"TaskSpec has queue, type, details, priority, delay_ms, run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, " \
+	"source, version, batch_id, pipeline"
+
 static void refused(const char *text, const ProtobufCMessageDescriptor *descriptor, const char *message)
 {
 	struct reeve_error error = {0};
@@ -114,17 +118,19 @@ Test(json, names_the_field_that_is_wrong)
 	refused("{\"tasks\":[{},5]}", submit, "tasks[1] must be an object");
 	refused("{\"tasks\":[{},{},{\"details\":5}]}", submit, "tasks[2].details must be a text");
 	refused("{\"tasks\":[{\"type\":\"a\",\"details\":\"a\\u0000b\"}]}", submit, "tasks[0].details holds a NUL byte");
-	refused("{\"tasks\":[{\"retry\":{\"least\":1}}]}", submit, "tasks[0].retry.least is not a known field");
+	refused("{\"tasks\":[{\"retry\":{\"least\":1}}]}", submit,
+	    "tasks[0].retry.least is not a known field: RetryPolicy has base_ms, max_ms, kind, step_ms, exponent, delays_ms, "
+	    "jitter_percent");
 	refused("{\"tasks\":[{\"retry\":{\"base\":1}}]}", submit,
 	    "tasks[0].retry.base must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
 	refused("{\"tasks\":[{\"retry\":{\"delays\":[\"1s\",\"-1s\"]}}]}", submit, "tasks[0].retry.delays[1] is negative");
-	refused("{\"tasks\":[{\"run_at_us\":1}]}", submit, "tasks[0].run_at_us is not a known field");
+	refused("{\"tasks\":[{\"run_at_us\":1}]}", submit, "tasks[0].run_at_us is not a known field: " TASK_FIELDS);
 	refused("{\"tasks\":[{\"run_at\":1}]}", submit,
 	    "tasks[0].run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	refused("{\"tasks\":[{\"priority\":2147483648}]}", submit, "tasks[0].priority is out of range");
 	refused("{\"tasks\":[{\"max_attempts\":-1}]}", submit, "tasks[0].max_attempts is negative");
 	refused("{\"tasks\":[{\"max_attempts\":1.5}]}", submit, "tasks[0].max_attempts must be a whole number");
-	refused("{\"tasks\":[{\"colour\":null}]}", submit, "tasks[0].colour is not a known field");
+	refused("{\"tasks\":[{\"colour\":null}]}", submit, "tasks[0].colour is not a known field: " TASK_FIELDS);
 	refused("{\"status\":\"asleep\"}", task,
 	    "status must be one of: unspecified, queued, executing, failed, completed, dead, cancelled");
 	refused("{\"cancel_requested\":1}", task, "cancel_requested must be true or false");

@@ -155,7 +155,7 @@ Test(modes, the_two_do_not_go_together)
 	struct reeve_worker *worker =
 	    reeve_worker_create(&(struct reeve_worker_options){.once = true, .until_empty = true});
 
-	cr_expect_str_eq(reeve_worker_error(worker), "once and until_empty do not go together");
+	cr_expect_str_eq(reeve_worker_error(worker), "once and until_empty cannot be combined");
 	reeve_worker_destroy(worker);
 }
 

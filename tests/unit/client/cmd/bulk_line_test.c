@@ -103,7 +103,9 @@ static void refused(const char *line, const char *message)
 Test(bulk_line, names_the_error)
 {
 	refused("[]", "must be a JSON object");
-	refused("{\"typ\":\"t\"}", "typ is not a known field");
+	refused("{\"typ\":\"t\"}",
+	    "typ is not a known field: TaskSpec has queue, type, details, priority, delay_ms, "
+	    "run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, source, version, batch_id, pipeline");
 	refused("{\"type\":5}", "type must be a text");
 	refused("{\"queue\":\"\"}", "queue is empty");
 	refused("{\"key\":\"\"}", "key is empty");
@@ -119,7 +121,9 @@ Test(bulk_line, names_the_error)
 	refused("{\"delay_ms\":\"5s\"}", "delay_ms must be a whole number");
 	refused("{\"run_at\":5}", "run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	refused("{\"retry\":\"5s\"}", "retry must be an object");
-	refused("{\"retry\":{\"least\":1}}", "retry.least is not a known field");
+	refused("{\"retry\":{\"least\":1}}",
+	    "retry.least is not a known field: RetryPolicy has base_ms, max_ms, kind, step_ms, "
+	    "exponent, delays_ms, jitter_percent");
 	refused("{\"retry\":{\"base\":\"x\"}}", "retry.base must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
 
 	cr_assert(not(read_line("{\"type\":\"a\",\"type\":\"b\"}", &no_defaults)));

@@ -100,8 +100,8 @@ Test(where, errors_name_the_position)
 	refused("=dead", names, 0);
 	refused("Status=dead", names, 0);
 	refused("stat=dead", names, 0);
-	refused("status", "status is followed by = and a value", 6);
-	refused("status =dead", "status is followed by = and a value", 6);
+	refused("status", "status must be followed by = and a value", 6);
+	refused("status =dead", "status must be followed by = and a value", 6);
 	refused("queue~mail", "queue takes = alone; ~ goes with error", 5);
 	refused("status=", "status has no value", 7);
 	refused("queue='' type=t", "queue has no value", 6);
@@ -118,8 +118,8 @@ Test(where, errors_name_the_position)
 	refused("error='open''", "this quote is never closed", 6);
 	refused("error=\"open\\\"", "this quote is never closed", 6);
 	refused("error='a'b", "a blank must follow the quote", 9);
-	refused("error=\"a\\qb\"", "a backslash stands before \", \\, n, t or r alone", 8);
-	refused("error=\"a\\", "a backslash stands before \", \\, n, t or r alone", 8);
+	refused("error=\"a\\qb\"", "only \", \\, n, t and r can follow a backslash", 8);
+	refused("error=\"a\\", "only \", \\, n, t and r can follow a backslash", 8);
 	const char *statuses =
 	    "status takes queued, executing, failed, completed, dead or cancelled, or several with commas";
 	refused("status=ded", statuses, 7);
