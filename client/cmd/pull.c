@@ -144,7 +144,7 @@ static const struct option_spec report_specs[] = {
     OPT_FLAG(0, "returned", AT(returned), "return it: this costs no attempt, and it is due at once"),
     OPT_TEXT(0, "remark", OPTION_FIELD("remark"), "TEXT", "remark to keep with the task"),
     OPT_TEXT(0, "error-code", OPTION_FIELD("error_code"), "WORD", "with --failed or --fatal: a short error code"),
-    OPT_TEXT(0, "stack", OPTION_FIELD("stack_trace"), "TEXT", "with --failed or --fatal: a stack trace"),
+    OPT_TEXT(0, "stack-trace", OPTION_FIELD("stack_trace"), "TEXT", "with --failed or --fatal: a stack trace"),
     OPT_TEXT(0, "stage", OPTION_FIELD("stage"), "NAME",
         "with --completed: the next stage of its pipeline; \"end\": none; if not set, the pipeline's"),
     OPT_SPAN(0, "retry-in", OPTION_FIELD("retry_in_ms"), 1, DAYS_MS(LIMIT_RETRY_DAYS),
@@ -192,7 +192,7 @@ static bool check_report(const struct report_options *options, int operands, cha
 	else if (options->completed ? operands > 3 : operands > 2)
 		*code = command_usage(&report_table, "unexpected argument \"%s\"", argv[options->completed ? 4 : 3]);
 	else if (!error && (has_code || option_is_set(&options->result, "stack_trace")))
-		*code = command_usage(&report_table, "%s needs --failed or --fatal", has_code ? "--error-code" : "--stack");
+		*code = command_usage(&report_table, "%s needs --failed or --fatal", has_code ? "--error-code" : "--stack-trace");
 	else if (!options->failed && option_is_set(&options->result, "retry_in_ms"))
 		*code = command_usage(&report_table, "--retry-in needs --failed");
 	else if (!options->completed && option_is_set(&options->result, "stage"))

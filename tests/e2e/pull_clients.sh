@@ -50,7 +50,7 @@ test_every_outcome() {
 	reeve report "$id" "$token" --returned
 	expect_eq 'queued 0' "$(field "$id" status) $(reeve show "$id" --json | jq .attempt)" # it cost no attempt
 	take --queue outcomes
-	reeve report "$id" "$token" --failed 'no paper' --error-code paper --stack 'at the desk' --remark 'came back'
+	reeve report "$id" "$token" --failed 'no paper' --error-code paper --stack-trace 'at the desk' --remark 'came back'
 	expect_eq 'failed 1 paper no paper at the desk came back' "$(field "$id" status) $(field "$id" attempt) \
 $(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack_trace) $(field "$id" remark)"
 	take --queue outcomes --timeout 20s
