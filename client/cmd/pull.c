@@ -192,7 +192,8 @@ static bool check_report(const struct report_options *options, int operands, cha
 	else if (options->completed ? operands > 3 : operands > 2)
 		*code = command_usage(&report_table, "unexpected argument \"%s\"", argv[options->completed ? 4 : 3]);
 	else if (!error && (has_code || option_is_set(&options->result, "stack_trace")))
-		*code = command_usage(&report_table, "%s needs --failed or --fatal", has_code ? "--error-code" : "--stack-trace");
+		*code =
+		    command_usage(&report_table, "%s needs --failed or --fatal", has_code ? "--error-code" : "--stack-trace");
 	else if (!options->failed && option_is_set(&options->result, "retry_in_ms"))
 		*code = command_usage(&report_table, "--retry-in needs --failed");
 	else if (!options->completed && option_is_set(&options->result, "stage"))

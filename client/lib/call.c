@@ -158,7 +158,7 @@ bool worth_another_try(struct reeve_client *client, const struct rpc_answer *ans
 	return refused;
 }
 
-int64_t pause_ms(int tries)
+int64_t retry_pause_ms(int tries)
 {
 	int64_t longest = INT64_C(25) << (tries < 6 ? tries : 6);
 	uint16_t random = 0;
@@ -202,7 +202,7 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 	end = clock_monotonic_ms() + budget;
 	for (int tries = 0;; tries++) {
 		int64_t left = end - clock_monotonic_ms();
-		int64_t pause = pause_ms(tries);
+		int64_t pause = retry_pause_ms(tries);
 		struct pending_call call;
 
 		pending_start(&call, client, service, method, request, request_id, left > 1 ? left : 1);

@@ -71,7 +71,7 @@ struct rpc_answer pending_end(struct pending_call *call);
 bool worth_another_try(struct reeve_client *client, const struct rpc_answer *answer);
 
 /* Returns the delay before the n-th retry (from 0), with a random part. */
-int64_t pause_ms(int tries);
+int64_t retry_pause_ms(int tries);
 
 /* Waits; returns false if the client was interrupted. */
 bool client_pause(struct reeve_client *client, int64_t ms);

@@ -227,7 +227,7 @@ static void await_oldest(struct streaming *streaming)
 {
 	struct chunk *chunk = streaming->chunks;
 	struct rpc_answer answer = pending_end(&chunk->call);
-	int64_t pause = pause_ms(chunk->tries);
+	int64_t pause = retry_pause_ms(chunk->tries);
 
 	if (worth_another_try(streaming->client, &answer) && clock_monotonic_ms() + pause < chunk->deadline_ms &&
 	    client_pause(streaming->client, pause)) {

@@ -55,7 +55,7 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.details has %lld bytes; at most %lld are taken", field,
 		    (long long)length, (long long)max_details_bytes);
 	if (t->delay_ms && t->run_at_us)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.delay_ms and %s.run_at_us cannot be combined", field);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.delay_ms and run_at_us cannot be combined", field);
 	if (t->version && !*t->key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version needs a key", field);
 	if (t->key_ttl_ms && !*t->key)

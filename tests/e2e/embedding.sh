@@ -34,7 +34,7 @@ test_a_cmake_project_uses_the_libraries() {
 		#include <stdlib.h>
 
 		#define OURS(name) void name(void) { puts("the library called our " #name); abort(); }
-		OURS(fail) OURS(allocate) OURS(error_set) OURS(log_line) OURS(log_setup) OURS(batch_create) OURS(pause_ms)
+		OURS(fail) OURS(allocate) OURS(error_set) OURS(log_line) OURS(log_setup) OURS(batch_create) OURS(retry_pause_ms)
 		OURS(uuid7_make) OURS(clock_monotonic_ms) OURS(handler_add) OURS(rpc_client_create) OURS(rpc_conn_create)
 		OURS(utf8_valid) OURS(name_problem) OURS(names_add)
 
