@@ -249,7 +249,7 @@ static const struct option_spec runs_specs[] = {
 
 static const struct column runs_columns[] = {
     COL_NUMBER("ID", "id"),
-    COL_WORD("PLANNED", "scheduled_us", .as = AS_TIME, .otherwise = "manual"),
+    COL_WORD("SCHEDULED", "scheduled_us", .as = AS_TIME, .otherwise = "manual"),
     COL_WORD("FIRED", "at_us", .as = AS_TIME),
     COL_WORD("OUTCOME", "outcome"),
     COL_NUMBER("TASK", "task_id", .as = AS_NUMBER),
