@@ -503,11 +503,11 @@ test_all_events_of_a_task() {
 	id=$(reeve submit nothing)
 	reeve wait "$id" >/dev/null
 	sql "insert into task_events (task_id, version, at, event, note)
-		select task_id, last_updated, last_updated, 'noted', n from task_history, generate_series(1, 1100) n" >/dev/null
+		select task_id, last_updated, last_updated, 'updated', n from task_history, generate_series(1, 1100) n" >/dev/null
 	reeve audit "$id" --all --json >"$DIR/events"
 	expect_eq 1103 "$(sort -u "$DIR/events" | wc -l)"
 	expect_eq 1103 "$(wc -l <"$DIR/events")"
-	expect_eq 'submitted claimed completed noted' "$(jq -r .event "$DIR/events" | uniq | xargs)"
+	expect_eq 'submitted claimed completed updated' "$(jq -r .event "$DIR/events" | uniq | xargs)"
 	expect_eq "$(tail -n 1000 "$DIR/events")" "$(reeve audit "$id" --json 2>"$DIR/said")"
 	expect_match 'older events' "$(cat "$DIR/said")"
 	expect_eq "$(tail -n 3 "$DIR/events")" "$(reeve audit "$id" --limit 3 --json 2>/dev/null)"
