@@ -286,7 +286,7 @@ test_invalid_worker_commands() {
 		2|the worker's name is missing|worker scale 3
 		2|the worker's name and the number of tasks are missing|worker scale
 		2|either --all or a worker's name, not both \("worker"\)|worker scale worker 3 --all
-		2|unexpected argument "other"; one worker at a time|worker scale worker other 3
+		2|unexpected argument "other": give one worker|worker scale worker other 3
 		2|reeve worker: the verb is missing|worker
 		2|unknown verb "halt"|worker halt worker
 		2|the worker's name is missing|worker drain

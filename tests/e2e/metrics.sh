@@ -126,7 +126,7 @@ test_invalid_input_is_refused() {
 		4|metrics.0..category.*255|put "$long" orders 1
 		4|metrics.0..name.*control|put shop $'a\tb' 1
 		4|metrics.0..name.*UTF-8|put shop $'a\xff' 1
-		2|one category at a time|list a b
+		2|unexpected argument "b": give one category|list a b
 		2|the category's name is empty|list ''
 	END
 	expect_eq '' "$(reeve metric list shop --json)"

@@ -194,7 +194,7 @@ test_contradicting_options_are_refused() {
 		expect_match "$regex" "$OUTPUT" "$words"
 	done <<-'END'
 		2|the outcome is missing: give one of --completed, --failed, --fatal and --returned|report 1 2
-		2|only one can be true of|report 1 2 --completed --returned
+		2|too many outcomes: give one of|report 1 2 --completed --returned
 		2|the task's id and its token are missing|report 1 --completed
 		2|"x" is not a task id|report x 2 --completed
 		2|"0" is not a token|report 1 0 --completed
@@ -212,7 +212,7 @@ test_contradicting_options_are_refused() {
 		2|unexpected argument "letters"|fetch letters
 		4|queues\[0\] holds a control character|fetch --queue $'a\tb'
 		4|name is longer than 255 bytes|fetch --name "$(head -c 256 /dev/zero | tr '\0' x)"
-		2|the duration is missing|extend 1 2
+		2|DURATION is missing|extend 1 2
 		2|"never" is not a time to run|extend 1 2 never
 		4|task 1 is not held|extend 1 2 1h
 	END

@@ -356,7 +356,7 @@ test_invalid_input_is_refused() {
 	refused 2 "the queue's name is missing" reeve queue pause
 	refused 2 'the verb is missing' reeve queue
 	refused 2 'unknown verb "park"' reeve queue park x
-	refused 2 'unexpected argument "b"; one queue at a time' reeve queue pause a b
+	refused 2 'unexpected argument "b": give one queue' reeve queue pause a b
 	refused 2 'the setting is missing' reeve queue set x
 	refused 2 'backoff: "fixd:1s" is invalid' reeve queue set x --backoff fixd:1s
 	refused 2 'longer than 365 days' reeve queue set x --backoff fixed:9999d

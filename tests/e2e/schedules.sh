@@ -452,7 +452,7 @@ test_errors_name_the_invalid_input() {
 		4|there is no schedule "nobody"|remove nobody
 		4|there is no schedule "nobody"|runs nobody
 		2|the schedule.s name is missing|show
-		2|unexpected argument "b"; one schedule at a time|pause a b
+		2|unexpected argument "b": give one schedule|pause a b
 		2|--next: .*from 1 to 1000|show there --next 1001
 		2|unknown verb "fly"|fly
 	END
@@ -462,8 +462,8 @@ test_errors_name_the_invalid_input() {
 		expect_match "^INVALID_ARGUMENT: .*$words" "$OUTPUT" "$line"
 	done <<-'END'
 		schedule is missing|Add|{}
-		none of cron, every_ms and manual|Add|{"schedule":{"name":"x","task":{"type":"t"}}}
-		more than one of cron|Add|{"schedule":{"name":"x","every_ms":500,"manual":true,"task":{"type":"t"}}}
+		schedule needs one of cron, every_ms and manual|Add|{"schedule":{"name":"x","task":{"type":"t"}}}
+		schedule.cron, every_ms and manual cannot be combined|Add|{"schedule":{"name":"x","every_ms":500,"manual":true,"task":{"type":"t"}}}
 		schedule needs a task or a queue_action|Add|{"schedule":{"name":"x","manual":true}}
 		schedule.task and schedule.queue_action cannot be combined|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t"},"queue_action":"stop","action_queue":"q"}}
 		schedule.task.type is empty|Add|{"schedule":{"name":"x","manual":true,"task":{"type":""}}}
@@ -480,7 +480,7 @@ test_errors_name_the_invalid_input() {
 		fields has "colour"|Edit|{"schedule":{"name":"there"},"fields":["colour"]}
 		fields has "task.colour"|Edit|{"schedule":{"name":"there"},"fields":["task.colour"]}
 		schedule.manual is false|Edit|{"schedule":{"name":"there"},"fields":["manual"]}
-		more than one of cron|Edit|{"schedule":{"name":"there","manual":true,"cron":"0 0 * * *"},"fields":["manual","cron"]}
+		fields: cron, every_ms and manual cannot be combined|Edit|{"schedule":{"name":"there","manual":true,"cron":"0 0 * * *"},"fields":["manual","cron"]}
 		fields: a task and a queue_action cannot be combined|Edit|{"schedule":{"name":"there","queue_action":"stop"},"fields":["task.priority","queue_action"]}
 		action_queue need each other|Edit|{"schedule":{"name":"there","action_queue":"q"},"fields":["action_queue"]}
 		schedule.task.type is empty|Edit|{"schedule":{"name":"there"},"fields":["task.type"]}
