@@ -424,7 +424,7 @@ Test(client, shows_events_and_states, .init = begin, .fini = finish)
 	make_tasks(3);
 	Reeve__V1__AuditResponse *audit = reeve_audit(client, &(Reeve__V1__AuditRequest){.limit = 2}, &failure);
 	cr_assert(audit && audit->n_events == 2 && audit->more);
-	cr_assert(eq(str, (char *)audit->events[1]->event, "submitted"));
+	cr_assert(eq(int, audit->events[1]->event, REEVE__V1__AUDIT_EVENT_KIND__AUDIT_EVENT_KIND_SUBMITTED));
 	cr_assert(eq(i64, audit->events[1]->task_id, 3));
 	reeve_free(audit);
 	audit = reeve_audit(client, &(Reeve__V1__AuditRequest){.task_id = 3}, &failure);
