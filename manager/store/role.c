@@ -117,7 +117,7 @@ static bool pauses(const struct role *role)
 
 void role_pump(struct role *role)
 {
-	if (role->count || role->group->room.gathers || !conn_idle(role->conn) || pauses(role))
+	if (role->count || role->group->conns.collecting || !conn_idle(role->conn) || pauses(role))
 		return;
 	for (int i = 0; i < ROLE_LISTS && !role->count; i++)
 		if (role->takes[i] && role->takes[i]->waiting)
@@ -276,7 +276,7 @@ static void on_ready(void *arg)
 	const struct role_group *group = role->group;
 	if (role->listens)
 		group->listening(group->arg);
-	if (conn_set_ready(&role->group->room))
+	if (conn_set_ready(&role->group->conns))
 		for (int i = 0; i < group->count; i++)
 			role_pump(&group->roles[i]);
 	else
@@ -287,13 +287,13 @@ static void on_ready(void *arg)
 static void on_lost(void *arg)
 {
 	const struct role *role = arg;
-	conn_set_lost(&role->group->room);
+	conn_set_lost(&role->group->conns);
 }
 
 static void on_refused(void *arg)
 {
 	const struct role *role = arg;
-	conn_set_refused(&role->group->room, conn_problem(role->conn));
+	conn_set_refused(&role->group->conns, conn_problem(role->conn));
 }
 
 static void on_notified(void *arg, const char *payload)
@@ -313,7 +313,7 @@ void role_open(struct role *role, struct role_group *group, const struct conn_se
 	struct conn_listener listener = {on_ready, on_lost, on_refused, on_notified, role};
 	role->pause = evtimer_new(group->base, on_pause_over, role);
 	role->conn = conn_create(group->base, settings, &listener);
-	conn_set_add(&group->room, role->conn);
+	conn_set_add(&group->conns, role->conn);
 }
 
 const char *role_group_problem(const struct role_group *group)
@@ -345,7 +345,7 @@ void role_close(struct role *role)
 void role_expire(struct role *role, int64_t now_ms)
 {
 	struct store_op *op, *tmp;
-	bool up = served(role) && !role->group->room.gathers;
+	bool up = served(role) && !role->group->conns.collecting;
 	DL_FOREACH_SAFE (role->waiting, op, tmp) {
 		if (!op->deadline_ms)
 			continue;

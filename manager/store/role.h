@@ -12,9 +12,9 @@
 #define REEVE_MANAGER_STORE_ROLE_H
 
 #include "manager/store/conn.h"
+#include "manager/store/conn_set.h"
 #include "manager/store/fair.h"
 #include "manager/store/op.h"
-#include "manager/store/room.h"
 
 struct role;
 
@@ -60,7 +60,7 @@ struct role_group {
 	struct event_base *base;
 	struct role *roles;
 	int count;
-	struct room room;                                 /* for their connections */
+	struct conn_set conns;                            /* for their connections */
 	void (*notified)(void *arg, const char *payload); /* see struct store_listener */
 	void (*listening)(void *arg);
 	void *arg;

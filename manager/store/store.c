@@ -100,7 +100,7 @@ struct store *store_open(
 	    .listening = listener->listening,
 	    .arg = listener->arg,
 	};
-	conn_set_open(&store->group.room, base);
+	conn_set_open(&store->group.conns, base);
 	for (int i = 0; i < ROLE_COUNT; i++) {
 		struct conn_settings settings = {
 		    .conninfo = options->conninfo,
@@ -130,7 +130,7 @@ void store_close(struct store *store)
 	store->closing = true;
 	for (int i = 0; i < ROLE_COUNT; i++)
 		role_close(&store->roles[i]);
-	conn_set_close(&store->group.room);
+	conn_set_close(&store->group.conns);
 	free(store);
 }
 
@@ -185,7 +185,7 @@ bool store_up(const struct store *store)
 
 void store_others(struct store *store, bool alive)
 {
-	store->group.room.others = alive;
+	store->group.conns.others = alive;
 }
 
 const char *store_problem(const struct store *store)

@@ -98,15 +98,15 @@ static void begin(void)
 	static const struct conn_settings settings = {.name = "heartbeat"};
 	store.group =
 	    (struct role_group){.store = &store, .base = event_base_new(), .roles = store.roles, .count = ROLE_COUNT};
-	conn_set_open(&store.group.room, store.group.base);
-	store.group.room.gathers = false;
+	conn_set_open(&store.group.conns, store.group.base);
+	store.group.conns.collecting = false;
 	role_open(role, &store.group, &settings, LIMIT);
 }
 
 static void end(void)
 {
 	role_close(role);
-	conn_set_close(&store.group.room);
+	conn_set_close(&store.group.conns);
 	event_base_free(store.group.base);
 }
 
