@@ -116,7 +116,7 @@ byte att_task[ATTEMPTS + 1];
 byte place[ATTEMPTS + 1];
 bit answered[ATTEMPTS + 1];    /* a FetchResponse with it was sent */
 byte reported[ATTEMPTS + 1];   /* a Report with it was sent, with this result: PLACE_UNACKED_C, PLACE_UNACKED_F */
-bit acked[ATTEMPTS + 1];      /* a ReportResponse with its ack was sent */
+bit ack_sent[ATTEMPTS + 1];    /* a ReportResponse with its ack was sent */
 #ifdef EXPIRY
 bit expired[ATTEMPTS + 1];     /* its expiry has passed, by the monotonic clock of the manager that watches it */
 #endif
@@ -343,7 +343,7 @@ inline forget(a)
 	        !(waiting[att_worker[a]] & BIT(att_fetch[a]))) ->
 #endif
 		att_worker[a] = 0; att_fetch[a] = 0; att_task[a] = 0;
-		place[a] = PLACE_NONE; answered[a] = 0; acked[a] = 0;
+		place[a] = PLACE_NONE; answered[a] = 0; ack_sent[a] = 0;
 #ifdef EXPIRY
 		expired[a] = 0;
 #endif
@@ -482,7 +482,7 @@ c_code {
 		sort_key key = now.place[a];
 		key = key << 3 | now.reported[a];
 		key = key << 1 | now.answered[a];
-		key = key << 1 | now.acked[a];
+		key = key << 1 | now.ack_sent[a];
 		key = key << 2 | now.att_fetch[a];
 		key = key << 1 | (now.att_task[a] && now.status[now.att_task[a]] == a);
 		#ifdef EXPIRY
@@ -513,7 +513,7 @@ c_code {
 		exchange(now.place, x, y);
 		exchange(now.answered, x, y);
 		exchange(now.reported, x, y);
-		exchange(now.acked, x, y);
+		exchange(now.ack_sent, x, y);
 		#ifdef EXPIRY
 		exchange(now.expired, x, y);
 		#endif
@@ -1067,7 +1067,7 @@ inline accept_answer(a)
 /* Handles a report: complete or end_attempts, or late_results if these match no row. */
 inline report_handled(a, t)
 {
-	acked[a] = 1;
+	ack_sent[a] = 1;
 	if
 	:: HAS(t, a) ->
 		if
@@ -1153,18 +1153,18 @@ end:	do
 		printf("Report of attempt %d\n", a);
 		reported[a] = place[a]; DONE }
 #ifdef WITHOUT_TOKEN
-	:: d_step { reported[a] != 0 && (!acked[a] || EXECUTING(att_task[a])) ->
+	:: d_step { reported[a] != 0 && (!ack_sent[a] || EXECUTING(att_task[a])) ->
 #else
-	:: d_step { reported[a] != 0 && !acked[a] ->
+	:: d_step { reported[a] != 0 && !ack_sent[a] ->
 #endif
 		report_handled(a, att_task[a]); DONE }
 #ifndef RENUMBERED
-	:: d_step { IS_UNACKED(a) && acked[a] ->
+	:: d_step { IS_UNACKED(a) && ack_sent[a] ->
 		printf("ReportResponse: the ack of attempt %d\n", a);
 		place[a] = PLACE_GONE;
 		forget_answers(); DONE }
 #endif
-	:: d_step { reported[a] != 0 && acked[a] && !HELD(a) && status[att_task[a]] != a ->
+	:: d_step { reported[a] != 0 && ack_sent[a] && !HELD(a) && status[att_task[a]] != a ->
 		printf("the last copy of the Report of attempt %d is lost\n", a);
 		reported[a] = 0;
 		forget_answers(); DONE }
@@ -1289,7 +1289,7 @@ inline start_again()
 	}
 	for (n : 1 .. ATTEMPTS) {
 		att_worker[n] = 0; att_fetch[n] = 0; att_task[n] = 0; place[n] = PLACE_NONE;
-		answered[n] = 0; reported[n] = 0; acked[n] = 0;
+		answered[n] = 0; reported[n] = 0; ack_sent[n] = 0;
 #ifdef EXPIRY
 		expired[n] = 0;
 #endif
