@@ -365,7 +365,7 @@ test_conditions_that_do_not_parse() {
 	done
 	for command in cancel discard retry 'update --priority 1'; do
 		expect_fail 2 reeve $command --where 'type=nothing' 1
-		expect_match 'instead of ids' "$OUTPUT"
+		expect_match 'cannot be combined with ids' "$OUTPUT"
 		expect_fail 2 reeve $command --dry-run 1
 		expect_fail 4 reeve $command --where 'type=nothing' --running-longer 1h
 		expect_match 'no task matches' "$OUTPUT"

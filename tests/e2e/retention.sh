@@ -315,8 +315,8 @@ test_the_default_partitions_rows_are_archived_too() {
 test_a_missing_or_full_directory_keeps_the_partition_and_is_logged_once() {
 	start_postgres
 	start_manager
-	fill 2 300 1000
 	stop manager
+	fill 2 300 1000
 	start_manager manager --archive "$DIR/archive"
 	wait_until 20 'grep -q "is not archived, and stays: opening .*No such file" "$DIR/log/manager.log"'
 	expect_match 'archive: No such file or directory; nothing is archived' "$(cat "$DIR/log/manager.log")"
@@ -385,8 +385,8 @@ test_a_file_of_another_database_is_left_alone() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager
-	fill 2 10
 	stop manager
+	fill 2 10
 	file=$DIR/archive/task_history_$(day 2)
 	echo "another's" >"$file.jsonl"
 	echo rubbish >"$file.jsonl.part"
@@ -403,8 +403,8 @@ test_a_file_that_was_written_but_not_noted_is_found_again() {
 	start_postgres
 	mkdir "$DIR/archive"
 	start_manager
-	fill 2 1200
 	stop manager
+	fill 2 1200
 	name=task_history_$(day 2)
 	start holder "$REEVE_TEST_PG_BIN/psql" -h "$PGDIR" -U postgres -d reeve \
 		-c "begin; lock table reeve.task_attempts, reeve.task_events in share mode; select from reeve.$name; select pg_sleep(600)"

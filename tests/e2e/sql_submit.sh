@@ -222,7 +222,7 @@ test_invalid_input_is_refused_and_nothing_is_lost() {
 	refused 22023 'priority is -1000001' "'t', priority => -1000001"
 	refused 22023 'delay is -00:00:01' "'t', delay => '-1 s'"
 	refused 22023 'delay is 101 years' "'t', delay => '101 years'"
-	refused 22023 'delay and run_at are given' "'t', delay => '1 s', run_at => now()"
+	refused 22023 'delay and run_at cannot be combined' "'t', delay => '1 s', run_at => now()"
 	refused 22023 'run_at is infinity' "'t', run_at => 'infinity'"
 	refused 22023 'run_at is -infinity' "'t', run_at => '-infinity'"
 	refused 22023 'run_at is 1969' "'t', run_at => '1969-12-31 00:00Z'"
