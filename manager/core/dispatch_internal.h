@@ -4,6 +4,7 @@
 
 #include "common/deadlines.h"
 #include "common/hash.h"
+#include "common/limits.h"
 #include "manager/core/demand.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/window.h"
@@ -12,9 +13,10 @@ struct session;
 struct deal;
 
 enum {
-	ANSWERS_MAX = 4,        /* maximum bytes of a claim or a redelivery, in full answers: all its rows are in memory */
-	CLAIM_LIMIT_MS = 1000,  /* how much longer a Fetch waits for a claim in flight */
-	ASSIGNMENT_BYTES = 400, /* size of an assignment in an answer, without other strings: numbers, a key of 255 bytes */
+	ANSWERS_MAX = 4,       /* maximum bytes of a claim or a redelivery, in full answers: all its rows are in memory */
+	CLAIM_LIMIT_MS = 1000, /* how much longer a Fetch waits for a claim in flight */
+	ASSIGNMENT_BYTES = 200 + 2 * LIMIT_NAME_BYTES, /* size of an assignment in an answer, without its queue, type and
+	                                                  details: numbers, trace context, the longest key and stage */
 };
 
 enum fetch_state {

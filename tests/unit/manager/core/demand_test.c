@@ -212,7 +212,8 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 		snprintf(names[i], sizeof names[i], "type%d", i);
 		fake_route("q", names[i]);
 	}
-	core = fake_core_with(&(struct core_options){.window_limit = 2 * ROUTES, .claim_limit = ROUTES});
+	core = fake_core_with(
+	    &(struct core_options){.window_limit = 2 * ROUTES, .claim_limit = ROUTES, .max_answer_bytes = 8 << 20});
 	demand = core->dispatch->demand;
 	fake.dispatch_later = true;
 	for (int i = 0; i < FETCHES; i++) {
