@@ -31,9 +31,8 @@ struct supervisor {
 	uint32_t unreported; /* ended children, not yet reported to the worker */
 	int64_t over_ms;     /* the end of the lease at which everything was last killed */
 	bool worker_killed;
-	char **environment; /* the worker's, without those set for each handler; space for SPAWN_ENVIRONMENT_MAX more */
-	size_t inherited;   /* how many there are */
-	char **chosen;      /* the selection for a process that gets only some of them; space for as many */
+	size_t inherited; /* how many variables the worker's environment has */
+	char **variables; /* those of the process that is being started: space for all and SPAWN_ENVIRONMENT_MAX more */
 	char packet[sizeof(struct spawn_request) + SPAWN_TEXT_MAX];
 	char *arguments[SPAWN_ARGUMENTS_MAX + 1];
 };
@@ -41,7 +40,7 @@ struct supervisor {
 /* Marks a child as ended; it is reported to the worker soon. */
 void supervisor_child_ended(struct supervisor *supervisor, struct child *child, int status);
 
-/* Copies the environment, without the variables that every handler gets new. */
+/* Counts the worker's variables, which its handlers inherit. */
 void supervisor_take_environment(struct supervisor *supervisor);
 
 /* Starts the process of a request of `length` bytes in supervisor->packet. */

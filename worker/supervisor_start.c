@@ -14,22 +14,10 @@ extern char **environ;
 
 void supervisor_take_environment(struct supervisor *supervisor)
 {
-	static const char *const own[] = {"REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=",
-	    "REEVE_ATTEMPT=", "REEVE_TOKEN=", "REEVE_STAGE=", "REEVE_MANAGER="};
-	size_t count = 0;
-
-	while (environ && environ[count])
-		count++;
-	supervisor->environment = mem_calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *supervisor->environment);
-	supervisor->chosen = mem_calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *supervisor->chosen);
-	for (size_t i = 0; i < count; i++) {
-		bool replaced = false;
-
-		for (size_t n = 0; n < sizeof own / sizeof *own; n++)
-			replaced = replaced || !strncmp(environ[i], own[n], strlen(own[n]));
-		if (!replaced)
-			supervisor->environment[supervisor->inherited++] = environ[i];
-	}
+	while (environ && environ[supervisor->inherited])
+		supervisor->inherited++;
+	supervisor->variables =
+	    mem_calloc(supervisor->inherited + SPAWN_ENVIRONMENT_MAX + 1, sizeof *supervisor->variables);
 }
 
 /* Returns true if nothing may be started any more: the lease is over, or the attempt's time. The latter matters for a
@@ -41,7 +29,7 @@ static bool too_late(const struct supervisor *supervisor, int64_t latest_ms)
 
 /* Runs in the child between fork and exec: sets up the process and executes its program. */
 static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint32_t index, const char *path,
-    const char *directory, char **environment, const int fds[SPAWN_FDS], int64_t latest_ms)
+    const char *directory, const int fds[SPAWN_FDS], int64_t latest_ms)
 {
 	sigset_t none;
 
@@ -63,7 +51,7 @@ static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint
 	if (too_late(supervisor, latest_ms)) /* this process or its parent was delayed */
 		goto failed;
 	atomic_store(&supervisor->shared->processes[index].pid, getpid());
-	execve(path, supervisor->arguments, environment);
+	execve(path, supervisor->arguments, supervisor->variables);
 failed:
 	atomic_store(&supervisor->shared->processes[index].error, errno);
 	_exit(127);
@@ -88,35 +76,41 @@ static bool has_name(const char *variable, const char *name)
 	return !strncmp(variable, name, length) && (name[length] || variable[length] == '=');
 }
 
-/* Adds those of the worker's variables that match `name` to the chosen ones, of which there are `count`; the first
- * `added` of these are not the worker's. Returns the new count. */
-static size_t choose(struct supervisor *supervisor, size_t count, size_t added, const char *name)
+/* Returns true if the variable is among `count` variables of a process, or replaced: one of the first `added`, which are
+ * not the worker's, has its name. */
+static bool is_set(const struct supervisor *supervisor, size_t count, size_t added, const char *variable)
 {
-	for (size_t i = 0; name && i < supervisor->inherited; i++) {
-		bool chosen = false;
+	for (size_t n = 0; n < count; n++) {
+		const char *set = supervisor->variables[n];
 
-		for (size_t n = added; n < count; n++)
-			chosen = chosen || supervisor->chosen[n] == supervisor->environment[i];
-		if (!chosen && has_name(supervisor->environment[i], name))
-			supervisor->chosen[count++] = supervisor->environment[i];
+		if (set == variable || (n < added && !strncmp(set, variable, strcspn(variable, "=") + 1)))
+			return true;
 	}
-	return count;
+	return false;
 }
 
-/* Returns the variables of a process, read from the packet. */
-static char **take_variables(
+/* Reads the variables of a process from the packet, and adds those of the worker's that it gets. Returns false if the
+ * packet is invalid. */
+static bool take_variables(
     struct supervisor *supervisor, const struct spawn_request *request, char **at, const char *end)
 {
 	bool all = request->names == SPAWN_ALL_NAMES;
-	char **variables = all ? supervisor->environment : supervisor->chosen;
-	size_t count = all ? supervisor->inherited : 0;
+	size_t count = 0;
 
-	for (uint32_t i = 0; i < request->environment; i++)
-		variables[count++] = next_text(at, end);
-	for (uint32_t i = 0; !all && i < request->names; i++)
-		count = choose(supervisor, count, request->environment, next_text(at, end));
-	variables[count] = NULL;
-	return variables;
+	for (; count < request->environment; count++)
+		if (!(supervisor->variables[count] = next_text(at, end)))
+			return false;
+	for (uint32_t i = 0; i < (all ? 1 : request->names); i++) {
+		const char *name = all ? "*" : next_text(at, end);
+
+		if (!name)
+			return false;
+		for (size_t n = 0; n < supervisor->inherited; n++)
+			if (has_name(environ[n], name) && !is_set(supervisor, count, request->environment, environ[n]))
+				supervisor->variables[count++] = environ[n];
+	}
+	supervisor->variables[count] = NULL;
+	return true;
 }
 
 void supervisor_start(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
@@ -124,7 +118,7 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 	struct spawn_request request;
 	char *at = supervisor->packet + sizeof request, *end = supervisor->packet + length;
 	struct child *child;
-	char *path, *directory, **environment;
+	char *path, *directory;
 	pid_t pid;
 
 	memcpy(&request, supervisor->packet, sizeof request);
@@ -136,8 +130,7 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 	for (uint32_t i = 0; i < request.arguments; i++)
 		supervisor->arguments[i] = directory ? next_text(&at, end) : NULL;
 	supervisor->arguments[request.arguments] = NULL;
-	environment = directory ? take_variables(supervisor, &request, &at, end) : NULL;
-	if (!directory || at != end)
+	if (!directory || !take_variables(supervisor, &request, &at, end) || at != end)
 		abort();
 	child = &supervisor->children[request.index];
 	*child = (struct child){.id = request.id};
@@ -156,7 +149,7 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 	}
 	pid = fork();
 	if (pid == 0)
-		become(supervisor, request.index, path, directory, environment, fds, request.value);
+		become(supervisor, request.index, path, directory, fds, request.value);
 	child->pid = pid;
 	if (pid < 0) {
 		child->start_error = errno;
