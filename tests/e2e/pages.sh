@@ -158,10 +158,13 @@ test_an_incompatible_contract_has_another_version() {
 
 # The audit's events are those that the states' table and the SQL write.
 test_the_audits_events_are_in_the_contract() {
-	local kinds event
+	local kinds outcomes event
 	kinds=$(sed -n 's/^  AUDIT_EVENT_KIND_\([A-Z_]*\) = [1-9][0-9]*;/\L\1/p' "$TOP/proto/reeve/v1/task.proto")
 	expect_eq '' "$(sed -n '/^## Why a task waits/q; s/^|.*| `\([a-z_]*\)` |.*/\1/p; s/^| `\([a-z_]*\)` |.*/\1/p' "$TOP/docs/states.md" | sort -u |
 		grep -vxF "$kinds")" 'events that the contract lacks'
+	outcomes=$(sed -n 's/^  outcome text not null, *-- \(completed,.*\)/\1/p' "$TOP/sql/tables/tasks.sql" | tr -d ' ' | tr , '\n')
+	expect_match fatal "$outcomes"
+	expect_eq '' "$(grep -vxF "$kinds" <<<"$outcomes")" 'outcomes of attempts that the contract lacks'
 	while read -r event; do
 		case $event in
 		schedule_paused | schedule_resumed) ;; # schedule_control.sql composes them
