@@ -482,8 +482,8 @@ test_the_audit_may_end_before_a_time() {
 	until=$(sql "select to_char((now() - interval '20 days' + interval '1 min') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
 	expect_eq 'queue_set queue_resumed queue_paused' "$(reeve audit --until "$until" --json | jq -r .event | xargs)"
 	hour=$(raw_hex TaskService/Audit "$(int_field 3 "$(date -d "$until" +%s%6N)")")
-	expect_match "$(hex queue_resumed).*$(hex queue_paused)" "$hour"
-	expect_no_match "$(hex queue_set)" "$hour"
+	expect_match "$(int_field 4 32)4a.*$(int_field 4 31)4a" "$hour" # queue_resumed, queue_paused
+	expect_no_match "$(int_field 4 29)4a" "$hour"                   # queue_set
 	# One task.
 	until=$(jq -r 'select(.task_id == 40 and .attempt == 2 and .event == "claimed").at' "$DIR/events")
 	expect_eq 'submitted claimed failed' "$(reeve audit 40 --until "$until" --json | jq -r .event | xargs)"
