@@ -128,12 +128,12 @@ Test(rpc_server, connections_are_served_in_turn)
 /* Many connections have sent a long call each; another connection's short call, sent after them, is served first. */
 Test(rpc_server, short_calls_pass_long_ones)
 {
-	enum { CONNECTIONS = 20, BYTES = 30000 };
+	enum { CONNECTIONS = 20, LENGTH = 30000 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
-	static uint8_t padding[BYTES + 3] = {BYTES & 127 | 128, BYTES >> 7 & 127 | 128, BYTES >> 14};
+	static uint8_t padding[LENGTH + 3] = {(LENGTH & 127) | 128, (LENGTH >> 7 & 127) | 128, LENGTH >> 14};
 	ProtobufCMessageUnknownField unknown = {1000, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, sizeof padding, padding};
-	static uint8_t bytes[BYTES + 256];
+	static uint8_t bytes[LENGTH + 256];
 	struct timeval now = {0, 0};
 	int fds[CONNECTIONS + 1];
 
