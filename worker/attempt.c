@@ -58,6 +58,7 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 	    .key = assignment->key,
 	    .details = assignment->details,
 	    .stage = assignment->stage,
+	    .traceparent = assignment->traceparent,
 	    .attempt = assignment->attempt,
 	    .max_attempts = assignment->max_attempts,
 	    .timeout_ms = attempt->timeout_ms,
@@ -355,6 +356,7 @@ char **attempt_environment(const struct attempt *attempt, const char *managers)
 	    mem_asprintf("REEVE_ATTEMPT=%u", public->attempt),
 	    mem_asprintf("REEVE_TOKEN=%lld", (long long)public->token),
 	    mem_asprintf("REEVE_MANAGER=%s", managers),
+	    mem_asprintf("TRACEPARENT=%s", public->traceparent),
 	    NULL,
 	};
 

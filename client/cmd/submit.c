@@ -4,6 +4,8 @@
 #include "client/cmd/follow.h"
 #include "client/cmd/interrupts.h"
 #include "client/cmd/task_options.h"
+#include "common/task_texts.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -19,6 +21,8 @@ struct submit_options {
 
 static const struct option_spec specs[] = {
     TASK_OPTIONS(struct submit_options, "", TASK_AT_HELP, TASK_VERSION_HELP),
+    OPT_NAME(0, "traceparent", OPTION_FIELD("traceparent"), "TRACEPARENT",
+        "the trace context that the handler gets (W3C); if not set, $TRACEPARENT, if that is valid"),
     OPT_TEXT(0, "bulk", OPTION_AT(struct submit_options, bulk), "FILE|-",
         "submit a file (or standard input) with one JSON object per line; the options above are the defaults of its lines"),
     OPT_FLAG('w', "wait", OPTION_AT(struct submit_options, wait), "wait until it has ended and write its result"),
@@ -34,7 +38,7 @@ static const struct option_table table = {
     .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
                 "JSON), priority, delay or delay_ms, run_at, key, key_ttl or key_ttl_ms, version,\n"
                 "max_attempts or retry_limit, timeout or timeout_ms, retry {base or base_ms, max\n"
-                "or max_ms, backoff, jitter}, batch_id, pipeline and source.\n"
+                "or max_ms, backoff, jitter}, batch_id, pipeline, source and traceparent.\n"
                 "\n"
                 "Examples:\n"
                 "  reeve submit mail '{\"to\":\"ann@example.org\"}' --key order-17\n"
@@ -140,6 +144,20 @@ static const char *usage_problem(const struct submit_options *options, const Ree
 	return NULL;
 }
 
+/* Takes the trace context of this process, as OpenTelemetry passes it. An invalid one is no reason to submit nothing. */
+static void take_traceparent(Reeve__V1__TaskSpec *spec)
+{
+	Reeve__V1__TaskSpec probe = {.type = "x", .traceparent = text_given(getenv("TRACEPARENT"))};
+	const char *field, *problem = task_text_problem(&probe, &field);
+
+	if (spec->traceparent)
+		return;
+	if (problem)
+		command_log("$TRACEPARENT is ignored: it %s", problem);
+	else
+		spec->traceparent = probe.traceparent;
+}
+
 int command_submit(int argc, char **argv)
 {
 	Reeve__V1__TaskSpec spec = {.base.descriptor = &reeve__v1__task_spec__descriptor};
@@ -155,6 +173,7 @@ int command_submit(int argc, char **argv)
 		return code;
 	if (!task_options_complete(&options.message, "", &options.task, &spec, &error))
 		return command_usage(&table, "%s", error.message);
+	take_traceparent(&spec);
 	problem = usage_problem(&options, &spec, operands);
 	if (problem)
 		return command_usage(&table, "%s", problem);

@@ -16,7 +16,8 @@ create or replace function submit(
   jitter int default null,
   batch_id bigint default null,
   pipeline text default null,
-  source text default null
+  source text default null,
+  traceparent text default null
 ) returns bigint language plpgsql security definer set search_path = reeve, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -102,6 +103,13 @@ begin
     raise exception using errcode = '22023', message = 'jitter needs backoff';
   end if;
 
+  -- A W3C traceparent; only later versions than 00 may go on after the flags.
+  if submit.traceparent !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[^[:cntrl:]]*)?$'
+      or octet_length(submit.traceparent) > (case when submit.traceparent like '00%' then 55 else LIMIT_NAME_BYTES end) then
+    raise exception using errcode = '22023', message = format('traceparent is "%s"; it must be a W3C traceparent, '
+      'version-traceid-parentid-flags in lower case hexadecimal digits', left(submit.traceparent, 100));
+  end if;
+
   if submit.batch_id is not null then
     select * into b from batches where id = submit.batch_id;
     if b.id is null then
@@ -171,6 +179,7 @@ begin
   t.retry_policy := rests.policy;
   t.key := submit.key;
   t.source := actor;
+  t.traceparent := submit.traceparent;
   t.pipeline_id := spec ->> 'pipeline_id';
   t.stage := spec ->> 'stage';
   t.step := spec ->> 'step';
@@ -186,6 +195,22 @@ begin
       second * 1000000, (second + 1) * 1000000));
   end if;
   return made;
+end $$;
+
+-- The function of older releases had fewer parameters. It goes, and the roles that may execute it may execute this one.
+do $$
+declare
+  old record;
+begin
+  for old in
+    select p.oid::regprocedure as name, array(select g.grantee::regrole from aclexplode(p.proacl) g where g.grantee <> 0) as roles
+    from pg_proc p where p.pronamespace = 'reeve'::regnamespace and p.proname = 'submit' and p.pronargs < 16
+  loop
+    execute format('drop function %s', old.name);
+    for n in 1 .. cardinality(old.roles) loop
+      execute format('grant execute on function submit to %s', old.roles[n]);
+    end loop;
+  end loop;
 end $$;
 
 revoke execute on function submit from public;

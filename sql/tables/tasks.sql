@@ -59,7 +59,8 @@ create table tasks (
   pipeline_id bigint,                      -- {renewed}
   stage text,                              -- {renewed assigned}
   step int,                                -- {renewed} how many stages it has entered, including this one
-  retrying boolean                         -- it had failed at its last write other than a claim: true, or null
+  retrying boolean,                        -- it had failed at its last write other than a claim: true, or null
+  traceparent text                         -- {kept shown renewed submitted assigned} the submitter's trace context
 ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02);
 
 -- (id + 0) keeps the primary key the only index on id, so that no plan scans this one to find a row by its id.
@@ -109,7 +110,8 @@ create table task_history (
   pipeline_id bigint,
   stage text,
   step int,
-  recoverable boolean                      -- of a dead task: its last error allowed a retry; null: it ended otherwise
+  recoverable boolean,                     -- of a dead task: its last error allowed a retry; null: it ended otherwise
+  traceparent text
 ) partition by range (keep_until);
 create index task_history_task on task_history (task_id);
 create index task_history_batch on task_history (batch_id, task_id) where batch_id is not null;

@@ -83,7 +83,7 @@ test_a_handler_gets_the_variables_that_it_names() {
 		expect_eq 1 "$(grep -c '^REEVE_TASK_ID=[1-9]' "$DIR/$type")"
 	done
 	variables() { # TYPE
-		grep -v '^REEVE_' "$DIR/$1" | sort
+		grep -vE '^(REEVE_|TRACEPARENT=$)' "$DIR/$1" | sort
 	}
 	expect_eq "OURS_A=1
 OURS_B=two words
@@ -205,7 +205,7 @@ test_json_has_stable_names() {
 	done=$(reeve submit echo hello --key json --queue json)
 	reeve wait "$done" >/dev/null
 	later=$(reeve submit echo hello --delay 1h --queue json)
-	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack_trace","stage","started","status","step","timeout_ms","token","type","version","worker"]'
+	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack_trace","stage","started","status","step","timeout_ms","token","traceparent","type","version","worker"]'
 	expect_eq "$every" "$(reeve show "$done" --json | names)"
 	expect_eq "$(jq -c '. - ["finished", "first_started", "started"] + ["waiting"] | sort' <<<"$every")" "$(reeve show "$later" --json | names)"
 	expect_eq '["busy","reason","slots","task_id","workers"]' "$(reeve show "$later" --json | jq .waiting | names)"

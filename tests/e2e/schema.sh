@@ -131,12 +131,17 @@ test_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	version_8 reeve
 	new_database fresh
 	print_schema | psql_reeve fresh
+	sql 'create role shop'
+	for database in reeve fresh; do psql_reeve "$database" -c 'grant execute on function reeve.submit to shop'; done
 	was=$(sql "select task_id, status, result, last_error, created from task_history order by 1")
 	key=$(sql "select task_id from keys where key = 'completed'")
 	next=$(sql "select next_at from schedules where name = 'later'")
 	start_manager
 	expect_eq "$(objects fresh)" "$(objects reeve)" 'what there is'
 	expect_match "applied 0008_to_00$NEWEST: version $NEWEST" "$(cat "$DIR/log/manager.log")"
+
+	# There is one reeve.submit, and the role that could execute it before still can.
+	expect_eq t "$(sql "select has_function_privilege('shop', oid, 'execute') from pg_proc where pronamespace = 'reeve'::regnamespace and proname = 'submit'")"
 
 	# Existing rows and settings are unchanged.
 	expect_eq "$was" "$(sql "select task_id, status, result, last_error, created from task_history where last_updated < now() - interval '1 h' order by 1")"

@@ -26,7 +26,7 @@ Test(json, shows_every_field_but_unset_times)
 	    "\"priority\":-5,\"attempt\":0,\"max_attempts\":0,\"timeout_ms\":0,\"key\":\"\",\"source\":\"\","
 	    "\"details\":\"\",\"result\":\"\",\"last_error\":\"\",\"error_code\":\"\",\"worker\":\"\",\"token\":0,"
 	    "\"created\":\"2026-01-14T08:00:00.000000Z\",\"cancel_requested\":false,\"remark\":\"\",\"stack_trace\":\"\",\"batch_id\":0,\"version\":0,"
-	    "\"pipeline\":\"\",\"stage\":\"\",\"step\":0,\"error_count\":0,\"processing_ms\":0}"));
+	    "\"pipeline\":\"\",\"stage\":\"\",\"step\":0,\"error_count\":0,\"processing_ms\":0,\"traceparent\":\"\"}"));
 	free(text);
 	json_decref(object);
 
@@ -94,7 +94,7 @@ Test(json, takes_durations_and_null_from_people)
 
 #define TASK_FIELDS                                                                                                     \
 	"TaskSpec has queue, type, details, priority, delay_ms, run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, " \
-	"source, version, batch_id, pipeline"
+	"source, version, batch_id, pipeline, traceparent"
 
 static void refused(const char *text, const ProtobufCMessageDescriptor *descriptor, const char *message)
 {

@@ -79,10 +79,11 @@ struct reeve_attempt {
 	int64_t token; /* identifies the attempt, together with task_id */
 	const char *queue;
 	const char *type;
-	const char *key;     /* the idempotency key, or "" */
-	const char *stage;   /* the stage of its pipeline, or "" */
-	const char *details; /* the input: UTF-8, JSON by convention */
-	uint32_t attempt;    /* starts at 1 */
+	const char *key;         /* the idempotency key, or "" */
+	const char *stage;       /* the stage of its pipeline, or "" */
+	const char *traceparent; /* the trace context of its submitter (W3C), or "" */
+	const char *details;     /* the input: UTF-8, JSON by convention */
+	uint32_t attempt;        /* starts at 1 */
 	uint32_t max_attempts;
 	int64_t timeout_ms; /* how long the handler may run; INT64_MAX: no limit */
 	void *user_data;    /* from reeve_worker_handle */

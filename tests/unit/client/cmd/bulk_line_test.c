@@ -105,7 +105,7 @@ Test(bulk_line, names_the_error)
 	refused("[]", "must be a JSON object");
 	refused("{\"typ\":\"t\"}",
 	    "typ is not a known field: TaskSpec has queue, type, details, priority, delay_ms, "
-	    "run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, source, version, batch_id, pipeline");
+	    "run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, source, version, batch_id, pipeline, traceparent");
 	refused("{\"type\":5}", "type must be a text");
 	refused("{\"queue\":\"\"}", "queue is empty");
 	refused("{\"key\":\"\"}", "key is empty");

@@ -123,6 +123,8 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	    {WITH(.queue = "q\x7f"), "queue holds a control character"},
 	    {WITH(.key = "\xff"), "key is not UTF-8"},
 	    {WITH(.source = "\xc2\x85"), "source holds a control character"},
+	    {WITH(.traceparent = "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"),
+	        "traceparent has a trace id or parent id of zeros, which W3C declares invalid"},
 	    {WITH(.details = "caf\xe9"), "details is not UTF-8"},
 	    {WITH(.details = long_details), "details is longer than 2000 bytes, the manager's limit"},
 	    {WITH(.priority = 1000001), "priority is 1000001, not from -1000000 to 1000000"},

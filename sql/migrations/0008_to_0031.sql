@@ -90,9 +90,12 @@ alter table executions rename column completed to succeeded;
 -- Tasks. Of the events of an attempt whose result came too late, one stays. Events and outcomes get their new names.
 alter table tasks rename column held_run_at to blocked_run_at;
 alter table tasks rename column stack to stack_trace;
-alter table tasks add column retrying boolean;
+alter table tasks
+  add column retrying boolean,
+  add column traceparent text;
 alter table task_attempts rename column stack to stack_trace;
 alter table task_history rename column stack to stack_trace;
+alter table task_history add column traceparent text;
 alter index tasks_held rename to tasks_blocked;
 create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
   error_code text, remark text, stack_trace text, recoverable boolean);
