@@ -1,4 +1,5 @@
 /* AdminService: views and control of the system. */
+#include "common/clock.h"
 #include "common/json_names.h"
 #include "common/limits.h"
 #include "manager/core/dispatch.h"
@@ -6,6 +7,7 @@
 #include "manager/service/counters.h"
 #include "manager/service/method.h"
 
+#include <jansson.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +153,33 @@ static bool check_ready(const struct services *s, struct reeve_error *error)
 	        *problem ? ": " : "", problem);
 }
 
+/* --- diagnosis ---------------------------------------------------------------------------------------------------- */
+
+#define DOCTOR_OLDER_MS (5 * INT64_C(60000))
+
+/* Returns what the database should have, and what only this manager knows (doctor.sql). */
+static char *expectations(const struct services *s, const ProtobufCMessage *request, struct reeve_error *error)
+{
+	(void)request;
+	(void)error;
+	json_t *definitions = json_object();
+	for (int i = 0; i < sql_definition_count; i++)
+		json_object_set_new(definitions, sql_definitions[i].name, json_string(sql_definitions[i].hash));
+	json_t *expected =
+	    json_pack("{ss si ss so sI}", "release", REEVE_VERSION, "version", (int)SQL_VERSION, "tables", sql_tables,
+	        "definitions", definitions, "clock_ms", (json_int_t)(clock_wall_us() - core_clock_us(s->core)) / 1000);
+	char *text = json_dumps(expected, JSON_COMPACT);
+	json_decref(expected);
+	return text;
+}
+
+static bool doctor_complete(struct reading *r, struct reeve_error *error)
+{
+	(void)error;
+	((Reeve__V1__DoctorResponse *)r->response)->manager = mem_strdup(r->services->manager_name);
+	return true;
+}
+
 const struct rpc_entry admin_methods[] = {
     {"Ping", ping, RPC_LEASE, NULL},
     {"ListQueues", read_method, RPC_OPERATOR,
@@ -167,5 +196,9 @@ const struct rpc_entry admin_methods[] = {
     {"Check", read_method, RPC_LEASE,
         METHOD(SQL_CHECK, .rules = {{"queue", RULE_NAME_OR_NONE}, {"type", RULE_NAME_OR_NONE}}, .quick = true,
             .check = check_questions, .ready = check_ready, .complete = check_complete)},
+    {"Doctor", read_method, RPC_OPERATOR,
+        METHOD(SQL_DOCTOR,
+            .rules = {{"older_ms", RULE_NUMBER, .max = DAYS_MS(LIMIT_AGE_DAYS), .otherwise = DOCTOR_OLDER_MS}},
+            .change = expectations, .complete = doctor_complete)},
     {0},
 };
