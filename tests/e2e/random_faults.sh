@@ -3,6 +3,7 @@
 # everything else has recovered within a lease and two seconds. Longer runs, with other seeds, are manual.
 # timeout 480
 # long
+# measures time
 . "$(dirname "$0")/lib.sh"
 
 test_two_minutes_of_faults_at_random() {
