@@ -1,15 +1,27 @@
 # shellcheck shell=bash
-# Helpers for tests of the checker (tests/faults/check): . "$TOP/tests/e2e/checker.bash" after faults.bash. The suite
-# makes a run without violations. Each test copies the run, inserts a violation, and expects the checker to report it.
+# Helpers for tests of the checker (tests/faults/check): . "$TOP/tests/e2e/checker.bash". The suite makes a
+# run without violations. Each test copies the run, inserts a violation, and expects the checker to report it.
 #
+#	start_fleet                  starts a database, two managers, programs and functions, for the run
 #	copy                         copies the run: $COPY is the copy's database, $LEDGERS the folder of its ledgers
 #	change STATEMENT             changes the copy's database
 #	line KIND LINE, edit SED     appends a line to the copy's ledger of that kind; edits all its ledgers
 #	some 'NAMES…' QUERY          sets variables from one row of the run
 #	check [OPTION…]              runs the checker on the copy; sets $OUTPUT and $CODE
+#	expect_nothing_found         expects no violation in a copy of the run, and none while it ran
 #	expect_found KIND REGEX [and others]   expects the checker to have reported such a violation
 
+. "$TOP/tests/faults/faults.bash"
 CHECK=$TOP/tests/faults/check
+
+start_fleet() {
+	start_postgres
+	start_manager one --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
+	start_manager two --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
+	export REEVE_MANAGER=${URL[one]},${URL[two]}
+	start_fault_exec programs --concurrency 4
+	start_fault_function functions --concurrency 8 --prefetch 4
+}
 
 # Copies the run: $COPY is the copy's database, $LEDGERS the folder of its ledgers.
 COPIES=0
@@ -37,6 +49,14 @@ line() { # KIND LINE
 
 check() { # [OPTION…]
 	OUTPUT=$("$CHECK" --database "host=$PGDIR user=reeve dbname=$COPY" --ledgers "$LEDGERS" --all "$@" 2>&1) && CODE=0 || CODE=$?
+}
+
+expect_nothing_found() {
+	expect_match ' 0 violations$' "$(cat "$SUITE_DIR/while")" 'while it ran'
+	copy
+	check --one-clock
+	expect_match '^[0-9]+ tasks, [0-9]+ attempts, 0 violations$' "$OUTPUT"
+	expect_eq 0 "$CODE"
 }
 
 # Expects a violation of KIND whose line matches REGEX and, without `and others`, no other violation.

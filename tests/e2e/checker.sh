@@ -1,19 +1,13 @@
 #!/usr/bin/env bash
 # The checker of the fault tests (tests/faults/check): it finds nothing in a run without violations, and each violation
-# that a test inserts into a copy of the ledgers or of the database. Pipelines, schedules and SQL: checker_ticks.
+# that a test inserts into a copy of the ledgers or of the database. Pipelines, schedules and SQL: checker_schedules.
 . "$(dirname "$0")/lib.sh"
-. "$TOP/tests/faults/faults.bash"
 . "$TOP/tests/e2e/checker.bash"
 
 # Makes the run: two managers, programs and functions, all kinds of tasks, cancels, keys, a function that kills its
 # worker, and batches with callbacks.
 the_run() {
-	start_postgres
-	start_manager one --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
-	start_manager two --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
-	export REEVE_MANAGER=${URL[one]},${URL[two]}
-	start_fault_exec programs --concurrency 4
-	start_fault_function functions --concurrency 8 --prefetch 4
+	start_fleet
 	start_fault_function doomed --type doomed
 	port=$(free_port)
 	start receiver python3 "$TOP/tests/tools/http_receiver.py" --port "$port" --log "$LEDGERS/http.received"
@@ -48,11 +42,7 @@ some_repeated() { # one with an attempt before that failed: `first` is its token
 }
 
 test_nothing_is_found_where_all_went_well() {
-	expect_match ' 0 violations$' "$(cat "$SUITE_DIR/while")" 'while it ran'
-	copy
-	check --one-clock
-	expect_match '^[0-9]+ tasks, [0-9]+ attempts, 0 violations$' "$OUTPUT"
-	expect_eq 0 "$CODE"
+	expect_nothing_found
 	check --running
 	expect_match ' 0 violations$' "$OUTPUT"
 	# The run has everything that the other tests need.
