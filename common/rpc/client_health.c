@@ -114,7 +114,7 @@ void manager_pinged(struct manager *manager, const struct envelope_reply *reply)
 }
 
 /* Returns when the last byte came from the manager. */
-static int64_t last_call_ms(const struct manager *manager)
+static int64_t last_received_ms(const struct manager *manager)
 {
 	return clock_monotonic_ms() - rpc_conn_poll(manager->conn).quiet_ms;
 }
@@ -129,7 +129,7 @@ static int64_t ping_due_ms(const struct manager *manager)
 
 	if (manager->quick_calls > 0 || manager->health != HEALTH_SERVES || idle_ms <= interval_ms)
 		return manager->pinged_ms + interval_ms;
-	due_ms = last_call_ms(manager) + idle_ms;
+	due_ms = last_received_ms(manager) + idle_ms;
 	first_ms = manager->pinged_ms + idle_ms;
 	last_ms = manager->pinged_ms + MAX_IDLE_PINGS * idle_ms;
 	return due_ms < first_ms ? first_ms : due_ms < last_ms ? due_ms : last_ms;
@@ -169,7 +169,7 @@ static void ping(struct manager *manager, int64_t now_ms)
 static int64_t silent_from_ms(const struct manager *manager)
 {
 	int64_t limit_ms = manager->client->ping_limit_ms;
-	int64_t last_ms = last_call_ms(manager);
+	int64_t last_ms = last_received_ms(manager);
 	int64_t from_ms = (last_ms > manager->listening_ms ? last_ms : manager->listening_ms) + limit_ms;
 
 	/* A late ping gets at least half the limit; one on an idle connection gets the full limit. */

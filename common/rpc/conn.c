@@ -32,7 +32,7 @@ struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_sid
 	conn->events = events;
 	conn->owner = owner;
 	conn->size = BUFFER_MIN;
-	conn->last_call_ms = clock_monotonic_ms();
+	conn->last_received_ms = clock_monotonic_ms();
 	return conn;
 }
 
@@ -282,7 +282,7 @@ struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 
 	pthread_mutex_lock(&conn->lock);
 	state.opened = conn->opened;
-	state.quiet_ms = now_ms - conn->last_call_ms;
+	state.quiet_ms = now_ms - conn->last_received_ms;
 	state.stuck_ms = conn->writing ? now_ms - conn->progress_ms : 0;
 	state.backlog = conn->closing ? 0 : conn->backlog;
 	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;

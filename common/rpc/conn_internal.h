@@ -73,7 +73,7 @@ struct rpc_conn {
 	size_t out_offset; /* bytes of the first chunk that are sent */
 	size_t backlog;
 	size_t heavy; /* call `eased` when the backlog is no larger than this; 0: do not */
-	int64_t last_call_ms, progress_ms;
+	int64_t last_received_ms, progress_ms;
 	int64_t frame_since_ms; /* of the incoming frame; 0: none */
 	size_t frame_length;
 	size_t frame_capacity; /* its allocated memory */

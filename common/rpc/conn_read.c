@@ -217,11 +217,11 @@ static void decide(struct rpc_conn *conn, bool go_on, bool fresh)
 	bool read, over = false;
 
 	pthread_mutex_lock(&conn->lock);
-	conn->last_call_ms = clock_monotonic_ms();
+	conn->last_received_ms = clock_monotonic_ms();
 	if (!conn->partial && !conn->filled)
 		conn->frame_since_ms = 0;
 	else if (fresh || !conn->frame_since_ms)
-		conn->frame_since_ms = conn->last_call_ms;
+		conn->frame_since_ms = conn->last_received_ms;
 	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
 	conn->frame_capacity = conn->partial ? conn->partial_capacity : 0;
 	read = (go_on || conn->resumed) && !conn->closing;
