@@ -11,7 +11,7 @@
 enum {
 	ROUTES_AT_ONCE = 1000,      /* per statement */
 	STREAMS_FOUND_AT_ONCE = 64, /* priorities of a route */
-	SEEKS_MAX = 16,             /* maximum number of routes that discovery_seeks compares */
+	SEARCHES_MAX = 16,          /* maximum number of routes that discovery_searches compares */
 	RETRY_MS = 200,             /* after a failed query */
 	LONG_ANSWERS = 32,          /* after a search with more answers than this … */
 	PAUSE_TIMES = 4,            /* … the next one waits this multiple of its duration */
@@ -57,7 +57,7 @@ struct discovery {
 	int find_routes[ROUTES_AT_ONCE];
 	int32_t find_below[ROUTES_AT_ONCE];
 	int64_t find_retry_ms;
-	int64_t again_ms; /* when the first pause of a route to search again ends; 0: there is none */
+	int64_t again_ms; /* when a pause ends first; 0: no route pauses */
 };
 
 void discovery_destroy(struct discovery *s)
@@ -307,10 +307,10 @@ bool discovery_ready(struct discovery *s)
 	return !s->missing;
 }
 
-bool discovery_seeks(const struct discovery *s, bool (*accepts)(const void *arg, int route), const void *arg)
+bool discovery_searches(const struct discovery *s, bool (*accepts)(const void *arg, int route), const void *arg)
 {
 	int asked = s->finding ? s->find.count : 0;
-	if (asked + s->listed_count > SEEKS_MAX)
+	if (asked + s->listed_count > SEARCHES_MAX)
 		return true;
 	for (int i = 0; i < asked; i++)
 		if (accepts(arg, s->find_routes[i]))

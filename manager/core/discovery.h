@@ -45,6 +45,7 @@ bool discovery_ready(struct discovery *discovery);
 
 /* Returns whether a query is in flight or needed for a route for which `accepts` returns true. With many routes to query
  * it returns true at once. */
-bool discovery_seeks(const struct discovery *discovery, bool (*accepts)(const void *arg, int route), const void *arg);
+bool discovery_searches(
+    const struct discovery *discovery, bool (*accepts)(const void *arg, int route), const void *arg);
 
 #endif

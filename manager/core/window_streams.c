@@ -162,7 +162,7 @@ bool window_ready(struct window *w)
 
 bool window_searches(const struct window *w, bool (*accepts)(const void *arg, int route), const void *arg)
 {
-	return discovery_seeks(w->discovery, accepts, arg);
+	return discovery_searches(w->discovery, accepts, arg);
 }
 
 static struct stream *stream_at(struct place *place)
