@@ -128,9 +128,8 @@ static void take_stored(void *arg, size_t first, const Reeve__V1__SubmittedTask 
 	struct bulk *bulk = arg;
 
 	(void)first;
-	if (bulk->keep_ids) {
+	if (bulk->keep_ids)
 		bulk->ids = mem_realloc(bulk->ids, (bulk->n_stored + count) * sizeof *bulk->ids);
-	}
 	/* The progress bar and the output may share a terminal. */
 	progress_end(&bulk->progress);
 	for (size_t i = 0; i < count; i++) {

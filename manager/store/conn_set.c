@@ -8,7 +8,7 @@
 #include <sys/random.h>
 
 /* How long a manager keeps its connections after one is refused, at least and at most. One that has worked keeps them
- * longer than one that collecting, so that it gets those that the other gives back. */
+ * longer than one that collects its first ones, so that it gets those that the other gives back. */
 enum { COLLECT_MIN_MS = 300, COLLECT_MAX_MS = 1000, KEEP_MIN_MS = 2500, KEEP_MAX_MS = 6000 };
 
 /* The longest time of the first pause, and of any. A pause takes at least half of its longest time. */
