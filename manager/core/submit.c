@@ -89,7 +89,7 @@ static void finish_task(struct submits *submits, const struct store_task *t, con
 	struct core_counters *counters = &submits->base->counters;
 	bool repeated = m->restarted && !m->recalled;
 	counters->restarted += repeated;
-	if (m->made) {
+	if (m->created) {
 		counters->submitted++;
 		verbose_log(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
 		task_ready(submits->to.events,
@@ -98,7 +98,7 @@ static void finish_task(struct submits *submits, const struct store_task *t, con
 		task_ready(
 		    submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, m->route, m->priority, -1});
 	}
-	if (m->made || repeated)
+	if (m->created || repeated)
 		return;
 	counters->duplicates += !m->restarted;
 	/* An earlier copy of the call created or restarted it. The manager of that copy may have died before it notified
@@ -111,7 +111,7 @@ static void finish_task(struct submits *submits, const struct store_task *t, con
 static void apply(const struct submit *s)
 {
 	for (int i = 0; i < s->op.count; i++)
-		finish_task(s->submits, &s->tasks[i], &s->op.made[i]);
+		finish_task(s->submits, &s->tasks[i], &s->op.created[i]);
 	task_events_end(s->submits->to.events, false);
 }
 
@@ -128,7 +128,7 @@ static void on_submitted(struct store_op *op, const struct reeve_error *error)
 	}
 	if (!error)
 		apply(s);
-	s->done(s->arg, error ? NULL : s->op.made, error);
+	s->done(s->arg, error ? NULL : s->op.created, error);
 	submit_free(s);
 }
 

@@ -21,8 +21,8 @@ struct submits_neighbours {
 struct submits *submits_create(struct base *base, const struct submits_neighbours *neighbours);
 void submits_destroy(struct submits *submits);
 
-/* `made` has one element for each task, in order, and is valid during the callback. */
-typedef void submit_done(void *arg, const struct store_created *made, const struct reeve_error *error);
+/* `created` has one element for each task, in order, and is valid during the callback. */
+typedef void submit_done(void *arg, const struct store_created *created, const struct reeve_error *error);
 
 /* Creates tasks, all or none. `tasks`, whose routes this function fills in, and all they point to must live until
  * `done`. The request id is the 16 bytes of a UUID of version 7; an id that is older than a day or more than an hour in

@@ -43,7 +43,7 @@ static void submit_call_free(struct submit_call *c)
 	free(c);
 }
 
-static void on_submitted(void *arg, const struct store_created *made, const struct reeve_error *error)
+static void on_submitted(void *arg, const struct store_created *created, const struct reeve_error *error)
 {
 	struct submit_call *c = arg;
 	if (error) {
@@ -57,9 +57,9 @@ static void on_submitted(void *arg, const struct store_created *made, const stru
 	response.n_tasks = (size_t)c->count;
 	for (int i = 0; i < c->count; i++) {
 		reeve__v1__submitted_task__init(&tasks[i]);
-		tasks[i].id = made[i].id;
-		tasks[i].existing = made[i].existing;
-		tasks[i].restarted = made[i].restarted;
+		tasks[i].id = created[i].id;
+		tasks[i].existing = created[i].existing;
+		tasks[i].restarted = created[i].restarted;
 		response.tasks[i] = &tasks[i];
 	}
 	rpc_call_reply(c->call, &response.base);

@@ -40,7 +40,7 @@ struct store_task {
 struct store_created {
 	int64_t id;
 	bool existing;  /* an older task has the key; nothing was created */
-	bool made;      /* created by this operation: version and run_at_us are set */
+	bool created;   /* created by this operation: version and run_at_us are set */
 	bool restarted; /* existing, and runs again because its version is newer */
 	bool waits;     /* restarted, and not executing now: all fields below are set */
 	bool recalled;  /* the answer of an earlier copy of the call: nothing else is known */
@@ -56,9 +56,9 @@ struct store_submit {
 	int count;
 	struct store_task *tasks;
 	/* results */
-	struct store_created *made; /* one per task, in order */
-	int created_count;          /* differs from count only if the request id was used for another call */
-	bool keyed, batched, plain; /* for the store only; plain: submit_plain.sql has all columns that the tasks need */
+	struct store_created *created; /* one per task, in order */
+	int created_count;             /* differs from count only if the request id was used for another call */
+	bool keyed, batched, plain;    /* for the store only; plain: submit_plain.sql has all columns that the tasks need */
 };
 void store_submit(struct store *store, struct store_submit *op);
 

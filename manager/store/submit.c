@@ -14,10 +14,10 @@
 
 /* The state of a batch: role->state. */
 struct batch {
-	int total;                   /* tasks */
-	struct store_task **tasks;   /* all the batch's tasks, in order; after `made` in the same block */
-	const void **some;           /* those that a statement is for */
-	struct store_created made[]; /* of each task */
+	int total;                      /* tasks */
+	struct store_task **tasks;      /* all the batch's tasks, in order; after `created` in the same block */
+	const void **some;              /* those that a statement is for */
+	struct store_created created[]; /* of each task */
 };
 
 static const struct op_kind lock_wait_kind;
@@ -33,7 +33,7 @@ static int choose(struct role *role, bool (*wanted)(const struct store_task *, c
 	struct batch *batch = role->state;
 	int n = 0;
 	for (int i = 0; i < batch->total; i++)
-		if (wanted(batch->tasks[i], &batch->made[i]))
+		if (wanted(batch->tasks[i], &batch->created[i]))
 			batch->some[n++] = batch->tasks[i];
 	return n;
 }
@@ -90,9 +90,9 @@ static const struct params_column key_columns[] = {
     COLUMN(struct store_task, key, TEXT),
 };
 
-static bool has_key(const struct store_task *task, const struct store_created *made)
+static bool has_key(const struct store_task *task, const struct store_created *created)
 {
-	(void)made;
+	(void)created;
 	return task->key != NULL;
 }
 
@@ -221,10 +221,10 @@ static enum step_result take_tasks(struct role *role, const PGresult *rows)
 		struct store_submit *op = submit_at(role, row_int4(rows, row, 0) - 1);
 		bool created = !row_null(rows, row, 2);
 		op->created_count = op->count;
-		batch->made[row_int8(rows, row, 1) - 1] = (struct store_created){
+		batch->created[row_int8(rows, row, 1) - 1] = (struct store_created){
 		    .id = row_int8(rows, row, 2),
 		    .existing = !created,
-		    .made = created,
+		    .created = created,
 		    .version = row_time(rows, row, 3),
 		    .run_at_us = row_time(rows, row, 4),
 		};
@@ -234,15 +234,15 @@ static enum step_result take_tasks(struct role *role, const PGresult *rows)
 
 /* --- tasks whose key is taken ------------------------------------------------------------------------------------- */
 
-static bool key_is_taken(const struct store_task *task, const struct store_created *made)
+static bool key_is_taken(const struct store_task *task, const struct store_created *created)
 {
 	(void)task;
-	return made->existing;
+	return created->existing;
 }
 
-static bool has_taken_version(const struct store_task *task, const struct store_created *made)
+static bool has_taken_version(const struct store_task *task, const struct store_created *created)
 {
-	return made->existing && task->task_version;
+	return created->existing && task->task_version;
 }
 
 static bool add_taken_keys(struct role *role)
@@ -259,12 +259,12 @@ static enum step_result take_owners(struct role *role, const PGresult *rows)
 	struct batch *batch = role->state;
 	int key = 0, row = 0;
 	for (int i = 0; i < batch->total; i++) {
-		if (!batch->made[i].existing)
+		if (!batch->created[i].existing)
 			continue;
 		key++;
 		if (row == PQntuples(rows) || row_int8(rows, row, 0) != key)
 			return STEP_RETRY;
-		batch->made[i].id = row_int8(rows, row++, 1);
+		batch->created[i].id = row_int8(rows, row++, 1);
 	}
 	return STEP_NEXT;
 }
@@ -290,16 +290,16 @@ static enum step_result take_newer(struct role *role, const PGresult *rows)
 {
 	struct batch *batch = role->state;
 	for (int i = 0, row = 0; i < batch->total && row < PQntuples(rows); i++) {
-		struct store_created *made = &batch->made[i];
-		if (!has_taken_version(batch->tasks[i], made))
+		struct store_created *created = &batch->created[i];
+		if (!has_taken_version(batch->tasks[i], created))
 			continue;
-		made->id = row_int8(rows, row, 1);
-		made->restarted = row_bool(rows, row, 2);
-		made->waits = made->restarted && !row_null(rows, row, 3);
-		made->route = row_int4(rows, row, 3);
-		made->priority = row_int4(rows, row, 4);
-		made->version = row_time(rows, row, 5);
-		made->run_at_us = row_time(rows, row, 6);
+		created->id = row_int8(rows, row, 1);
+		created->restarted = row_bool(rows, row, 2);
+		created->waits = created->restarted && !row_null(rows, row, 3);
+		created->route = row_int4(rows, row, 3);
+		created->priority = row_int4(rows, row, 4);
+		created->version = row_time(rows, row, 5);
+		created->run_at_us = row_time(rows, row, 6);
 		row++;
 	}
 	return STEP_NEXT;
@@ -322,7 +322,7 @@ static bool add_amended_requests(struct role *role)
 	for (int i = 0; i < batch->total; i++)
 		if (submit_at(role, batch->tasks[i]->call - 1)->created_count >= 0) {
 			params_add_int4(p, batch->tasks[i]->call);
-			batch->some[n++] = &batch->made[i];
+			batch->some[n++] = &batch->created[i];
 		}
 	params_array_end(p);
 	params_columns(p, batch->some, n, COLUMNS(columns));
@@ -359,19 +359,19 @@ static enum step_result take_recalled(struct role *role, const PGresult *rows)
 			int length;
 			uint64_t id;
 			memcpy(&id, row_array_next(&ids, &length), 8);
-			op->made[i] = (struct store_created){.id = (int64_t)be64toh(id), .recalled = true};
+			op->created[i] = (struct store_created){.id = (int64_t)be64toh(id), .recalled = true};
 			if (i < flags)
-				op->made[i].existing = *row_array_next(&existing, &length) != 0;
+				op->created[i].existing = *row_array_next(&existing, &length) != 0;
 			if (i < more_flags)
-				op->made[i].restarted = *row_array_next(&restarted, &length) != 0;
+				op->created[i].restarted = *row_array_next(&restarted, &length) != 0;
 		}
 	}
 	return STEP_COMMIT;
 }
 
-static bool begins_batch(const struct store_task *task, const struct store_created *made)
+static bool begins_batch(const struct store_task *task, const struct store_created *created)
 {
-	(void)made;
+	(void)created;
 	return task->begins;
 }
 
@@ -410,13 +410,13 @@ static void start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		total += (size_t)submit_at(role, i)->count;
 	struct batch *batch = role->state =
-	    mem_calloc(1, sizeof *batch + total * (sizeof *batch->made + sizeof *batch->tasks + sizeof *batch->some));
+	    mem_calloc(1, sizeof *batch + total * (sizeof *batch->created + sizeof *batch->tasks + sizeof *batch->some));
 	batch->total = (int)total;
-	batch->tasks = (struct store_task **)(batch->made + total);
+	batch->tasks = (struct store_task **)(batch->created + total);
 	batch->some = (const void **)(batch->tasks + total);
 	for (int i = 0; i < role->count; i++) {
 		struct store_submit *op = submit_at(role, i);
-		op->made = &batch->made[n];
+		op->created = &batch->created[n];
 		for (int k = 0; k < op->count; k++) {
 			struct store_task *task = batch->tasks[n++] = &op->tasks[k];
 			task->call = i + 1;

@@ -23,7 +23,7 @@ struct under_way {
 	struct store_candidate other;
 	int64_t next_due_us;
 	struct store_stream *streams;
-	struct store_created *made;
+	struct store_created *created;
 	struct store_claimed *won;
 	struct store_edited edited;
 };
@@ -179,15 +179,15 @@ static void submit_begin(struct under_way *u)
 {
 	struct store_submit *submit = u->op;
 
-	u->made = calloc((size_t)submit->count, sizeof *u->made);
+	u->created = calloc((size_t)submit->count, sizeof *u->created);
 	for (int i = 0; i < submit->count; i++) {
 		const struct store_task *t = &submit->tasks[i];
 		rows[++row_count] = (struct row){.route = t->route,
 		    .priority = t->priority,
 		    .version = u->began_us,
 		    .run_at = u->began_us + t->delay_ms * 1000};
-		u->made[i] = (struct store_created){
-		    .id = row_count, .made = true, .version = u->began_us, .run_at_us = rows[row_count].run_at};
+		u->created[i] = (struct store_created){
+		    .id = row_count, .created = true, .version = u->began_us, .run_at_us = rows[row_count].run_at};
 	}
 }
 
@@ -196,7 +196,7 @@ static void submit_commit(struct under_way *u)
 	struct store_submit *submit = u->op;
 
 	for (int i = 0; i < submit->count; i++)
-		rows[u->made[i].id].state = ROW_WAITS;
+		rows[u->created[i].id].state = ROW_WAITS;
 }
 
 /* Reports end running attempts; their results are filled in at once. */
@@ -331,7 +331,7 @@ static void answer_op(int index)
 	}
 	case FAKE_SUBMIT: {
 		struct store_submit *submit = u.op;
-		submit->made = u.made;
+		submit->created = u.created;
 		submit->created_count = submit->count;
 		break;
 	}
@@ -350,7 +350,7 @@ static void answer_op(int index)
 	free(u.rows);
 	free(u.streams);
 	free(u.won);
-	free(u.made);
+	free(u.created);
 }
 
 /* Collects the operations that the core has started. */

@@ -65,9 +65,9 @@ struct own_submit {
 	struct store_task tasks[3];
 };
 
-static void on_submitted(void *arg, const struct store_created *made, const struct reeve_error *error)
+static void on_submitted(void *arg, const struct store_created *created, const struct reeve_error *error)
 {
-	(void)made, (void)error;
+	(void)created, (void)error;
 	free(arg);
 }
 

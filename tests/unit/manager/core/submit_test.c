@@ -33,17 +33,17 @@ static void begin(void)
 	uuid7_make(fake_db_us() / 1000, request);
 }
 
-static void on_submitted(void *arg, const struct store_created *made, const struct reeve_error *error)
+static void on_submitted(void *arg, const struct store_created *created, const struct reeve_error *error)
 {
 	struct told *told = arg;
 
 	told->calls++;
 	told->code = error ? error->code : STATUS(OK);
-	told->id = error ? 0 : made[0].id;
+	told->id = error ? 0 : created[0].id;
 }
 
 /* Submits one task and answers the submit. */
-static void submit(struct told *told, struct store_task *task, const struct store_created *made, int created_count)
+static void submit(struct told *told, struct store_task *task, const struct store_created *created, int created_count)
 {
 	*told = (struct told){0};
 	submit_tasks(core->submits, request, task, 1, fake.now_ms + 5000, 0, on_submitted, told);
@@ -54,8 +54,8 @@ static void submit(struct told *told, struct store_task *task, const struct stor
 	cr_assert_eq(op->count, 1);
 	cr_assert_gt(op->tasks[0].route, 0);
 	cr_assert_eq(told->calls, 0, "not before it is committed");
-	struct store_created copy = *made;
-	op->made = &copy;
+	struct store_created copy = *created;
+	op->created = &copy;
 	op->created_count = created_count;
 	fake_ok(op);
 	cr_assert_eq(told->calls, 1);
@@ -68,7 +68,7 @@ Test(submit, a_created_task_is_claimed_without_a_query)
 
 	begin();
 	submit(&told, &task,
-	    &(struct store_created){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	    &(struct store_created){.id = 5, .created = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
 	cr_expect_eq(told.code, STATUS(OK));
 	cr_expect_eq(told.id, 5);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
@@ -89,7 +89,8 @@ Test(submit, the_answer_comes_before_the_claim_and_one_claim_is_for_all)
 	fake.dispatch_later = true;
 	for (int i = 0; i < 2; i++)
 		submit(&told, &tasks[i],
-		    &(struct store_created){.id = 5 + i, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+		    &(struct store_created){.id = 5 + i, .created = true, .version = fake_db_us(), .run_at_us = fake_db_us()},
+		    1);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 	core_dispatch(core);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 1);
@@ -104,7 +105,7 @@ Test(submit, routes_are_created_first)
 
 	begin();
 	submit(&told, &task,
-	    &(struct store_created){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	    &(struct store_created){.id = 5, .created = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
 	cr_expect_eq(told.code, STATUS(OK));
 	cr_expect_neq(task.route, route);
 	cr_expect_neq(task.route, 0);
@@ -420,8 +421,8 @@ Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 	cr_assert_eq(t->timeout_ms, 50);
 	cr_assert_eq(t->retry_base_ms, 0, "the queue's resting period is not its");
 	cr_assert_eq(t->retry_max_ms, 20);
-	struct store_created made = {.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()};
-	op->made = &made;
+	struct store_created created = {.id = 5, .created = true, .version = fake_db_us(), .run_at_us = fake_db_us()};
+	op->created = &created;
 	op->created_count = 1;
 	fake_ok(op);
 	cr_assert_eq(told.id, 5);
