@@ -64,7 +64,7 @@
 	COMMAND(NULL, "stats", command_stats, "show totals, or counts of executions")                                      \
 	COMMAND(NULL, "check", command_check, "check Reeve's health, as a plugin for monitoring")                          \
 	COMMAND(                                                                                                           \
-	    NULL, "doctor", command_doctor, "report what is wrong with database, managers and workers, and what to do")    \
+	    NULL, "doctor", command_doctor, "report problems of database, managers and workers, and how to solve them")    \
 	COMMAND(NULL, "dev", command_dev, "run everything on this machine, with its own PostgreSQL")                       \
 	COMMAND(NULL, "help", command_help, "show this, or the help of a command")
 

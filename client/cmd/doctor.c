@@ -1,4 +1,4 @@
-/* `reeve doctor`: what is wrong, and what to do. */
+/* `reeve doctor`: problems, and how to solve them. */
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
 #include "client/cmd/terminal.h"
@@ -21,7 +21,7 @@ static const struct option_table doctor_table = {
     .program = "reeve doctor",
     .usage = "[--older DURATION] [--json]",
     .summary =
-        "Examines the database, the managers and the workers, and prints what is wrong and what to do, the worst "
+        "Examines the database, the managers and the workers, and prints problems and how to solve them, the worst "
         "first: schema, rights, clocks, PostgreSQL's settings, dead rows, old transactions and replication slots, "
         "standbys, lost workers, versions, maintenance.",
     .epilogue = "Example: reeve doctor --older 1m\n"

@@ -1,6 +1,6 @@
 -- Returns the report of a batch, as `reeve --json` writes it: {"event", "batch": {…}}, and for its end "tasks": the
--- first LIMIT_REPORT_TASKS, up to 1 MiB of them, and not more than every manager takes as details: a callback task has the report as
--- its details. If there are more, "truncated" is true. Null: the batch does not exist any more.
+-- first LIMIT_REPORT_TASKS, up to 1 MiB of them, and not more than every manager takes as details: a callback task has
+-- the report as its details. If there are more, "truncated" is true. Null: the batch does not exist any more.
 create or replace function batch_report(of_batch bigint, of_event text) returns text language sql stable as $$
   with lines as materialized (
     select t.id, row_number() over (order by t.id) as n, json_build_object('id', t.id, 'type', t.type, 'status', t.status,

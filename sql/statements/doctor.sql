@@ -1,7 +1,7 @@
--- Returns what is wrong with the database, its managers and its workers, and what to do, the worst first, as far as it fits
--- into an answer. It reads only catalogs, PostgreSQL's statistics and small tables, so it is quick whatever waits.
--- Transactions and lags count from $1 on, in ms. $2 has what this manager expects: `release`, the schema's `version`, the text of `tables`, the hashes of
--- `definitions` by name, and `clock_ms`, by how much its clock is ahead of the database's.
+-- Returns problems of the database, its managers and its workers, and how to solve them, the worst first, as far as they
+-- fit into an answer. It reads only catalogs, PostgreSQL's statistics and small tables, so it is quick whatever waits.
+-- Transactions and lags count from $1 on, in ms. $2 has what this manager expects: `release`, the schema's `version`, the
+-- text of `tables`, the hashes of `definitions` by name, and `clock_ms`, by how much its clock is ahead of the database's.
 -- takes DoctorRequest: older_ms, @change, @max_bytes
 -- gives DoctorResponse.findings: severity, area, subject, problem, advice
 with given as materialized (
@@ -37,7 +37,7 @@ with given as materialized (
   from expected e where e.index is not null and not exists (select from relations r where r.name = e.index)
   union all
   select 'warning', 'schema', r.name, format('this index of %s is invalid: queries do not use it, and every write maintains it', t.name),
-    format('reindex index reeve.%I; or drop it if it is the rest of a REINDEX CONCURRENTLY', r.name)
+    format('reindex index reeve.%I; or drop it if a failed REINDEX CONCURRENTLY left it', r.name)
   from pg_index i join relations r on r.oid = i.indexrelid join relations t on t.oid = i.indrelid where not i.indisvalid
   union all
   select 'critical', 'schema', d.object, format('the %s is missing', case when d.is_view then 'view' else 'function' end),
