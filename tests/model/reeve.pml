@@ -1046,10 +1046,10 @@ end:	do
 #define LEASED(i) (acked[i] >= over[i])
 #if defined(WITHOUT_WATCHDOG) || defined(WITHOUT_WATCHDOG_START)
 #define WORKER_STARTS(i) LEASED(i)
-#define GUARD_STARTS(i) 1
+#define WATCHDOG_STARTS(i) 1
 #else
 #define WORKER_STARTS(i) 1
-#define GUARD_STARTS(i) LEASED(i)
+#define WATCHDOG_STARTS(i) LEASED(i)
 #endif
 #ifdef EXPIRY
 #define STALE(a) expired[a]
@@ -1130,7 +1130,7 @@ end:	do
 		printf("attempt %d goes back, not begun\n", a);
 		place[a] = PLACE_UNACKED_F; DONE }
 	/* the supervisor and its watchdog */
-	:: d_step { place[a] == PLACE_STARTING && GUARD_STARTS(BY(a)) ->
+	:: d_step { place[a] == PLACE_STARTING && WATCHDOG_STARTS(BY(a)) ->
 		printf("the handler of attempt %d starts\n", a);
 		PROMISE(!RUNNING(att_task[a]), no_two_holders);
 		PROMISE(status[att_task[a]] == a, no_handler_starts_without_the_lock);
