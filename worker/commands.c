@@ -63,9 +63,11 @@ static void set_concurrency(struct commands *commands, uint32_t value)
 	slots_set_concurrency(slots, wanted);
 }
 
-void commands_apply(struct commands *commands, Reeve__V1__WorkerCommand *const *list, size_t count, bool all)
+/* Applies the commands. `paused`: whether the worker is to be paused unless they say otherwise. `settings`: also those
+ * that a later command can reverse. */
+static void apply(
+    struct commands *commands, Reeve__V1__WorkerCommand *const *list, size_t count, bool paused, bool settings)
 {
-	bool paused = !all && commands->life->phase == LIFE_PAUSED;
 	enum life_phase phase = commands->life->phase;
 	int concurrency = commands->slots->concurrency;
 
@@ -81,19 +83,33 @@ void commands_apply(struct commands *commands, Reeve__V1__WorkerCommand *const *
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_PAUSE: paused = true; break;
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_RESUME: paused = false; break;
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_CONCURRENCY:
-			set_concurrency(commands, list[i]->value);
+			if (settings)
+				set_concurrency(commands, list[i]->value);
 			break;
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_STOP: stop(commands); break;
 		case REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_UNSPECIFIED:
 		default: break; /* from a newer manager */
 		}
 	}
-	set_paused(commands, paused);
+	if (settings)
+		set_paused(commands, paused);
 	/* Report the effect at once: the operator who issued the command checks for it. */
 	if (phase != commands->life->phase || concurrency != commands->slots->concurrency)
 		heartbeat_timer_soon(commands->timer, true);
-	else if (paused) /* no Fetch is parked that could bring the command to resume */
+	else if (commands->life->phase == LIFE_PAUSED) /* no Fetch is parked that could bring the command to resume */
 		heartbeat_timer_soon(commands->timer, false);
 	if (count || phase != commands->life->phase)
 		shared_wake(commands->shared);
+}
+
+void commands_apply_new(struct commands *commands, Reeve__V1__WorkerCommand *const *list, size_t count)
+{
+	if (count)
+		commands->new_ms = clock_monotonic_ms();
+	apply(commands, list, count, commands->life->phase == LIFE_PAUSED, true);
+}
+
+void commands_apply_all(struct commands *commands, Reeve__V1__WorkerCommand *const *list, size_t count, int64_t sent_ms)
+{
+	apply(commands, list, count, false, sent_ms > commands->new_ms);
 }

@@ -177,7 +177,7 @@ static void accept(
 	} else if (sent->last_poll) {
 		apply_empty(fetcher, response);
 	}
-	commands_apply(fetcher->commands, response->commands, response->n_commands, false);
+	commands_apply_new(fetcher->commands, response->commands, response->n_commands);
 }
 
 /* Has the Fetch resent later. */

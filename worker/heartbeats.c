@@ -208,7 +208,7 @@ static int64_t apply(struct beat *beat)
 	forget_remarks(beat);
 	heartbeats->handlers->types_sent |= beat->accepts == heartbeats->handlers->accepts;
 	session_renew(session, beat->sent_ms);
-	commands_apply(heartbeats->commands, response->commands, response->n_commands, true);
+	commands_apply_all(heartbeats->commands, response->commands, response->n_commands, beat->sent_ms);
 	return next_ms;
 }
 

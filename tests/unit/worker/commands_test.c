@@ -241,3 +241,37 @@ Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
 	cr_expect_eq(fixture.script.beat.concurrency, 2);
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
+
+/* The heartbeat is sent before the pause, and its answer comes after it. */
+Test(commands, an_older_answer_does_not_end_a_pause)
+{
+	int64_t waits;
+	int beats;
+
+	open_stage(1, 0);
+	atomic_store(&go_on, true);
+	fixture.script.heartbeat_ms = 2000;
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.parked_now == 1));
+	script_lock(&fixture.script);
+	fixture.script.delay_heartbeats = true;
+	script_unlock(&fixture.script);
+	cr_assert(script_wait(&fixture.script, fixture.script.delayed_heartbeat));
+	script_command(&fixture.script, COMMAND(PAUSE), 0, 0); /* the answer to the parked Fetch has it */
+	cr_assert(script_wait(&fixture.script, fixture.script.parked_now == 0));
+	usleep(200 * 1000); /* the worker has received it */
+	waits = script_add(&fixture.script, "t", "");
+	script_lock(&fixture.script);
+	beats = fixture.script.heartbeats;
+	fixture.script.delay_heartbeats = false;
+	script_unlock(&fixture.script);
+	cr_assert(script_wait(&fixture.script, fixture.script.heartbeats > beats));
+	cr_expect_eq(fixture.script.beat.state, REEVE__V1__WORKER_MODE__WORKER_MODE_PAUSED);
+	usleep(100 * 1000);
+	cr_expect_eq(fixture.script.tasks[waits].state, SCRIPT_QUEUED);
+	script_lock(&fixture.script);
+	fixture.script.n_commands = 0;
+	script_unlock(&fixture.script);
+	fixture_await(&fixture, waits);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}

@@ -35,6 +35,21 @@ static void script_answer_delayed(struct script *script)
 	reeve__v1__report_request__free_unpacked(request, NULL);
 }
 
+/* Answers the delayed heartbeat, as if before any command, once delay_heartbeats is false. */
+static void script_answer_heartbeat(struct script *script)
+{
+	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
+	struct rpc_call *call;
+
+	script_lock(script);
+	call = script->delay_heartbeats ? NULL : script->delayed_heartbeat;
+	if (call)
+		script->delayed_heartbeat = NULL;
+	script_unlock(script);
+	if (call)
+		rpc_call_reply(call, &response.base);
+}
+
 /* Every 2 ms: answers parked Fetches for which there are tasks or worker commands, or whose wait is over. */
 static void script_on_timer(evutil_socket_t fd, short what, void *arg)
 {
@@ -64,6 +79,7 @@ static void script_on_timer(evutil_socket_t fd, short what, void *arg)
 		script_answer_free(&answer);
 	}
 	script_answer_delayed(script);
+	script_answer_heartbeat(script);
 	script_lock(script);
 	end = script->end;
 	script_unlock(script);

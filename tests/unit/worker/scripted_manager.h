@@ -80,6 +80,7 @@ struct script {
 	bool delay_reports;                                     /* the next report is answered once this is false again */
 	bool hold_fetches;                                      /* Fetches are not answered, but get tasks */
 	bool hold_heartbeats;                                   /* heartbeats are not answered */
+	bool delay_heartbeats;                                  /* … until this is false again; then without commands */
 	bool paused;                                            /* no tasks are assigned */
 	int wrong_fetches;                                      /* this many answers name another Fetch */
 	int wrong_incarnations;                                 /* … or another incarnation */
@@ -107,6 +108,7 @@ struct script {
 	int64_t renewed_ms;      /* when the last answered Heartbeat or Register arrived: the lease began earlier */
 	int64_t previous;        /* from the last Register */
 	struct script_parked parked[SCRIPT_CALLS_MAX];
+	struct rpc_call *delayed_heartbeat;
 	struct rpc_call *delayed_call; /* a delayed report … */
 	Reeve__V1__ReportRequest *delayed;
 	struct rpc_call *held_calls[SCRIPT_CALLS_MAX];

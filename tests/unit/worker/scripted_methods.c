@@ -359,8 +359,11 @@ void script_heartbeat(void *arg, struct rpc_call *call, const ProtobufCMessage *
 		task->seen = strdup(request->remarks[i]->text);
 		task->times_seen++;
 	}
-	if (script->hold_heartbeats) {
-		script_keep_open(script, call);
+	if (script->hold_heartbeats || script->delay_heartbeats) {
+		if (script->hold_heartbeats)
+			script_keep_open(script, call);
+		else
+			script->delayed_heartbeat = call;
 		script_unlock(script);
 		return;
 	}
