@@ -18,12 +18,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -281,6 +283,18 @@ static void show_name(const char *name)
 		*to = *name ? *name++ : '\0';
 }
 
+/* Puts this process before all ordinary ones, so that the watchdog acts in time on a host without free CPU. That needs
+ * root, CAP_SYS_NICE or RLIMIT_RTPRIO; without them it is scheduled as the worker is. The programs do not inherit it. */
+static void take_precedence(struct supervisor *supervisor)
+{
+	struct sched_param lowest = {.sched_priority = sched_get_priority_min(SCHED_RR)};
+
+	supervisor->policy = sched_getscheduler(0);
+	supervisor->niceness = getpriority(PRIO_PROCESS, 0);
+	if (supervisor->policy == SCHED_OTHER || supervisor->policy == SCHED_BATCH || supervisor->policy == SCHED_IDLE)
+		sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
+}
+
 static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *shared, pid_t parent)
 {
 	static struct supervisor supervisor;
@@ -294,6 +308,7 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	supervisor.shared = shared;
 	supervisor.parent = parent;
 	supervisor.pid = getpid();
+	take_precedence(&supervisor);
 	close_others(&supervisor);
 	block_signals(&supervisor);
 	supervisor_take_environment(&supervisor);

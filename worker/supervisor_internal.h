@@ -24,6 +24,7 @@ struct supervisor {
 	int signals;
 	int worker; /* a pidfd: the worker's children may keep the socket open after its death; −1: unsupported */
 	pid_t pid, parent;
+	int policy, niceness;   /* how the worker is scheduled, and so its programs */
 	struct child *children; /* SPAWN_MAX, by index */
 	struct spawn_shared *shared;
 	uint32_t used;       /* entries from this index on were never used */

@@ -4,10 +4,12 @@
 #include "common/mem.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -27,6 +29,17 @@ static bool too_late(const struct supervisor *supervisor, int64_t latest_ms)
 	return lease_watchdog_acts(&supervisor->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
 }
 
+/* Schedules the child as the worker is. The kernel has reset a child of a supervisor that has precedence. */
+static void end_precedence(const struct supervisor *supervisor)
+{
+	struct sched_param none = {0};
+
+	if (sched_getscheduler(0) != supervisor->policy)
+		sched_setscheduler(0, supervisor->policy, &none);
+	if (getpriority(PRIO_PROCESS, 0) != supervisor->niceness)
+		setpriority(PRIO_PROCESS, 0, supervisor->niceness);
+}
+
 /* Runs in the child between fork and exec: sets up the process and executes its program. */
 static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint32_t index, const char *path,
     const char *directory, const int fds[SPAWN_FDS], int64_t latest_ms)
@@ -35,6 +48,7 @@ static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != supervisor->pid)
 		_exit(127);
+	end_precedence(supervisor);
 	setsid();
 	for (int i = 0; i < SPAWN_FDS; i++)
 		if (dup2(fds[i], i) < 0)

@@ -87,6 +87,54 @@ test_a_worker_frozen_for_long_does_not_blame_its_watchdog() {
 	expect_eq completed "$(id=$(reeve submit sh true) && reeve wait "$id" >/dev/null && field "$id" status)"
 }
 
+processors() { # the first two that this process may use
+	local n found=()
+	for n in $(seq 0 1023); do
+		! taskset -c "$n" true 2>/dev/null || found+=("$n")
+		[ "${#found[@]}" -lt 2 ] || break
+	done
+	echo "${found[@]}"
+}
+
+# Sets the niceness of a process that leads a session, and that of the session, by which the kernel may schedule.
+set_niceness() { # PID NICENESS
+	renice -n "$2" "$1" >/dev/null
+	[ ! -e "/proc/$1/autogroup" ] || echo "$2" >"/proc/$1/autogroup"
+}
+
+# The worker and its watchdog have the lowest priority, on a processor that programs of the highest ordinary one fill.
+# The handler runs on another. Only root may give processes precedence.
+test_a_watchdog_acts_in_time_on_a_busy_host() {
+	read -r busy free < <(processors)
+	[ "$(id -u)" = 0 ] && [ -n "$free" ] || return 0
+	default_handlers
+	start starved setsid nice -n 19 taskset -c "$busy" "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" \
+		--handlers "$HANDLERS" --name starved
+	id=$(reeve submit sh "cd $DIR; read -ra stat <\"/proc/\$\$/stat\"; echo \"\${stat[18]} \${stat[40]}\" >priority
+		taskset -pc $free \$\$ >/dev/null; renice -n -20 \$\$ >/dev/null; $BREATHE")
+	wait_breathing "$id"
+	expect_eq '19 0' "$(cat "$DIR/priority")" 'niceness and policy of the handler, which are those of the worker'
+	for n in 1 2 3 4; do
+		start "hog$n" setsid taskset -c "$busy" bash -c 'while :; do :; done'
+		wait_until 5 "[ \"\$(ps -o sid= $(pid "hog$n") | xargs)\" = $(pid "hog$n") ]"
+		set_niceness "$(pid "hog$n")" -20
+	done
+	set_niceness "$(pid starved)" 19
+	supervisor=$(pgrep -P "$(pid starved)")
+	set_niceness "$supervisor" 19
+	read -ra stat <"/proc/$supervisor/stat"
+	expect_eq 2 "${stat[40]}" 'policy of the supervisor: SCHED_RR'
+	signal m STOP
+	at=$(ms)
+	expect_last_breath "$id" "$at" $LEASE
+	for n in 1 2 3 4; do
+		stop "hog$n" KILL
+	done
+	kill_worker starved
+	signal m CONT
+	reeve cancel "$id" >/dev/null
+}
+
 test_a_worker_that_comes_to_in_time_goes_on() {
 	start_worker blinking
 	id=$(reeve submit sh "$HOLD")
