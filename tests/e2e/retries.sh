@@ -42,7 +42,13 @@ test_the_first_retry_delay_is_a_second_by_default() {
 	wait_status 20 "$id" failed
 	expect_eq t "$(sql "select run_at - last_updated between '500ms' and '1s' from task_attempts where task_id = $id and attempt = 1")"
 	expect_eq 'submitted claimed failed' "$(events "$id" | cut -d' ' -f1-3)"
-	expect_match "again in|again [0-9.]+m?s, exit:3|exit:3: exit status 3" "$(reeve list --status failed)"
+	reeve cancel "$id" >/dev/null
+}
+
+test_a_list_shows_why_a_task_failed() {
+	id=$(reeve submit sh 'exit 3' --retry-base 1h)
+	wait_status 20 "$id" failed
+	expect_match 'exit:3: exit status 3' "$(reeve list --status failed)"
 	reeve cancel "$id" >/dev/null
 }
 

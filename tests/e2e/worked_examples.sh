@@ -19,6 +19,7 @@ example() { # NAME: its worker and its tables, in a database of its own, or in R
 	where=$REEVE_MANAGER
 	unset REEVE_MANAGER
 	start "$name" "$REEVE_BIN/reeve-worker" --manager "$where" --handlers "$HANDLERS" --concurrency 4 --name "$name"
+	wait_until 20 "[ \"\$(worker_incarnation '$name')\" -gt 0 ]"
 	export REEVE_MANAGER=$where
 }
 
