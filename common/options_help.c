@@ -89,6 +89,14 @@ static void write_option(const struct option_spec *spec, FILE *out)
 	write_wrapped(help, HELP_INDENT, HELP_INDENT, out);
 }
 
+static bool declares(const struct option_table *table, const char *name)
+{
+	for (const struct option_spec *spec = table->specs; spec && spec->name; spec++)
+		if (!strcmp(spec->name, name))
+			return true;
+	return false;
+}
+
 void options_help(const struct option_table *table, const struct option_table *extra, FILE *out)
 {
 	static const struct option_spec standard[] = {
@@ -104,7 +112,8 @@ void options_help(const struct option_table *table, const struct option_table *e
 	for (const struct option_spec *spec = table->specs; spec && spec->name; spec++)
 		write_option(spec, out);
 	for (const struct option_spec *spec = extra ? extra->specs : NULL; spec && spec->name; spec++)
-		write_option(spec, out);
+		if (!declares(table, spec->name)) /* the table's own has precedence */
+			write_option(spec, out);
 	for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
 		write_option(&standard[i], out);
 	if (table->epilogue)

@@ -164,21 +164,21 @@ int batch_report(int argc, char **argv)
  */
 
 struct wait_options {
-	int64_t timeout_ms;
+	int64_t max_wait_ms;
 };
 
 static const struct option_spec wait_specs[] = {
-    OPT_SPAN(0, "timeout", OPTION_AT(struct wait_options, timeout_ms), 0, 0,
+    OPT_SPAN(0, "max-wait", OPTION_AT(struct wait_options, max_wait_ms), 0, 0,
         "stop waiting after this time; if not set, never"),
     {0},
 };
 
 static const struct option_table wait_table = {
     .program = "reeve batch wait",
-    .usage = "ID [--timeout DURATION] [--json]",
+    .usage = "ID [--max-wait DURATION] [--json]",
     .summary = "Waits until a batch has ended, and shows its totals. The exit code is 1 if a task failed or the "
                "time is over.",
-    .epilogue = "Example: reeve batch wait 7 --timeout 1h",
+    .epilogue = "Example: reeve batch wait 7 --max-wait 1h",
     .specs = wait_specs,
 };
 
@@ -191,9 +191,9 @@ static void show_progress(struct progress *progress, const Reeve__V1__Batch *bat
 	progress_show(progress, batch->submitted - batch->pending);
 }
 
-static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms, bool json)
+static int wait_for(struct reeve_client *client, int64_t id, int64_t max_wait_ms, bool json)
 {
-	int64_t end_ms = timeout_ms < 0 ? INT64_MAX : clock_monotonic_ms() + timeout_ms;
+	int64_t end_ms = max_wait_ms < 0 ? INT64_MAX : clock_monotonic_ms() + max_wait_ms;
 	Reeve__V1__BatchReportRequest request = {.id = id, .limit = 1};
 	Reeve__V1__BatchReportResponse *page = NULL;
 	struct progress progress = {0};
@@ -227,7 +227,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 
 int batch_wait(int argc, char **argv)
 {
-	struct wait_options options = {.timeout_ms = -1};
+	struct wait_options options = {.max_wait_ms = -1};
 	struct shared_options shared = {0};
 	struct reeve_client *client;
 	int operands, code;
@@ -239,7 +239,7 @@ int batch_wait(int argc, char **argv)
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
-	code = wait_for(client, id, options.timeout_ms, shared.json);
+	code = wait_for(client, id, options.max_wait_ms, shared.json);
 	reeve_client_destroy(client);
 	return code;
 }

@@ -65,8 +65,8 @@ static const struct option_spec check_specs[] = {
         "more tasks than this wait in queues that are paused, not started, stopping or stopped; without conditions it is shown without limits"),
     OPT_NAME('q', "queue", OPTION_AT(struct check_options, queue), "NAME", "check only this queue"),
     OPT_NAME('t', "type", OPTION_AT(struct check_options, type), "TYPE", "check only this task type"),
-    OPT_SPAN(0, "timeout", OPTION_AT(struct check_options, timeout_ms), 1, 3600 * 1000, "timeout of the check",
-        .default_value = "10s"),
+    OPT_SPAN(0, "call-timeout", OPTION_AT(struct check_options, timeout_ms), 1, 3600 * 1000,
+        "timeout of the check once a manager is found", .default_value = "10s"),
     {0},
 };
 

@@ -311,17 +311,17 @@ int follow_tasks(
 }
 
 struct wait_options {
-	int64_t timeout_ms;
+	int64_t max_wait_ms;
 };
 
 static const struct option_spec wait_specs[] = {
-    OPT_SPAN(0, "timeout", OPTION_AT(struct wait_options, timeout_ms), 0, 0, "maximum time to wait; 0: do not wait"),
+    OPT_SPAN(0, "max-wait", OPTION_AT(struct wait_options, max_wait_ms), 0, 0, "maximum time to wait; 0: do not wait"),
     {0},
 };
 
 static const struct option_table wait_table = {
     .program = "reeve wait",
-    .usage = "ID... [--timeout DURATION] [--json]",
+    .usage = "ID... [--max-wait DURATION] [--json]",
     .summary = "Waits until all these tasks have ended and shows their outcomes. The id - reads more ids from "
                "standard input.",
     .epilogue = "Exit codes: 0 all completed, 1 one did not (or not in time), 2 wrong usage,\n"
@@ -333,7 +333,7 @@ static const struct option_table wait_table = {
 
 int command_wait(int argc, char **argv)
 {
-	struct wait_options options = {.timeout_ms = -1};
+	struct wait_options options = {.max_wait_ms = -1};
 	struct shared_options shared = {0};
 	struct reeve_client *client;
 	int operands, code;
@@ -349,7 +349,7 @@ int command_wait(int argc, char **argv)
 	client = command_connect(&shared, &code);
 	if (client) {
 		interrupts_watch(client, false);
-		code = follow_tasks(client, ids, count, FOLLOW_TABLE, options.timeout_ms, shared.json);
+		code = follow_tasks(client, ids, count, FOLLOW_TABLE, options.max_wait_ms, shared.json);
 		interrupts_watch(NULL, false);
 		reeve_client_destroy(client);
 	}

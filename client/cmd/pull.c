@@ -30,7 +30,7 @@ static const struct option_spec fetch_specs[] = {
     OPT_LIST('x', "exclude", OPTION_AT(struct fetch_options, exclude), "ID[,ID]", "not these tasks; can be repeated"),
     OPT_INTEGER(
         'n', "limit", OPTION_FIELD("slots"), 1, LIMIT_CALL_TASKS, "N", "maximum number of tasks", .default_value = "1"),
-    OPT_SPAN(0, "timeout", OPTION_AT(struct fetch_options, wait_ms), 0, DAYS_MS(LIMIT_RUN_DAYS),
+    OPT_SPAN(0, "max-wait", OPTION_AT(struct fetch_options, wait_ms), 0, DAYS_MS(LIMIT_RUN_DAYS),
         "maximum time to wait for a task; 0: do not wait", .default_value = "0"),
     OPT_NAME(0, "name", OPTION_AT(struct fetch_options, name), "NAME",
         "name of the client, for the audit; if not set, user@host"),
@@ -39,10 +39,10 @@ static const struct option_spec fetch_specs[] = {
 
 static const struct option_table fetch_table = {
     .program = "reeve fetch",
-    .usage = "[--queue Q]... [--type T]... [--exclude ID]... [-n N] [--timeout DURATION] [--json]",
+    .usage = "[--queue Q]... [--type T]... [--exclude ID]... [-n N] [--max-wait DURATION] [--json]",
     .summary = "Fetches tasks manually. No other worker gets them until `reeve report` reports their outcome or "
                "they expire. The exit code is 1 if no task came in time.",
-    .epilogue = "Example: reeve fetch --queue letters --timeout 1m",
+    .epilogue = "Example: reeve fetch --queue letters --max-wait 1m",
     .specs = fetch_specs,
 };
 

@@ -131,11 +131,11 @@ test_wait_sets_the_exit_code() {
 	expect_fail 1 reeve wait "$bad"
 	expect_fail 1 reeve wait "$good" "$bad"
 	expect_match "$good +nothing +completed.*$bad +sh +dead" "$OUTPUT"
-	expect_fail 1 reeve wait "$late" --timeout 100ms
+	expect_fail 1 reeve wait "$late" --max-wait 100ms
 	expect_match 'not ended in time' "$OUTPUT"
-	expect_fail 1 reeve wait "$good" "$late" --timeout 0
+	expect_fail 1 reeve wait "$good" "$late" --max-wait 0
 	expect_match "$good +nothing +completed" "$OUTPUT"
-	expect_fail 1 reeve wait "$late" --timeout 0 --json
+	expect_fail 1 reeve wait "$late" --max-wait 0 --json
 	expect_fail 4 reeve wait 999999999
 	expect_match 'no task 999999999' "$OUTPUT"
 	expect_fail 4 reeve wait "$good" 999999999

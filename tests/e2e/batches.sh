@@ -63,11 +63,11 @@ test_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match 'remaining +about [0-9]' "$(reeve batch report "$id")"
 	reeve batch close "$id" >"$DIR/closed"
 	expect_match 'state +closed \(running\)' "$(cat "$DIR/closed")"
-	expect_fail 1 reeve batch wait "$id" --timeout 300ms
-	expect_fail 1 script -qec "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' batch wait $id --timeout 300ms" /dev/null
+	expect_fail 1 reeve batch wait "$id" --max-wait 300ms
+	expect_fail 1 script -qec "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' batch wait $id --max-wait 300ms" /dev/null
 	expect_match 'waiting \[#* *\] [0-9]+/[0-9]+' "$OUTPUT"
 	release
-	expect_fail 1 reeve batch wait "$id" --timeout 20s
+	expect_fail 1 reeve batch wait "$id" --max-wait 20s
 	expect_match 'tasks +3 submitted, 0 pending, 2 succeeded, 1 failed' "$OUTPUT"
 	expect_consistent "$id"
 	reeve batch report "$id" --json >"$DIR/report"
@@ -111,7 +111,7 @@ test_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	expect_eq 'open 21 21 0 0' "$(totals "$id")"
 	touch "$DIR/go"
 	reeve batch close "$id" >/dev/null
-	expect reeve batch wait "$id" --timeout 30s
+	expect reeve batch wait "$id" --max-wait 30s
 	expect_eq 'ended 21 0 21 0' "$(totals "$id")"
 	expect_consistent "$id"
 	expect_eq 23 "$(wc -l <"$DIR/log.txt")"
@@ -245,7 +245,7 @@ test_callback_tasks_report_the_begin_each_task_and_the_end() {
 	expect_fail 1 reeve wait "$a" "$b"
 	reeve cancel "$c" >/dev/null
 	reeve batch close "$id" >/dev/null
-	expect_fail 1 reeve batch wait "$id" --timeout 20s
+	expect_fail 1 reeve batch wait "$id" --max-wait 20s
 	expect_eq 'batch_begin batch_end' "$(told | jq -r .event | sed -n '1p;$p' | xargs)"
 	expect_eq 5 "$(told | wc -l)"
 	told task_end | jq -c .task >"$DIR/ends"
@@ -264,7 +264,7 @@ test_an_empty_batch_ends_without_callbacks() {
 	start_manager
 	id=$(reeve batch open empty --queue q --callback-type told --entry nothing --exit nothing --callback http://127.0.0.1:1/)
 	reeve batch close "$id" >/dev/null
-	expect reeve batch wait "$id" --timeout 10s
+	expect reeve batch wait "$id" --max-wait 10s
 	expect_eq 'ended 0 0 0 0' "$(totals "$id")"
 	expect_eq 0 "$(sql 'select (select count(*) from all_tasks) + (select count(*) from callbacks)')"
 	expect_eq '[]' "$(reeve batch report "$id" --json | jq -c .tasks)"
@@ -353,7 +353,7 @@ test_tasks_retried_manually_count_again_until_the_batch_has_ended() {
 	reeve wait "$a" >/dev/null
 	expect_eq 'closed 2 1 1 0' "$(totals "$id")"
 	release
-	expect reeve batch wait "$id" --timeout 20s
+	expect reeve batch wait "$id" --max-wait 20s
 	expect_eq 'ended 2 0 2 0' "$(totals "$id")"
 	expect_consistent "$id"
 	expect_eq 4 "$(told task_end | wc -l)" "each end is told"
@@ -395,7 +395,7 @@ test_cancelled_tasks_have_failed_also_while_they_are_held() {
 	wait_began "$c"
 	reeve cancel "$c" >/dev/null
 	reeve batch close "$id" >/dev/null
-	expect_fail 1 reeve batch wait "$id" --timeout 20s
+	expect_fail 1 reeve batch wait "$id" --max-wait 20s
 	expect_eq 'ended 3 0 1 2' "$(totals "$id")"
 	expect_consistent "$id"
 	expect_eq t "$(sql "select min(t.started) >= e.finished from all_tasks t, all_tasks e where e.type = 'wait' and t.type = 'sh' group by e.finished")"
@@ -412,7 +412,7 @@ test_submitted_by_the_manager_itself_they_do_not_wait() {
 		id=$(reeve batch open "b$i" --queue q --entry "entry$i" --exit "exit$i")
 		reeve submit sh 'exit 0' --batch "$id" >/dev/null
 		reeve batch close "$id" >/dev/null
-		expect reeve batch wait "$id" --timeout 20s
+		expect reeve batch wait "$id" --max-wait 20s
 	done
 	# The time from each step's cause to its claim, in ms: entry task, first task, exit task. Without notifications each
 	# would be a second.
@@ -435,7 +435,7 @@ test_ten_thousand_tasks_in_bulk_with_two_managers() {
 	start_worker
 	start_ledger a --concurrency 16
 	start_ledger b --concurrency 16
-	expect reeve batch wait "$id" --timeout 200s
+	expect reeve batch wait "$id" --max-wait 200s
 	expect_each_once 10000
 	expect_eq 'ended 10000 0 10000 0' "$(totals "$id")"
 	expect_consistent "$id"
@@ -470,7 +470,7 @@ test_many_callers_use_one_batch() {
 	done
 	for i in "${pids[@]}"; do wait "$i"; done
 	reeve batch close "$id" >/dev/null
-	reeve batch wait "$id" --timeout 60s >/dev/null || true
+	reeve batch wait "$id" --max-wait 60s >/dev/null || true
 	expect_eq ended "$(batch "$id" state)"
 	expect_consistent "$id"
 	expect_eq "$(sql 'select count(*) from keys')" "$(batch "$id" submitted)"

@@ -59,7 +59,7 @@ test_a_running_handler_is_stopped_with_all_its_children() {
 		wait_until 10 "[ -s $DIR/child ]"
 		reeve cancel "$id" --reason enough >"$DIR/told"
 		expect_match "$id +executing +yes +its worker stops it" "$(cat "$DIR/told")"
-		expect_fail 1 reeve wait "$id" --timeout 10s
+		expect_fail 1 reeve wait "$id" --max-wait 10s
 		expect_eq 'cancelled 1 cancelled: enough' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code): $(field "$id" last_error)"
 		expect_eq 'submitted claimed cancel_requested cancelled' "$(events "$id")"
 		expect_eq enough "$(event_field "$id" cancel_requested note)"
@@ -76,7 +76,7 @@ test_a_handler_that_will_not_end_is_killed() {
 	id=$(reeve submit sh "trap '' TERM; echo \$\$ >$DIR/handler; $HOLD")
 	wait_began "$id"
 	reeve cancel "$id" >/dev/null
-	expect_fail 1 reeve wait "$id" --timeout 15s
+	expect_fail 1 reeve wait "$id" --max-wait 15s
 	expect_eq cancelled "$(field "$id" status)"
 	wait_until 5 "[ -z \"\$(birth \$(cat $DIR/handler))\" ]"
 }
@@ -138,7 +138,7 @@ test_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 	kill_worker
 	reeve cancel "$id" >/dev/null # before the lease ends
 	start_worker other
-	expect_fail 1 reeve wait "$id" --timeout 20s
+	expect_fail 1 reeve wait "$id" --max-wait 20s
 	expect_eq 'cancelled 1' "$(field "$id" status) $(field "$id" attempt)"
 	expect_match 'claimed cancel_requested .*cancelled' "$(events "$id")"
 	expect_match 'last heartbeat of worker worker' "$(event_field "$id" reclaimed note)"
@@ -156,7 +156,7 @@ test_a_cancel_outlives_the_manager() {
 	kill_manager
 	start_manager "${SHORT_LEASES[@]}"
 	signal worker CONT
-	expect_fail 1 reeve wait "$id" --timeout 20s
+	expect_fail 1 reeve wait "$id" --max-wait 20s
 	expect_eq 'cancelled 1' "$(field "$id" status) $(field "$id" attempt)"
 	expect_eq worker "$(event_field "$id" cancelled worker)"
 	expect_nothing_open
@@ -172,7 +172,7 @@ test_a_drained_attempt_that_was_cancelled_ends_cancelled() {
 	reeve cancel "$id" >/dev/null
 	signal worker TERM
 	signal worker CONT
-	expect_fail 1 reeve wait "$id" --timeout 20s
+	expect_fail 1 reeve wait "$id" --max-wait 20s
 	expect_eq cancelled "$(field "$id" status)"
 	expect_nothing_open
 }
@@ -189,7 +189,7 @@ test_cancels_race_with_the_tasks() {
 		pids+=($!)
 	done
 	wait "${pids[@]}"
-	reeve wait --timeout 60s - <"$DIR/ids" >/dev/null 2>&1 || true
+	reeve wait --max-wait 60s - <"$DIR/ids" >/dev/null 2>&1 || true
 	expect_eq 400 "$(sql "select count(distinct task_id) from task_history where status in ('completed', 'cancelled', 'dead')")"
 	expect_eq 0 "$(sql "select count(*) from task_history h where status = 'cancelled'
 		and not exists (select from task_events e where e.task_id = h.task_id and e.event = 'cancel_requested')")"

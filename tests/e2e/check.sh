@@ -324,10 +324,10 @@ test_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 # This is the last test because it stops the database.
 test_a_database_that_is_away_is_unknown() {
 	stop_postgres immediate
-	checked 3 --timeout 3s
+	checked 3 --call-timeout 3s
 	expect_match '^REEVE UNKNOWN - .*database' "$FIRST"
 	start_postgres
-	wait_until 30 'reeve check --timeout 2s >/dev/null'
+	wait_until 30 'reeve check --call-timeout 2s >/dev/null'
 	checked 0
 }
 

@@ -68,7 +68,7 @@ test_a_task_submitted_without_a_listener_is_found() {
 	for n in 1 2 3; do
 		sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'reeve-manager listen'" >/dev/null
 		id=$(reeve --manager "${URL[one]}" submit ledger t$n)
-		expect reeve --manager "${URL[one]}" wait "$id" --timeout 10s
+		expect reeve --manager "${URL[one]}" wait "$id" --max-wait 10s
 	done
 	expect_each_once 3
 	stop a
@@ -100,13 +100,13 @@ test_with_connections_for_one_manager_one_works() {
 		sleep 0.2
 	done
 	works=one lacks=two
-	reeve check --manager "${URL[one]}" --timeout 2s || works=two lacks=one
+	reeve check --manager "${URL[one]}" --call-timeout 2s || works=two lacks=one
 	expect reeve check --manager "${URL[$works]}"
 	lack='PostgreSQL has room for only [0-9]* of the 19 connections that a manager needs: .*too many connections for role "reeve"'
-	wait_until 20 '{ reeve check --manager "${URL[$lacks]}" --timeout 2s || true; } | grep -q "^REEVE UNKNOWN - .*does not reach its database: $lack"'
+	wait_until 20 '{ reeve check --manager "${URL[$lacks]}" --call-timeout 2s || true; } | grep -q "^REEVE UNKNOWN - .*does not reach its database: $lack"'
 	grep "$lack; it leaves them to others, and tries again from time to time" "$DIR/log/$lacks.log"
 	sql 'alter role reeve connection limit -1'
-	wait_until 30 'reeve check --manager "${URL[$lacks]}" --timeout 2s'
+	wait_until 30 'reeve check --manager "${URL[$lacks]}" --call-timeout 2s'
 	expect_eq 38 "$(manager_connections)" 'connections of two managers'
 }
 
@@ -121,7 +121,7 @@ test_a_manager_without_connections_takes_no_tasks() {
 	wait_until 20 'grep -q "room for only" "$DIR/log/two.log"'
 	expect_eq 1 "$(sql 'select count(*) from managers')" 'managers that have begun to work'
 	sql 'alter role reeve connection limit -1'
-	wait_until 30 'reeve check --manager "${URL[two]}" --timeout 2s'
+	wait_until 30 'reeve check --manager "${URL[two]}" --call-timeout 2s'
 }
 
 # Without another manager it keeps the connections that it has, as long as it has some.
@@ -134,7 +134,7 @@ test_a_single_manager_works_with_too_few_connections() {
 	wait_until 20 'grep -q "PostgreSQL has room for only 18 of the 19 connections that a manager needs: " "$DIR/log/manager.log"'
 	expect timeout 15 "$REEVE_BIN/reeve" submit nothing --wait
 	sql 'alter role reeve connection limit -1'
-	wait_until 10 'reeve check --timeout 2s'
+	wait_until 10 'reeve check --call-timeout 2s'
 	expect_match 'room for the manager.s connections again' "$(cat "$DIR/log/manager.log")"
 }
 

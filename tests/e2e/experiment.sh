@@ -53,7 +53,7 @@ experiment() { # WORKERS
 	for n in $(seq "$1"); do
 		start_worker "w$1.$n" --concurrency 1 --queue lab
 	done
-	expect_fail 1 reeve batch wait "$batch" --timeout 2m # some have failed
+	expect_fail 1 reeve batch wait "$batch" --max-wait 2m # some have failed
 	for n in $(seq "$1"); do
 		stop "w$1.$n"
 	done

@@ -88,7 +88,7 @@ test_a_killed_workers_task_is_run_by_another() {
 	last_seen=$(sql "select hb_at from workers where name = 'worker'")
 	release
 	start_worker other
-	reeve wait "$id" --timeout 30s
+	reeve wait "$id" --max-wait 30s
 	expect_eq 'completed 2 other' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker)"
 	expect_eq 'attempt 2' "$(field "$id" result)"
 	expect_eq 'submitted claimed lost reclaimed claimed completed' "$(events "$id")"
@@ -106,7 +106,7 @@ test_attempts_lost_with_their_worker_are_used_up_too() {
 	wait_began "$id"
 	kill_worker
 	start_worker other
-	expect_fail 1 reeve wait "$id" --timeout 30s
+	expect_fail 1 reeve wait "$id" --max-wait 30s
 	expect_eq 'dead lost 1' "$(field "$id" status) $(field "$id" error_code) $(field "$id" attempt)"
 	expect_match 'claimed .*dead|claimed dead' "$(events "$id")"
 	expect_match 'last heartbeat of worker worker' "$(event_field "$id" reclaimed note)"
@@ -124,7 +124,7 @@ test_an_attempt_past_its_expiry_is_requeued_from_a_living_worker() {
 	wait_until 10 "[ \"\$(events $id)\" = 'submitted claimed expired reclaimed' ]"
 	expect_match '^expired; last heartbeat of worker worker' "$(event_field "$id" reclaimed note)"
 	touch "$DIR/end_first"
-	reeve wait "$id" --timeout 30s >/dev/null
+	reeve wait "$id" --max-wait 30s >/dev/null
 	expect_eq second "$(field "$id" result)"
 	expect_match 'late_result' "$(events "$id")"
 }
@@ -182,7 +182,7 @@ test_a_late_completion_after_the_end_changes_nothing_either() {
 	touch "$DIR/end_first"
 	wait_until 10 '[ -e "$DIR/ended" ]'
 	start_worker other
-	reeve wait "$id" --timeout 30s
+	reeve wait "$id" --max-wait 30s
 	before=$(reeve show "$id" --json)
 	signal worker CONT
 	wait_event 30 "$id" late_result
@@ -208,7 +208,7 @@ test_two_workers_never_both_complete_a_task() {
 	wait_until 20 "events $id | grep -q 'late_result' || [ \"\$(sql \"select count(*) from workers\")\" -gt 2 ] ||
 		[ \"\$(sql \"select hb_at > clock_timestamp() - interval '300ms' from workers where name = 'worker'\")\" = t ]"
 	release
-	reeve wait "$id" --timeout 30s
+	reeve wait "$id" --max-wait 30s
 	winner=$(event_field "$id" completed token)
 	expect_eq 1 "$(event_field "$id" completed token | wc -l)"
 	expect [ -n "$winner" ]

@@ -145,7 +145,7 @@ test_what_comes_to_the_other_manager_is_started_by_a_worker_whose_own_was_killed
 		REEVE_MANAGER=${URL[$other]}
 		kill_manager $victim
 		id=$(reeve submit nothing)
-		reeve wait "$id" --timeout 10s >/dev/null
+		reeve wait "$id" --max-wait 10s >/dev/null
 		expect_below $KILLED_MS "$(waited "$id")" "wait for a start when $victim was killed"
 		start_manager $victim
 	done
@@ -156,7 +156,7 @@ test_what_comes_to_the_other_manager_is_started_by_a_worker_whose_own_was_killed
 		sleep 0.7 # a ping after whatever was before
 		signal $victim STOP
 		id=$(reeve submit nothing)
-		reeve wait "$id" --timeout 10s >/dev/null
+		reeve wait "$id" --max-wait 10s >/dev/null
 		expect_below $FROZEN_MS "$(waited "$id")" "wait for a start when $victim froze"
 		signal $victim CONT
 	done

@@ -94,7 +94,7 @@ test_cancels_what_waits_and_what_runs() {
 	many 5 '{"queue":"mail","delay":"1h"}' >"$DIR/waiting"
 	other=$(reeve submit nothing --delay 1h)
 	expect_eq '7 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail --reason 'closed down')"
-	expect_fail 1 reeve wait - --timeout 20s < <(cat "$DIR/running" "$DIR/waiting")
+	expect_fail 1 reeve wait - --max-wait 20s < <(cat "$DIR/running" "$DIR/waiting")
 	expect_eq 'cancelled|7' "$(sql "select status, count(*) from task_history group by 1")"
 	expect_eq 7 "$(sql "select count(*) from task_events where event = 'cancel_requested' and note = 'closed down'")"
 	expect_eq queued "$(field "$other" status)"
@@ -113,7 +113,7 @@ test_discards_end_dead() {
 	reeve discard "$running" "$hurt" "$waiting" --reason 'it will never fit' >"$DIR/told"
 	expect_match "$running +executing +yes +its worker stops it.*$hurt +dead +yes.*$waiting +dead +yes" "$(cat "$DIR/told")"
 	for id in "$running" "$hurt" "$waiting"; do
-		expect_fail 1 reeve wait "$id" --timeout 20s
+		expect_fail 1 reeve wait "$id" --max-wait 20s
 		expect_eq 'dead discarded it will never fit' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
 		expect_match 'discard_requested dead$' "$(events "$id")"
 		expect_eq 'it will never fit' "$(event_field "$id" discard_requested note)"
@@ -136,7 +136,7 @@ test_discards_end_dead() {
 	expect_fail 4 reeve discard "$id"
 	expect_match 'it is being discarded already' "$OUTPUT"
 	touch "$DIR/end"
-	expect_fail 1 reeve wait "$id" --timeout 20s
+	expect_fail 1 reeve wait "$id" --max-wait 20s
 	expect_eq 'dead discarded' "$(field "$id" status) $(field "$id" error_code)"
 }
 
@@ -147,7 +147,7 @@ test_a_killed_task_ends_dead_though_its_worker_is_gone() {
 	signal worker STOP
 	reeve discard "$id" >/dev/null
 	kill_worker
-	expect_fail 1 reeve wait "$id" --timeout 30s
+	expect_fail 1 reeve wait "$id" --max-wait 30s
 	expect_eq 'dead discarded discarded by request' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
 }
 
@@ -165,7 +165,7 @@ test_hung_tasks_are_found_and_started_again() {
 	expect_eq 'reeve: no task matches' "$OUTPUT"
 	reeve retry "$hung" --executing >"$DIR/told"
 	expect_match "$hung +executing +yes +its worker stops it; then it starts again" "$(cat "$DIR/told")"
-	reeve wait "$hung" --timeout 20s >/dev/null
+	reeve wait "$hung" --max-wait 20s >/dev/null
 	expect_eq 'completed done 1' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
 	expect_eq 'submitted claimed restart_requested returned restarted claimed completed' "$(events "$hung")"
 	expect_eq executing "$(field "$fresh" status)"
@@ -177,7 +177,7 @@ test_hung_tasks_are_found_and_started_again() {
 	release
 	wait_ended "$last"
 	signal worker CONT
-	reeve wait "$fresh" "$last" --timeout 20s >/dev/null
+	reeve wait "$fresh" "$last" --max-wait 20s >/dev/null
 	expect_eq 'submitted claimed restart_requested completed' "$(events "$last")"
 	wait_until 10 '[ "$(sql "select count(*) from assignments where closed_at is null")" = 0 ]'
 }
@@ -190,7 +190,7 @@ test_a_restart_survives_the_workers_end() {
 	reeve retry "$id" --executing >/dev/null
 	kill_worker
 	start_worker other
-	reeve wait "$id" --timeout 30s >/dev/null
+	reeve wait "$id" --max-wait 30s >/dev/null
 	expect_eq 'completed done' "$(field "$id" status) $(field "$id" result)"
 	expect_match 'lost reclaimed restarted claimed completed$|lost restarted reclaimed claimed completed$' "$(events "$id")"
 }
@@ -321,11 +321,11 @@ test_the_worked_example() {
 	while read -r line; do
 		case $line in
 		'$ reeve list --running-longer 1s')
-			reeve wait - --timeout 20s <"$DIR/ids" >/dev/null || true
+			reeve wait - --max-wait 20s <"$DIR/ids" >/dev/null || true
 			hung=$(reeve submit send "[ -e $DIR/second ] || { touch $DIR/second; sleep 1000; }" --queue mail --timeout 1h)
 			wait_until 20 '[ -n "$(reeve list --running-longer 1s --json)" ]'
 			;;
-		'$ reeve stats'*) reeve wait "$hung" --timeout 20s >/dev/null ;;
+		'$ reeve stats'*) reeve wait "$hung" --max-wait 20s >/dev/null ;;
 		'$ '*) ;;
 		*) continue ;;
 		esac

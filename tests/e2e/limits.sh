@@ -103,7 +103,7 @@ test_the_report_to_a_callback_task_fits_into_lowered_limits() {
 	batch=$(reeve batch open "$(text_of 250)" --callback-type sha256)
 	for _ in $(seq 500); do echo '{}'; done | reeve submit --bulk - nothing --batch "$batch" >/dev/null
 	reeve batch close "$batch" >/dev/null
-	reeve batch wait "$batch" --timeout 20s
+	reeve batch wait "$batch" --max-wait 20s
 	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where type = 'sha256' and status = 'completed' and details like '%batch_end%'\")\" = 1 ]"
 	expect_match '"truncated" ?: ?true' "$(sql "select details from task_history where type = 'sha256' and details like '%batch_end%'")"
 }
@@ -179,7 +179,7 @@ test_details_above_a_lowered_limit_wait() {
 	expect_eq 'details_too_long' "$(field "$long" waiting.reason)"
 	expect_eq "waits        $why" "$(reeve show "$long" | grep '^waits ')"
 	expect_eq "$long details_too_long" "$(reeve list --status queued --json | jq -r '"\(.id) \(.waiting.reason)"')"
-	expect_eq "task $long (sh in queue default) waits: $why" "$(reeve wait "$long" --timeout 5s 2>&1 | grep -o 'task .* waits: .*')"
+	expect_eq "task $long (sh in queue default) waits: $why" "$(reeve wait "$long" --max-wait 5s 2>&1 | grep -o 'task .* waits: .*')"
 	expect_eq "task $long of queue default, type sh, due for N: $why" \
 		"$(reeve check --oldest-queued 0s 2>&1 | sed -n 's/^ *\(task.* due for \)[^:]*/\1N/p')"
 	stop manager
@@ -208,7 +208,7 @@ test_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 2 ]'
 	start_manager two "${options[@]}" --max-details 2KiB --max-result 2KiB --max-message 68KiB
 	sql 'drop trigger slow on assignments' >/dev/null
-	expect_eq short "$(reeve wait "$short" --timeout 20s --json | jq -r .result)"
+	expect_eq short "$(reeve wait "$short" --max-wait 20s --json | jq -r .result)"
 	wait_until 20 '[ "$(sql "select status, attempt from tasks where id = $long")" = "queued|0" ]'
 	expect_eq 'submitted claimed requeued' "$(events "$long")"
 	expect_match "task $long waits: its details have 80000 bytes, and this manager's messages hold [0-9]+ .--max-message" \
@@ -217,7 +217,7 @@ test_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 	signal one CONT
 	REEVE_MANAGER=${URL[one]}
 	start_worker other
-	reeve wait "$long" --timeout 20s --json >"$DIR/ended"
+	reeve wait "$long" --max-wait 20s --json >"$DIR/ended"
 	expect_eq '1 other 80000' "$(jq -r '"\(.attempt) \(.worker) \(.result | length)"' "$DIR/ended")"
 }
 
@@ -243,7 +243,7 @@ test_thousands_of_ids_at_once() {
 	start_postgres
 	start_manager
 	for i in $(seq 1 10500); do echo '{}'; done | reeve submit --bulk - nothing --delay 1h >"$DIR/ids"
-	expect_fail 1 reeve wait - --timeout 0 < <(cat "$DIR/ids")
+	expect_fail 1 reeve wait - --max-wait 0 < <(cat "$DIR/ids")
 	expect_match '10500 tasks have not ended' "$OUTPUT"
 	reeve update - --priority 3 <"$DIR/ids" >/dev/null
 	reeve cancel - <"$DIR/ids" >/dev/null

@@ -76,7 +76,7 @@ test_one_of_two_managers_is_frozen() {
 			signal $name STOP
 			for i in 1 2 3; do
 				id=$(REEVE_MANAGER="${URL[one]},${URL[two]}" reeve submit sh "echo \$REEVE_TASK_ID >>$DIR/runs")
-				REEVE_MANAGER="${URL[one]},${URL[two]}" reeve wait "$id" --timeout 30s >/dev/null
+				REEVE_MANAGER="${URL[one]},${URL[two]}" reeve wait "$id" --max-wait 30s >/dev/null
 			done
 			signal $name CONT
 		done

@@ -144,7 +144,7 @@ test_what_waits_hold_is_bounded() {
 	after=$(resident manager)
 	note "$before KiB before, $after KiB after; $(told flood 'open calls of one connection hold') Waits of 300 were refused"
 	[ $((after - before)) -lt 60000 ] || fail "$before KiB before, $after KiB after"
-	expect_fail 1 reeve wait "$first" --timeout 1s # another connection's is taken
+	expect_fail 1 reeve wait "$first" --max-wait 1s # another connection's is taken
 	expect_no_match 'as much as the manager takes' "$OUTPUT"
 }
 

@@ -64,7 +64,7 @@ test_a_task_passes_through_the_stages_in_order() {
 # Fetches a waiting task manually; sets $id, $token, $stage and $input.
 take() { # [OPTION…]
 	local task
-	task=$(reeve fetch --json --timeout 20s "$@")
+	task=$(reeve fetch --json --max-wait 20s "$@")
 	id=$(jq .task_id <<<"$task") token=$(jq .token <<<"$task") stage=$(jq -r .stage <<<"$task") input=$(jq -r .details <<<"$task")
 }
 

@@ -53,14 +53,14 @@ test_every_outcome() {
 	reeve report "$id" "$token" --failed 'no paper' --error-code paper --stack-trace 'at the desk' --remark 'came back'
 	expect_eq 'failed 1 paper no paper at the desk came back' "$(field "$id" status) $(field "$id" attempt) \
 $(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack_trace) $(field "$id" remark)"
-	take --queue outcomes --timeout 20s
+	take --queue outcomes --max-wait 20s
 	expect_eq "$submitted" "$id"
 	reeve report "$id" "$token" --failed 'no ink' --retry-in 1h
 	due=$(sql "select extract(epoch from run_at - now())::int from tasks where id = $id")
 	expect [ "$due" -gt 3500 ]
 	expect [ "$due" -le 3600 ]
 	reeve retry "$id" >"$DIR/null"
-	take --queue outcomes --timeout 20s
+	take --queue outcomes --max-wait 20s
 	reeve report "$id" "$token" --fatal 'no such address'
 	expect_eq 'dead no such address' "$(field "$id" status) $(field "$id" last_error)"
 	expect_eq 'submitted claimed returned claimed failed claimed failed retried claimed dead' "$(events "$id")"
@@ -79,7 +79,7 @@ test_fetched_tasks_are_chosen_by_type_and_id() {
 }
 
 test_waiting_for_a_task() {
-	reeve fetch --queue waits --timeout 30s --name waiter --json >"$DIR/taken" 2>"$DIR/said" &
+	reeve fetch --queue waits --max-wait 30s --name waiter --json >"$DIR/taken" 2>"$DIR/said" &
 	pid=$!
 	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"waiter\" and .manual and .state == \"alive\")"'
 	submitted=$(reeve submit letter later --queue waits)
@@ -87,13 +87,13 @@ test_waiting_for_a_task() {
 	expect_eq "$submitted" "$(jq .task_id "$DIR/taken")"
 	expect [ "$(jq .expires_in_ms "$DIR/taken")" -gt 60000 ]
 	begin=$(ms)
-	expect_fail 1 reeve fetch --queue waits --timeout 700ms
+	expect_fail 1 reeve fetch --queue waits --max-wait 700ms
 	expect_eq 'reeve: no task came' "$OUTPUT"
 	expect [ $(($(ms) - begin)) -ge 700 ]
 }
 
 test_a_caller_that_stops_waiting_leaves() {
-	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --timeout 60s --name impatient
+	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --max-wait 60s --name impatient
 	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"impatient\")"'
 	stop hand
 	expect_eq '130 reeve: interrupted' "$STATUS $(cat "$DIR/log/hand.log")"
@@ -139,7 +139,7 @@ test_an_attempt_ends_with_its_time_alone() {
 		from audit_log where task_id = $id")"
 	before=$token
 	sql "update tasks set timeout_ms = 600000 where id = $id" # the next attempt does not expire within this test
-	take --queue short --timeout 20s
+	take --queue short --max-wait 20s
 	expect_eq "$submitted 2" "$id $(field "$id" attempt)"
 	sleep 2 # more than a lease
 	expect_eq alive "$(reeve worker list --json | jq -r 'select(.manual and .holding == 1 and (.incarnation == '"$(sql "select worker_id from tasks where id = $id")"')).state')"
@@ -208,7 +208,7 @@ test_contradicting_options_are_refused() {
 		2|exclude: "x" is not a task id|fetch --exclude 1,x
 		2|queue: "a,,b" holds an empty name|fetch --queue a,,b
 		2|-n: "0" is out of range|fetch -n 0
-		2|timeout: "-1s" is negative|fetch --timeout -1s
+		2|max-wait: "-1s" is negative|fetch --max-wait -1s
 		2|unexpected argument "letters"|fetch letters
 		4|queues\[0\] holds a control character|fetch --queue $'a\tb'
 		4|name is longer than 255 bytes|fetch --name "$(head -c 256 /dev/zero | tr '\0' x)"

@@ -64,7 +64,7 @@ test_a_paused_queue_gives_no_task_until_it_is_resumed() {
 	expect_eq 'queued queued' "$(field "$b" status) $(field "$c" status)"
 	expect_eq 'pausing: paused' "$(at_other queue pause pausing)" # what is so already stays so
 	expect_eq 'pausing: resumed' "$(at_other queue resume pausing)"
-	reeve wait "$b" "$c" --timeout 5s >/dev/null
+	reeve wait "$b" "$c" --max-wait 5s >/dev/null
 	expect_eq finished "$(state pausing)"
 	expect_eq 'queue_paused queue_resumed' "$(reeve audit --json | jq -r 'select(.note == "queue pausing") | .event' | xargs)"
 }
@@ -76,7 +76,7 @@ test_with_autostart_off_a_batch_waits_for_start() {
 	a=$(reeve submit echo a --queue held)
 	b=$(at_other submit echo b --queue held)
 	expect_eq 'not_started 2 0' "$(status_of held state,waiting,running)"
-	expect_fail 1 reeve wait "$a" --timeout 1s
+	expect_fail 1 reeve wait "$a" --max-wait 1s
 	# After a pause and a resume it still waits for its start.
 	reeve queue pause held >/dev/null
 	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
@@ -84,21 +84,21 @@ test_with_autostart_off_a_batch_waits_for_start() {
 	expect_match 'it waits to be started' "$OUTPUT"
 	expect_eq not_started "$(state held)"
 	expect_eq 'held: started' "$(at_other queue start held)"
-	reeve wait "$a" "$b" --timeout 5s >/dev/null
+	reeve wait "$a" "$b" --max-wait 5s >/dev/null
 	wait_state 5 held finished
 	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .succeeded, .failed] | join(" ")')"
 	# The next batch waits again, and so does one that begins while the queue is paused.
 	c=$(reeve submit echo c --queue held)
 	expect_eq not_started "$(state held)"
 	reeve queue start held >/dev/null
-	reeve wait "$c" --timeout 5s >/dev/null
+	reeve wait "$c" --max-wait 5s >/dev/null
 	wait_state 5 held finished
 	reeve queue pause held >/dev/null
 	d=$(reeve submit echo d --queue held)
 	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
 	expect_eq queued "$(field "$d" status)"
 	reeve queue start held >/dev/null
-	reeve wait "$d" --timeout 5s >/dev/null
+	reeve wait "$d" --max-wait 5s >/dev/null
 }
 
 test_a_stop_ends_everything_and_the_next_submit_starts_again() {
@@ -125,7 +125,7 @@ test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	# The next submit opens a new batch, and its task runs. The key of an ended task still returns that task.
 	expect_eq "$queued" "$(reeve submit echo x --queue stopping --key k 2>/dev/null)"
 	next=$(at_other submit echo x --queue stopping)
-	reeve wait "$next" --timeout 5s >/dev/null
+	reeve wait "$next" --max-wait 5s >/dev/null
 	wait_state 5 stopping finished
 	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .succeeded] | join(" ")')"
 }
@@ -255,7 +255,7 @@ test_workers_keep_waiting_and_resting_periods() {
 	reeve queue set slow --waiting 3s --resting 1s >/dev/null
 	for _ in 1 2 3; do echo '{}'; done | reeve submit --bulk - echo --queue slow >"$DIR/ids"
 	start_worker worker --concurrency 1
-	reeve wait - --timeout 30s <"$DIR/ids"
+	reeve wait - --max-wait 30s <"$DIR/ids"
 	sql "select token - registered > '2.5s' from task_history h join workers w on w.id = h.worker_id
 			where h.queue = 'slow' order by token limit 1;
 		select min(gap) > '0.9s' from (select token - lag(last_updated) over (order by token) as gap

@@ -112,7 +112,7 @@ test_the_end_of_standard_error_is_the_error() {
 # No worker has such a handler: the task waits, and runs when a worker with the handler starts.
 test_a_type_without_a_worker_waits() {
 	id=$(reeve submit rare hello)
-	expect_fail 1 reeve wait "$id" --timeout 1s
+	expect_fail 1 reeve wait "$id" --max-wait 1s
 	expect_eq queued "$(field "$id" status)"
 	handlers <<-END
 		[handler rare]

@@ -557,7 +557,7 @@ test_batches_count_exactly_and_wait_for_no_transaction() {
 	# The batch is closed while a transaction is open: the task of the transaction ends dead, with the reason.
 	open=$(say shop "begin; select reeve.submit('echo', 'too late', batch_id => $id)")
 	reeve batch close "$id" >/dev/null
-	expect reeve batch wait "$id" --timeout 20s
+	expect reeve batch wait "$id" --max-wait 20s
 	say shop commit
 	wait_ended 20 "$open"
 	expect_eq 'dead batch_closed' "$(field "$open" status) $(field "$open" error_code)"
@@ -571,7 +571,7 @@ test_batches_count_exactly_and_wait_for_no_transaction() {
 	only=$(app "select reeve.submit('echo', 'only', batch_id => $first)")
 	wait_ended 20 "$only"
 	reeve batch close "$first" >/dev/null
-	expect reeve batch wait "$first" --timeout 20s
+	expect reeve batch wait "$first" --max-wait 20s
 	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, succeeded from batches where id = $first")"
 }
 

@@ -80,7 +80,7 @@ test_due_times_change_while_tasks_wait() {
 	expect_eq t "$(sql "select token - created >= '1s' and token - created < '10s' from task_history where task_id = $id")"
 	id=$(reeve submit nothing --delay 2s)
 	reeve update "$id" --delay 1h >/dev/null
-	expect_fail 1 reeve wait "$id" --timeout 3s
+	expect_fail 1 reeve wait "$id" --max-wait 3s
 	expect_eq queued "$(field "$id" status)"
 	reeve retry "$id" >/dev/null
 	reeve wait "$id" >/dev/null
@@ -103,7 +103,7 @@ test_tasks_without_a_worker_delay_no_other() {
 	} | reeve submit --bulk - >/dev/null
 	for i in 1 2 3; do
 		id=$(reeve submit nothing)
-		expect timeout 10 "$REEVE_BIN/reeve" wait "$id" --timeout 5s >/dev/null
+		expect timeout 10 "$REEVE_BIN/reeve" wait "$id" --max-wait 5s >/dev/null
 	done
 	for i in $(seq 1 300); do echo '{}'; done | reeve submit --bulk - nothing --wait >/dev/null
 	expect_eq 2200 "$(sql 'select count(*) from tasks')"
@@ -112,9 +112,9 @@ test_tasks_without_a_worker_delay_no_other() {
 	stop worker
 	start_worker picky --queue mine --type echo
 	id=$(reeve submit echo hi --queue mine --priority=-5)
-	reeve wait "$id" --timeout 5s >/dev/null
+	reeve wait "$id" --max-wait 5s >/dev/null
 	id=$(reeve submit nothing --queue mine) # not its type
-	expect_fail 1 reeve wait "$id" --timeout 500ms
+	expect_fail 1 reeve wait "$id" --max-wait 500ms
 }
 
 # Twenty thousand tasks are due in 30 days, and one is due now.
@@ -126,12 +126,12 @@ test_far_off_tasks_delay_no_other() {
 	start_worker
 	for i in 1 2 3; do
 		id=$(reeve submit nothing)
-		reeve wait "$id" --timeout 5s >/dev/null
+		reeve wait "$id" --max-wait 5s >/dev/null
 	done
 	kill_manager
 	start_manager --window 100
 	id=$(reeve submit nothing)
-	reeve wait "$id" --timeout 10s >/dev/null
+	reeve wait "$id" --max-wait 10s >/dev/null
 	expect_eq 20000 "$(reeve queue list --json | jq .delayed)"
 	stop worker
 }
@@ -164,10 +164,10 @@ test_two_managers_are_one() {
 	start_worker worker --concurrency 1
 	start_manager two
 	id=$(reeve submit nothing) # at the second: it was started last
-	reeve wait "$id" --timeout 10s >/dev/null
+	reeve wait "$id" --max-wait 10s >/dev/null
 	for i in 1 2 3 4 5; do
 		id=$(reeve submit nothing --queue q --delay 300ms)
-		reeve wait "$id" --timeout 10s >/dev/null
+		reeve wait "$id" --max-wait 10s >/dev/null
 	done
 	expect_eq t "$(sql "select percentile_cont(0.5) within group (order by token - run_at) < '1s' from task_history where queue = 'q'")"
 	hold=$(reeve submit sh "$HOLD")
@@ -184,7 +184,7 @@ test_two_managers_are_one() {
 	running=$(reeve submit sh 'sleep 1000')
 	wait_status 10 "$running" executing
 	reeve cancel "$running" >/dev/null
-	expect_fail 1 reeve wait "$running" --timeout 15s
+	expect_fail 1 reeve wait "$running" --max-wait 15s
 	expect_eq cancelled "$(field "$running" status)"
 }
 

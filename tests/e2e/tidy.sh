@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Bugs that clang-tidy finds in C files. `tests/run quick` checks the files that have changed, other runs check all.
 # quick
-# timeout 900
+# timeout 1800
 # background
 . "$(dirname "$0")/lib.sh"
 TIDY=$TOP/tests/tools/tidy.py

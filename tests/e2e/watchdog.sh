@@ -60,7 +60,7 @@ test_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	# registers again.
 	wait_until 10 '[ "$(sql "select lost from workers where id = '"$first"'")" = t ]'
 	signal frozen CONT
-	reeve wait "$id" --timeout 20s
+	reeve wait "$id" --max-wait 20s
 	expect_eq 'completed attempt 2' "$(field "$id" status) $(field "$id" result)"
 	wait_until 20 "[ -n \"\$(field $waiting result)\" ] || [ -s $DIR/breath.$waiting ]"
 	expect [ "$(worker_incarnation frozen)" -gt "$first" ]
@@ -201,7 +201,7 @@ LONG='for i in 1 2 3 4 5 6; do echo "{\"extend\": \"1s\", \"news\": $i}" >&3; sl
 test_a_program_may_ask_for_more_time() {
 	start_worker patient
 	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
-	reeve wait "$id" --timeout 20s
+	reeve wait "$id" --max-wait 20s
 	expect_eq 'completed done' "$(field "$id" status) $(field "$id" result)"
 	expect_eq 'submitted claimed completed' "$(events "$id")"
 	expect_eq t "$(sql "select last_updated - token >= '3s' from task_history where task_id = $id")"
@@ -215,7 +215,7 @@ test_many_may_ask_at_once() {
 	done | reeve submit --bulk - >"$DIR/crowd"
 	wait_until 20 "[ \"\$(sql \"select count(*) from tasks where queue = 'crowd' and status = 'executing'\")\" = 24 ]"
 	touch "$DIR/now"
-	reeve wait - <"$DIR/crowd" --timeout 30s >/dev/null
+	reeve wait - <"$DIR/crowd" --max-wait 30s >/dev/null
 	expect_eq 'completed|24' "$(sql "select status, count(*) from task_history where queue = 'crowd' group by 1")"
 	rm "$DIR/now"
 }
@@ -224,7 +224,7 @@ test_but_no_more_than_there_is() {
 	start_manager short "${SHORT_LEASES[@]}" --max-runtime 2s
 	start_worker bounded
 	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
-	expect_fail 1 reeve wait "$id" --timeout 20s
+	expect_fail 1 reeve wait "$id" --max-wait 20s
 	expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
 	expect_eq t "$(sql "select last_updated - token between '1.8s' and '2.9s' from task_history where task_id = $id")"
 	expect_eq 'submitted claimed dead' "$(events "$id")"
@@ -233,7 +233,7 @@ test_but_no_more_than_there_is() {
 test_a_function_may_too() {
 	start_counting extending
 	id=$(reeve submit extend 6 --timeout 1s --max-attempts 1)
-	reeve wait "$id" --timeout 20s
+	reeve wait "$id" --max-wait 20s
 	expect_eq 'completed 6' "$(field "$id" status) $(field "$id" result)"
 }
 
@@ -253,7 +253,7 @@ test_a_worker_cut_off_ends_its_programs_before_its_lease() {
 	expect [ "$(($(cat "$DIR/asked") - at))" -le $((LEASE * 4 / 5)) ]
 	sleep 1
 	signal m CONT
-	reeve wait "$id" "$stubborn" --timeout 20s
+	reeve wait "$id" "$stubborn" --max-wait 20s
 	expect_eq 'submitted claimed lease_ended claimed completed' "$(events "$id")"
 	expect_eq 'submitted claimed lease_ended claimed completed' "$(events "$stubborn")"
 	expect_eq 1 "$(field "$id" attempt)"

@@ -30,7 +30,7 @@ app() {
 run_now() { # SCHEDULE: and wait for its task; prints its result
 	local id
 	id=$(reeve schedule run "$1" --json | jq -r .task_id)
-	reeve wait "$id" --timeout 60s >/dev/null
+	reeve wait "$id" --max-wait 60s >/dev/null
 	reeve show "$id" --json | jq -r '.result | rtrimstr("\n")'
 }
 
@@ -107,7 +107,7 @@ test_what_a_handler_submits_is_there_once_though_it_runs_twice() {
 	queue_done lines
 	kill_worker second
 	start_worker third
-	reeve wait "$id" --timeout 30s >/dev/null
+	reeve wait "$id" --max-wait 30s >/dev/null
 	expect_eq 2 "$(field "$id" attempt)"
 	expect_eq 'one,three,two' "$(sql "select string_agg(details, ',' order by details) from task_history where queue = 'lines'")"
 	expect_eq 3 "$(grep -c . <<<"$(reeve show "$id" --json | jq -r .result)")" 'the ids that the second attempt was told'
@@ -117,13 +117,13 @@ test_a_c_function_submits_tasks() {
 	local id
 	start planner "$REEVE_BIN/example-planner" "$REEVE_MANAGER"
 	id=$(reeve submit plan 3)
-	reeve wait "$id" --timeout 30s >/dev/null
+	reeve wait "$id" --max-wait 30s >/dev/null
 	expect_eq '3 created' "$(field "$id" result)"
 	expect_eq '0,1,2' "$(sql "select string_agg(details, ',' order by id) from tasks where source = 'task $id'")"
 	# A second run finds all of them.
 	sql "update task_history set status = 'dead' where task_id = $id"
 	reeve retry "$id" >/dev/null
-	reeve wait "$id" --timeout 30s >/dev/null
+	reeve wait "$id" --max-wait 30s >/dev/null
 	expect_eq '0 created' "$(field "$id" result)"
 	expect_eq 3 "$(sql "select count(*) from tasks where source = 'task $id'")"
 	reeve cancel --where "source=\"task $id\"" >/dev/null
@@ -167,7 +167,7 @@ test_nightly_analytics() {
 	app "delete from analytics where account = 1"
 	run_now analytics >/dev/null
 	id=$(reeve schedule run left-over --json | jq -r .task_id)
-	expect_fail 1 reeve wait "$id" --timeout 30s
+	expect_fail 1 reeve wait "$id" --max-wait 30s
 	expect_match '1 wait for the next night, 0 ended dead' "$(field "$id" last_error)"
 	expect_fail 2 reeve check --dead-per-hour 0 --type left-over
 	reeve schedule run night-opens >/dev/null

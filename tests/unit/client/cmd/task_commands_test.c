@@ -120,10 +120,10 @@ Test(task_commands, wait_shows_how_all_ended)
 	RUN(EXIT_REFUSED, "wait", "1", "99");
 	ERR("reeve: there is no task 99\n");
 	RUN(EXIT_OK, "submit", "t");
-	RUN(EXIT_TASK_FAILED, "wait", "1", "4", "--timeout", "50ms");
+	RUN(EXIT_TASK_FAILED, "wait", "1", "4", "--max-wait", "50ms");
 	OUT_HAS(" 1  t     completed");
 	ERR("reeve: 1 task has not ended in time\n");
-	RUN(EXIT_TASK_FAILED, "wait", "4", "--timeout", "0");
+	RUN(EXIT_TASK_FAILED, "wait", "4", "--max-wait", "0");
 }
 
 Test(task_commands, ids_must_be_numbers)
