@@ -78,6 +78,7 @@ struct option_spec {
 		.name = (name_), .type = (type_), .place = place_, .letter = (letter_), .argument = (argument_),               \
 		.help = __VA_ARGS__                                                                                            \
 	}
+#define OPTION_IN_FILE .in_file = true /* the last argument of an option that the configuration file may set */
 #define OPT_FLAG(letter, name, place, ...) OPTION(OPTION_FLAG, letter, name, place, NULL, __VA_ARGS__)
 #define OPT_TEXT(letter, name, place, argument, ...) OPTION(OPTION_TEXT, letter, name, place, argument, __VA_ARGS__)
 #define OPT_JOINED(letter, name, place, argument, ...) OPTION(OPTION_JOINED, letter, name, place, argument, __VA_ARGS__)
@@ -89,6 +90,8 @@ struct option_spec {
 	OPTION(OPTION_INTEGER, letter, name, place, argument, __VA_ARGS__, .min = (low), .max = (high))
 #define OPT_SPAN(letter, name, place, low, high, ...)                                                                  \
 	OPTION(OPTION_DURATION, letter, name, place, "DURATION", __VA_ARGS__, .min = (low), .max = (high))
+#define OPT_SIZE(letter, name, place, low, high, ...)                                                                  \
+	OPTION(OPTION_SIZE, letter, name, place, "SIZE", __VA_ARGS__, .min = (low), .max = (high))
 
 struct option_table {
 	const char *program;             /* "reeve-manager" or "reeve submit" */

@@ -10,42 +10,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(field)                                                                                                      \
-	{                                                                                                                  \
-		.offset = offsetof(struct program_options, field)                                                              \
-	}
+#define AT(field) OPTION_AT(struct program_options, field)
 
-/* name, type, field, default, min, max, environment, metavar, help, letter, in the file */
 static const struct option_spec specs[] = {
-    {"manager", OPTION_TEXT, AT(managers), "tcp://127.0.0.1:7171", 0, 0, "REEVE_MANAGER", "URL[,URL]",
-        "managers of the same database; the worker moves to another when one is gone", 0, true},
-    {"handlers", OPTION_TEXT, AT(handlers), NULL, 0, 0, NULL, "FILE",
-        "the handlers file: a section [handler TYPE] for each task type it runs", 0, true},
-    {"concurrency", OPTION_INTEGER, AT(concurrency), "0", 0, LIMIT_CONCURRENCY, NULL, "N",
-        "maximum number of tasks that run at the same time; 0: one for each processor", 'c', true},
-    {"prefetch", OPTION_INTEGER, AT(prefetch), "0", 0, PREFETCH_MAX, NULL, "N",
-        "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks", 0,
-        true},
-    {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "the worker's name; if not set, HOST/PID", 'n', true},
-    {"queue", OPTION_TEXT, AT(queues), NULL, 0, 0, NULL, "Q[,Q]", "serve only these queues; if not set, all", 'q',
-        true},
-    {"type", OPTION_TEXT, AT(types), NULL, 0, 0, NULL, "T[,T]",
-        "run only these types; if not set, all that have a handler", 't', true},
-    {"drain-timeout", OPTION_DURATION, AT(drain_timeout_ms), "30s", 1, 24 * 3600 * 1000, NULL, "D",
-        "time that running tasks have to finish when the worker stops; then they are stopped and returned", 0, true},
-    {"kill-grace", OPTION_DURATION, AT(kill_grace_ms), "5s", 1, 3600 * 1000, NULL, "D",
-        "time from SIGTERM to SIGKILL for a program", 0, true},
-    {"once", OPTION_FLAG, AT(once), NULL, 0, 0, NULL, NULL,
-        "run one task, wait for it if necessary, and exit with its outcome", 0, false},
-    {"until-empty", OPTION_FLAG, AT(until_empty), NULL, 0, 0, NULL, NULL, "run all due tasks, and exit", 0, false},
-    {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_WORKER_CONFIG", "FILE",
-        "INI file; its section [worker] can set any of these options", 0, false},
-    {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
-        true},
-    {"check", OPTION_FLAG, AT(check), NULL, 0, 0, NULL, NULL,
-        "check the options and the handlers file, report errors, and exit", 0, false},
-    {"print-options", OPTION_FLAG, AT(print_options), NULL, 0, 0, NULL, NULL,
-        "print the table of these options, in Markdown, and exit", 0, false},
+    OPT_TEXT(0, "manager", AT(managers), "URL[,URL]",
+        "managers of the same database; the worker moves to another when one is gone",
+        .default_value = "tcp://127.0.0.1:7171", .environment = "REEVE_MANAGER", OPTION_IN_FILE),
+    OPT_TEXT(0, "handlers", AT(handlers), "FILE",
+        "the handlers file: a section [handler TYPE] for each task type it runs", OPTION_IN_FILE),
+    OPT_INTEGER('c', "concurrency", AT(concurrency), 0, LIMIT_CONCURRENCY, "N",
+        "maximum number of tasks that run at the same time; 0: one for each processor", .default_value = "0",
+        OPTION_IN_FILE),
+    OPT_INTEGER(0, "prefetch", AT(prefetch), 0, PREFETCH_MAX, "N",
+        "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks",
+        .default_value = "0", OPTION_IN_FILE),
+    OPT_TEXT('n', "name", AT(name), "NAME", "the worker's name; if not set, HOST/PID", OPTION_IN_FILE),
+    OPT_TEXT('q', "queue", AT(queues), "Q[,Q]", "serve only these queues; if not set, all", OPTION_IN_FILE),
+    OPT_TEXT(
+        't', "type", AT(types), "T[,T]", "run only these types; if not set, all that have a handler", OPTION_IN_FILE),
+    OPT_SPAN(0, "drain-timeout", AT(drain_timeout_ms), 1, 24 * 3600 * 1000,
+        "time that running tasks have to finish when the worker stops; then they are stopped and returned",
+        .default_value = "30s", OPTION_IN_FILE),
+    OPT_SPAN(0, "kill-grace", AT(kill_grace_ms), 1, 3600 * 1000, "time from SIGTERM to SIGKILL for a program",
+        .default_value = "5s", OPTION_IN_FILE),
+    OPT_FLAG(0, "once", AT(once), "run one task, wait for it if necessary, and exit with its outcome"),
+    OPT_FLAG(0, "until-empty", AT(until_empty), "run all due tasks, and exit"),
+    OPT_TEXT(0, "config", AT(config), "FILE", "INI file; its section [worker] can set any of these options",
+        .environment = "REEVE_WORKER_CONFIG"),
+    OPT_TEXT(0, "log-level", AT(log_level), "LEVEL", "error, warn, info or debug", .default_value = "info",
+        .environment = "REEVE_LOG_LEVEL", OPTION_IN_FILE),
+    OPT_FLAG(0, "check", AT(check), "check the options and the handlers file, report errors, and exit"),
+    OPT_FLAG(0, "print-options", AT(print_options), "print the table of these options, in Markdown, and exit"),
     {0},
 };
 
