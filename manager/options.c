@@ -22,7 +22,7 @@ static const struct option_spec specs[] = {
     OPT_TEXT(0, "socket-mode", AT(socket_mode_text), "MODE",
         "permissions of ipc socket files, in octal: 0600 lets only this user connect, 0660 also its group, 0666 all users",
         .default_value = "0600", OPTION_IN_FILE),
-    OPT_TEXT('c', "config", AT(config), "FILE", "INI file; its section [manager] can set any of these options",
+    OPT_TEXT(0, "config", AT(config), "FILE", "INI file; its section [manager] can set any of these options",
         .environment = "REEVE_MANAGER_CONFIG"),
     OPT_TEXT(0, "name", AT(name), "NAME", "its name in the audit and in answers to pings; if not set, host/pid",
         OPTION_IN_FILE),

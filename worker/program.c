@@ -24,7 +24,7 @@ static const struct option_spec specs[] = {
     OPT_INTEGER(0, "prefetch", AT(prefetch), 0, PREFETCH_MAX, "N",
         "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks",
         .default_value = "0", OPTION_IN_FILE),
-    OPT_TEXT('n', "name", AT(name), "NAME", "the worker's name; if not set, HOST/PID", OPTION_IN_FILE),
+    OPT_TEXT(0, "name", AT(name), "NAME", "the worker's name; if not set, HOST/PID", OPTION_IN_FILE),
     OPT_TEXT('q', "queue", AT(queues), "Q[,Q]", "serve only these queues; if not set, all", OPTION_IN_FILE),
     OPT_TEXT(
         't', "type", AT(types), "T[,T]", "run only these types; if not set, all that have a handler", OPTION_IN_FILE),

@@ -57,7 +57,6 @@ static const struct option_spec update_specs[] = {
         "the new priority; also of an executing task"),
     OPT_TIME(0, "at", OPTION_FIELD("run_at_us"),
         "time when it becomes due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"),
-    OPT_TIME(0, "run-at", OPTION_FIELD("run_at_us"), "same as --at"),
     OPT_SPAN(0, "delay", OPTION_AT(struct options, delay_ms), 0, 0, "time from now until it becomes due: 30s, 5m, 2h"),
     OPT_INTEGER(0, "max-attempts", OPTION_FIELD("max_attempts"), 1, LIMIT_ATTEMPTS, "N",
         "maximum number of attempts; also of an executing task"),

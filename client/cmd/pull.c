@@ -138,7 +138,7 @@ struct report_options {
 #define AT(member) OPTION_AT(struct report_options, member)
 
 static const struct option_spec report_specs[] = {
-    OPT_FLAG('c', "completed", AT(completed), "it succeeded, with RESULT"),
+    OPT_FLAG(0, "completed", AT(completed), "it succeeded, with RESULT"),
     OPT_TEXT('f', "failed", AT(failed), "TEXT", "it failed, with this error; it is retried while it has attempts left"),
     OPT_TEXT(0, "fatal", AT(fatal), "TEXT", "it failed permanently, with this error"),
     OPT_FLAG(0, "returned", AT(returned), "return it: this costs no attempt, and it is due at once"),

@@ -128,7 +128,7 @@ static const struct option_spec progress_specs[] = {
     OPT_SPAN(0, "every", OPTION_AT(struct progress_options, every_ms), 100, 24 * 3600 * 1000, "poll interval",
         .default_value = "1s"),
     OPT_FLAG(0, "quiet", OPTION_AT(struct progress_options, quiet), "show only the end"),
-    OPT_FLAG('r', "running", OPTION_AT(struct progress_options, running), "also show running tasks"),
+    OPT_FLAG(0, "running", OPTION_AT(struct progress_options, running), "also show running tasks"),
     {0},
 };
 

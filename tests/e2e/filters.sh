@@ -199,7 +199,7 @@ test_changes_the_priority_and_time_of_all_that_match() {
 	begin --queue none
 	many 5 '{"queue":"mail","delay":"1h"}' >/dev/null
 	many 2 '{"queue":"night","delay":"1h"}' >/dev/null
-	expect_eq '5 tasks changed' "$(reeve update --where queue=mail --priority 9 --run-at 2030-01-14T08:00:00Z)"
+	expect_eq '5 tasks changed' "$(reeve update --where queue=mail --priority 9 --at 2030-01-14T08:00:00Z)"
 	expect_eq '0|2 9|5' "$(sql 'select priority, count(*) from tasks group by 1 order by 1' | xargs)"
 	expect_eq 5 "$(sql "select count(*) from tasks where queue = 'mail' and run_at = '2030-01-14 08:00Z'")"
 	expect_eq '7 tasks changed' "$(reeve update --where type=sh --max-attempts 7)"

@@ -310,7 +310,7 @@ test_a_weekly_report_from_sign_up_on() {
 	expect_eq 3 "$(sql "select count(*) from all_tasks where type = 'weekly-report'")"
 	# A week later.
 	app "update accounts set signed_up = signed_up - interval '168 hours'; insert into reports values (5, 3, 'again')"
-	reeve update --where 'type=weekly-report status=queued' --run-at now >/dev/null 2>&1 || reeve cancel --where 'type=weekly-report status=queued' >/dev/null
+	reeve update --where 'type=weekly-report status=queued' --at now >/dev/null 2>&1 || reeve cancel --where 'type=weekly-report status=queued' >/dev/null
 	run_now weekly-reports >/dev/null
 	wait_until 20 "[ \"\$(app \"select string_agg(account || ':' || week, ' ' order by account, week) from reports where account in (1, 5)\")\" = '1:1 1:2 5:3 5:4' ]"
 	# The alternative from the README: a schedule for each account.
