@@ -243,7 +243,7 @@ test_the_times_of_leases_are_the_codes() {
 		expect_match "^\| $lease s, $heartbeat s( \(default\))? \| $("$DIR/times" "${lease}000" "${heartbeat}000" \
 			"$(constant WATCH_MAX_MS manager/core/leases.c)" | sed 's/[.|]/\\&/g')\$" "$(grep "^| $lease s," <<<"$rows")"
 	done <<<"$rows"
-	defaults=$(sed -n 's/.*{"\(lease\|heartbeat\)", [^"]*"\([0-9]*\)s".*/\2/p' "$TOP/manager/options.c" | xargs)
+	defaults=$("$REEVE_BIN/reeve-manager" --print-options | sed -n 's/^| `--\(lease\|heartbeat\) .* `\([0-9]*\)s` .*/\2/p' | xargs)
 	expect_match "^\| ${defaults/ / s, } s \(default\) " "$rows"
 }
 
