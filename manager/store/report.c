@@ -1,16 +1,17 @@
 /*
- * Ends attempts as reported. A batch of reports runs up to four different statements, each in its own transaction:
+ * Ends attempts as reported. A batch of reports runs up to four of these statements, each in its own transaction:
  *
+ *   complete_one.sql  a completed attempt of a plain task, if it is the only one
  *   complete.sql      completed attempts of plain tasks, the usual case
  *   complete_all.sql  other completed attempts: only complete.sql finds out which tasks are plain, and leaves these
  *   end_attempts.sql  all other outcomes, and completed attempts whose task continues
  *   late_results.sql  attempts that no longer had their lock
  *
  * If one fails, the batch is tried again without the attempts that earlier ones ended. All can be repeated without
- * harm; the second and third are repeated once if both left a completed attempt.
+ * harm; complete_all.sql and end_attempts.sql are repeated once if both left a completed attempt.
  *
- * For some time after a batch met a lock that another transaction holds for long, batches are careful: the first
- * three statements are one transaction, which first locks the rows that they will change, as far as these are free. The
+ * For some time after a batch met a lock that another transaction holds for long, batches are careful: all statements
+ * but the last are one transaction, which first locks the rows that they will change, as far as these are free. The
  * attempts whose rows are not free must be reported again. Several managers lock the row of a batch all the time, each
  * for some milliseconds: it is waited for, unless such a wait has just been in vain.
  */
@@ -83,7 +84,7 @@ static bool is_completed(const struct entry *e)
 	return e->result->outcome == STORE_COMPLETED && !e->applied && !e->gone && !e->result->stage;
 }
 
-/* True for attempts that complete.sql may end: it has no remarks. */
+/* True for attempts that complete.sql and complete_one.sql may end: they have no remarks. */
 static bool may_be_plain(const struct entry *e)
 {
 	return is_completed(e) && !e->result->remark;
@@ -210,13 +211,26 @@ static enum step_result take_locked(struct role *role, const PGresult *rows)
 
 /* --- completed attempts ------------------------------------------------------------------------------------------- */
 
-static bool add_plain(struct role *role)
+/* Adds the parameters of complete.sql, or of complete_one.sql. False: there are not `many`, or one. */
+static bool add_plain(struct role *role, bool many)
 {
 	struct batch *batch = role->state;
 	int n = choose(batch, may_be_plain);
+	if (many ? n < 2 : n != 1)
+		return false;
 	params_columns(&role->params, batch->results, n, COLUMNS(attempt_columns));
 	params_int4(&role->params, role->store->options.history_days);
-	return n > 0;
+	return true;
+}
+
+static bool add_one(struct role *role)
+{
+	return add_plain(role, false);
+}
+
+static bool add_many(struct role *role)
+{
+	return add_plain(role, true);
 }
 
 static bool add_completed(struct role *role)
@@ -230,7 +244,7 @@ static bool add_completed(struct role *role)
 	return n > 0;
 }
 
-/* Reads a row of complete.sql, or the same columns of complete_all.sql. */
+/* Reads a row of complete.sql or complete_one.sql, or the same columns of complete_all.sql. */
 static struct entry *completed_row_take(struct role *role, const PGresult *rows, int row)
 {
 	struct entry *e = find(role->state, row_int8(rows, row, 0), row_time(rows, row, 1));
@@ -363,7 +377,8 @@ static bool is_careful(struct role *role)
 static const struct step steps[] = {
     {is_careful, SQL_BEGIN, NULL},
     {add_to_lock, SQL_ATTEMPTS_LOCK, take_locked},
-    {add_plain, SQL_COMPLETE, take_plain},
+    {add_one, SQL_COMPLETE_ONE, take_plain}, /* before complete.sql, which may leave one that is not plain */
+    {add_many, SQL_COMPLETE, take_plain},
     {add_completed, SQL_COMPLETE_ALL, take_completed},
     {add_ending, SQL_END_ATTEMPTS, take_ended},
     {add_completed_again, SQL_COMPLETE_ALL, take_completed},

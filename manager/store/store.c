@@ -41,7 +41,8 @@ static const struct role_spec {
 	enum sql_id first[FIRST_MAX]; /* prepared at once, so that the first task of a new type does not wait for that */
 	int first_count;
 } specs[ROLE_COUNT] = {
-    [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000, {SQL_SUBMIT_PLAIN}, 1},
+    [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000,
+        {SQL_SUBMIT_ONE, SQL_SUBMIT_PLAIN}, 2},
     [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
     [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, READ_LOCK_MS, WINDOW_WEIGHT,
         {SQL_WINDOW_STREAMS, SQL_WINDOW_PAGE}, 2},

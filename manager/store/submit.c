@@ -164,7 +164,7 @@ static const struct params_column task_columns[] = {
     COLUMN(struct store_task, source, TEXT),
 };
 
-/* The columns that submit_plain.sql does not have, before the texts. */
+/* The columns that submit_plain.sql and submit_one.sql do not have, before the texts. */
 static const struct params_column special_columns[] = {
     COLUMN_OR_NULL(struct store_task, key_ttl_ms, INT8, 0),
     COLUMN(struct store_task, retry_policy, TEXT),
@@ -183,19 +183,22 @@ static bool is_plain(const struct role *role)
 	return true;
 }
 
-static void add_tasks(struct role *role)
+static bool add_tasks(struct role *role)
 {
 	const struct batch *batch = role->state;
 	add_request_ids(role, NULL);
 	params_columns(&role->params, batch->tasks, batch->total, COLUMNS(task_columns));
+	return true;
+}
+
+static bool add_one_task(struct role *role)
+{
+	return is_plain(role) && ((const struct batch *)role->state)->total == 1 && add_tasks(role);
 }
 
 static bool add_plain_tasks(struct role *role)
 {
-	if (!is_plain(role))
-		return false;
-	add_tasks(role);
-	return true;
+	return is_plain(role) && ((const struct batch *)role->state)->total > 1 && add_tasks(role);
 }
 
 static bool add_special_tasks(struct role *role)
@@ -393,6 +396,7 @@ static const struct step steps[] = {
     {add_keys_to_wait_for, SQL_SUBMIT_AWAIT_KEYS, NULL},
     {add_batches, SQL_SUBMIT_BATCHES, take_batches},
     {add_expired_keys, SQL_SUBMIT_DROP_EXPIRED_KEYS, NULL},
+    {add_one_task, SQL_SUBMIT_ONE, take_tasks},
     {add_plain_tasks, SQL_SUBMIT_PLAIN, take_tasks},
     {add_special_tasks, SQL_SUBMIT, take_tasks},
     {add_taken_keys, SQL_SUBMIT_KEY_OWNERS, take_owners},

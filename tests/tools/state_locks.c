@@ -126,11 +126,11 @@ static void restart_waits_for_no_report(void)
 	expect_state(&third, "completed");
 }
 
-/* Both statements that complete attempts check the token on their own. */
+/* All statements that complete attempts check the token on their own. */
 static int start_completing(enum sql_id statement, const struct task *t)
 {
-	if (statement == SQL_COMPLETE)
-		START(SQL_COMPLETE, text("{%s}", t->id), text("{%s}", t->token), "{stale}", "30");
+	if (statement != SQL_COMPLETE_ALL)
+		START(statement, text("{%s}", t->id), text("{%s}", t->token), "{stale}", "30");
 	else
 		START(SQL_COMPLETE_ALL, text("{%s}", t->id), text("{%s}", t->token), "{stale}", "30", NULL);
 	return rows_of(let_go());
@@ -298,6 +298,7 @@ void try_locks(const char *conninfo)
 	retry_waits_for_a_failure();
 	restart_waits_for_no_report();
 	old_token_after_a_new_attempt(SQL_COMPLETE);
+	old_token_after_a_new_attempt(SQL_COMPLETE_ONE);
 	old_token_after_a_new_attempt(SQL_COMPLETE_ALL);
 	expiry_was_put_off();
 	lost_worker_claims_nothing();
@@ -306,6 +307,7 @@ void try_locks(const char *conninfo)
 	halted_queue_gives_no_task("stopped");
 	halted_queue_gives_no_task("not_started");
 	completion_waits_for_a_newer_version(SQL_COMPLETE);
+	completion_waits_for_a_newer_version(SQL_COMPLETE_ONE);
 	completion_waits_for_a_newer_version(SQL_COMPLETE_ALL);
 	newer_version_waits_for_a_completion();
 	late_and_repeated_results();

@@ -165,11 +165,10 @@ const char *submit(const char *request, const char *key, const char *max_attempt
 	return id;
 }
 
-const char *submit_plain(void)
+const char *submit_by(enum sql_id statement)
 {
-	PGresult *result =
-	    RUN(db, SQL_SUBMIT_PLAIN, text("{%s}", ask("select gen_random_uuid()")), "{1}", text("{%s}", route), "{q}",
-	        "{t}", "{details}", "{0}", "{NULL}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}");
+	PGresult *result = RUN(db, statement, text("{%s}", ask("select gen_random_uuid()")), "{1}", text("{%s}", route),
+	    "{q}", "{t}", "{details}", "{0}", "{NULL}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}");
 	const char *id = text("%s", PQgetvalue(result, 0, 2));
 	PQclear(result);
 	return id;
@@ -201,8 +200,13 @@ int claim(struct task *t, const struct task *too, const char *buffer)
 
 int complete(PGconn *pg, const struct task *t, const char *token)
 {
+	return complete_by(pg, SQL_COMPLETE, t, token);
+}
+
+int complete_by(PGconn *pg, enum sql_id plain, const struct task *t, const char *token)
+{
 	const char *ids = text("{%s}", t->id), *tokens = text("{%s}", token);
-	int rows = rows_of(RUN(pg, SQL_COMPLETE, ids, tokens, "{well}", "30"));
+	int rows = rows_of(RUN(pg, plain, ids, tokens, "{well}", "30"));
 	/* Both statements, as the manager does, and so that the second checks on its own what the first did not
 	 * complete. */
 	return rows + rows_of(RUN(pg, SQL_COMPLETE_ALL, ids, tokens, "{well}", "30", NULL));

@@ -58,7 +58,7 @@ void refresh(struct task *t);
 const char *submit(const char *request, const char *key, const char *max_attempts);
 
 /* Submits a task without a key and returns its id. */
-const char *submit_plain(void);
+const char *submit_by(enum sql_id statement);
 
 /* Submits a task with a key, which then waits. */
 struct task submitted(const char *max_attempts);
@@ -72,6 +72,9 @@ int claim(struct task *t, const struct task *too, const char *buffer);
 
 /* Return how many attempts they ended. */
 int complete(PGconn *pg, const struct task *t, const char *token);
+
+/* The same, with `plain` first: SQL_COMPLETE or SQL_COMPLETE_ONE. */
+int complete_by(PGconn *pg, enum sql_id plain, const struct task *t, const char *token);
 int end_attempt(PGconn *pg, const struct task *t, const char *token, const char *outcome);
 
 /* Returns true if the task is marked now. */

@@ -25,6 +25,7 @@ struct event {
 	const char *name;
 	const char *outcome; /* for end_attempts */
 	const char *way;     /* of a submit: the statement or function, instead of `submit` */
+	bool one;            /* complete_one instead of complete */
 	bool last;           /* no attempt is left */
 	bool expires;
 	bool discarded;    /* the task was discarded before */
@@ -40,11 +41,13 @@ struct event {
 static const struct event events[] = {
     {.name = "submit"},
     {.name = "submit", .way = "submit_plain"},
+    {.name = "submit", .way = "submit_one"},
     {.name = "submit", .way = "submit('t', 'details', queue => 'q')"},
     {.name = "submit", .way = "submit_task('{\"queue\": \"q\", \"type\": \"t\"}')"},
     {.name = "submit", .way = "submit_internal('q', 't', 'details', null, 'tester')"},
     {.name = "claim"},
     {.name = "complete"},
+    {.name = "complete", .one = true},
     {.name = "fail", .outcome = "failed"},
     {.name = "fail for the last time", .outcome = "failed", .last = true},
     {.name = "fail fatally", .outcome = "fatal"},
@@ -169,7 +172,12 @@ static const char *in_transaction(const char *did)
 /* Submits a task in another way than with `submit`. */
 static const char *submit_as(struct task *t, const char *way)
 {
-	t->id = strcmp(way, "submit_plain") ? ask("select * from %s", way) : submit_plain();
+	if (!strcmp(way, "submit_plain"))
+		t->id = submit_by(SQL_SUBMIT_PLAIN);
+	else if (!strcmp(way, "submit_one"))
+		t->id = submit_by(SQL_SUBMIT_ONE);
+	else
+		t->id = ask("select * from %s", way);
 	return "submit";
 }
 
@@ -192,7 +200,7 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 	if (!strcmp(e->name, "claim"))
 		return claim_for(db, worker, t, NULL, "0") ? "claim" : NULL;
 	if (!strcmp(e->name, "complete"))
-		return complete(db, t, token) ? "complete" : NULL;
+		return complete_by(db, e->one ? SQL_COMPLETE_ONE : SQL_COMPLETE, t, token) ? "complete" : NULL;
 	if (!strcmp(e->name, "update")) {
 		PGresult *result = RUN(db, SQL_UPDATE_TASKS, text("{%s}", t->id), "7", NULL, "9", "tester");
 		bool did = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 2), "f");
