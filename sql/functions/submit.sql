@@ -197,20 +197,22 @@ begin
   return made;
 end $$;
 
--- The function of older releases had fewer parameters. It goes, and the roles that may execute it may execute this one.
+-- Overloads that this transaction has not written are another build's, with other parameters. They go, and the roles that
+-- may execute them may execute those of this file. Outside of a transaction this fails.
 do $$
 declare
+  written constant text := (select string_agg(oid::regprocedure::text, ', ') from pg_proc
+    where pronamespace = 'reeve'::regnamespace and proname = 'submit' and age(xmin) <= 0);
   old record;
 begin
+  execute format('revoke execute on function %s from public', written);
   for old in
     select p.oid::regprocedure as name, array(select g.grantee::regrole from aclexplode(p.proacl) g where g.grantee <> 0) as roles
-    from pg_proc p where p.pronamespace = 'reeve'::regnamespace and p.proname = 'submit' and p.pronargs < 16
+    from pg_proc p where p.pronamespace = 'reeve'::regnamespace and p.proname = 'submit' and age(p.xmin) > 0
   loop
     execute format('drop function %s', old.name);
     for n in 1 .. cardinality(old.roles) loop
-      execute format('grant execute on function submit to %s', old.roles[n]);
+      execute format('grant execute on function %s to %s', written, old.roles[n]);
     end loop;
   end loop;
 end $$;
-
-revoke execute on function submit from public;

@@ -240,6 +240,38 @@ test_functions_of_another_build_are_replaced_next_to_a_running_manager() {
 	expect_eq "$before" "$(objects reeve)"
 }
 
+test_overloads_of_submit_that_other_builds_made_go_and_applications_keep_their_rights() {
+	others() { # two other builds: one with a further parameter, and one with fewer
+		sql "set role reeve;
+			do \$\$ begin
+				execute (select format('create function submit(%s, further int default 0) returns bigint language sql as %L',
+					pg_get_function_arguments(oid), 'select 1::bigint') from pg_proc
+					where pronamespace = 'reeve'::regnamespace and proname = 'submit');
+				execute (select format('grant execute on function %s to later', oid::regprocedure) from pg_proc
+					where pronamespace = 'reeve'::regnamespace and proname = 'submit' and 'further' = any(proargnames));
+			end \$\$;
+			create function submit(type text default null, details text default '') returns bigint language sql as 'select 2::bigint';
+			grant execute on function submit(text, text) to shop"
+		other_definitions 0.0.10
+	}
+	one_is_left() {
+		expect_eq 't|t|t|f' "$(sql "select pronargs > 3, has_function_privilege('shop', oid, 'execute'),
+				has_function_privilege('later', oid, 'execute'), has_function_privilege('public', oid, 'execute')
+			from pg_proc where pronamespace = 'reeve'::regnamespace and proname = 'submit'")"
+		expect_match '^[0-9]+$' "$(sql "select submit('echo')")"
+	}
+	start_postgres
+	sql 'create role shop; create role later'
+	others
+	start_manager
+	one_is_left
+	stop manager
+	# By psql, also if it makes a savepoint for each statement.
+	others
+	expect_eq '' "$(print_schema "$NEWEST" | psql_reeve reeve -v ON_ERROR_ROLLBACK=on)"
+	one_is_left
+}
+
 # A role that may use the existing objects, but create none.
 test_a_manager_without_the_right_to_make_anything_works() {
 	start_postgres
