@@ -35,7 +35,7 @@ begin
   for way in
     select r.id, r.queue, r.type, c.queued, c.delayed, c.executing, c.failed
     from routes r left join (select * from live_totals(of_queue) where counts) c on c.route_id = r.id
-    where r.retired is null and r.labels = '{}' and (of_queue is null or r.queue = of_queue) and r.id >= next_route and (counts or r.id < counted)
+    where r.retired is null and (of_queue is null or r.queue = of_queue) and r.id >= next_route and (counts or r.id < counted)
     order by r.id limit most
   loop
     over_at := coalesce(over_at, clock_timestamp() + interval '50 ms');

@@ -3,11 +3,11 @@ create or replace function route_of(wanted_queue text, wanted_type text) returns
 declare
   found int;
 begin
-  select id into found from routes where queue = wanted_queue and type = wanted_type and labels = '{}';
+  select id into found from routes where queue = wanted_queue and type = wanted_type;
   if found is null then
     insert into routes (queue, type) values (wanted_queue, wanted_type) on conflict do nothing returning id into found;
     if found is null then
-      select id into found from routes where queue = wanted_queue and type = wanted_type and labels = '{}';
+      select id into found from routes where queue = wanted_queue and type = wanted_type;
     end if;
   end if;
   return found;

@@ -9,7 +9,7 @@ declare
   idle int[];
 begin
   perform from locks where name = 'counts' for no key update;
-  page := array(select id from routes where id > after and retired is null and labels = '{}' order by id limit most);
+  page := array(select id from routes where id > after and retired is null order by id limit most);
   idle := array(
     select r.id from routes r
     where r.id = any(page) and r.used < clock_timestamp() - interval '1 day'

@@ -141,12 +141,12 @@ begin
     into rests;
   end if;
 
-  select id into way from routes where queue = in_queue and type = of_type and labels = '{}';
+  select id into way from routes where queue = in_queue and type = of_type;
   -- All stages of a pipeline must have routes from the beginning.
   waits := way is null or submit.batch_id is not null or coalesce(q.batches, false) or submit.pipeline is not null and exists (
     select from pipelines p, jsonb_array_elements(p.stages) s
     where p.id = (spec ->> 'pipeline_id')::bigint
-      and not exists (select from routes r where r.queue = in_queue and r.type = s ->> 'type' and r.labels = '{}'));
+      and not exists (select from routes r where r.queue = in_queue and r.type = s ->> 'type'));
   made := nextval('tasks_id_seq');
   if submit.key is not null then
     loop

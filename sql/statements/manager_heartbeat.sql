@@ -10,7 +10,7 @@ with me as (update managers set hb_seq = hb_seq + 1, hb_at = clock_timestamp(), 
   where id = any(array(select id from managers where id = $1 for no key update skip locked)))
 select clock_timestamp(),
   (select coalesce(sum(x # (x >> 16)), 0)::bigint
-   from (select id::bigint * 2654435761 % 4294967296 as x from routes where labels = '{}' and retired is null) r), -- as fingerprint_of() in routes.c
+   from (select id::bigint * 2654435761 % 4294967296 as x from routes where retired is null) r), -- as fingerprint_of() in routes.c
   (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
   (select count(*) || ' ' || coalesce(max(updated)::text, '') from queues),
   (select max(version) from schema_migrations), ahead.estimate, ahead.set_back

@@ -8,7 +8,7 @@ with asked as (
  found as (
   select r.id, queue, type, r.retired from asked a
   cross join lateral (
-    select id, retired from routes where queue = a.queue and type = a.type and labels = '{}' offset 0) r),
+    select id, retired from routes where queue = a.queue and type = a.type offset 0) r),
  back as (
   update routes set retired = null, used = clock_timestamp()
   where id = any(array(

@@ -4,4 +4,4 @@
 select r.id, r.queue, r.type
 from unnest($1::text[], $2::text[]) u(queue, type)
 cross join lateral (
-  select * from routes where queue = u.queue and type = u.type and labels = '{}' offset 0) r
+  select * from routes where queue = u.queue and type = u.type offset 0) r

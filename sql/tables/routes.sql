@@ -10,8 +10,7 @@ create table routes (
   id int generated always as identity primary key,
   queue text not null,
   type text not null,
-  labels text[] not null default '{}',
   retired timestamptz,                     -- null: managers know it
   used timestamptz not null default statement_timestamp(), -- when it was created or brought back
-  unique (queue, type, labels));
-create index routes_in_use on routes (id) where retired is null and labels = '{}';
+  unique (queue, type));
+create index routes_in_use on routes (id) where retired is null;

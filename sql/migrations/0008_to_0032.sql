@@ -29,9 +29,11 @@ alter table requests alter column task_ids set storage external;
 -- Routes and managers.
 alter table routes
   drop column created,
+  drop column labels,
+  add unique (queue, type),
   add column retired timestamptz,
   add column used timestamptz not null default statement_timestamp();
-create index routes_in_use on routes (id) where retired is null and labels = '{}';
+create index routes_in_use on routes (id) where retired is null;
 alter table managers
   drop column started,
   add column clock_estimate timestamptz,
