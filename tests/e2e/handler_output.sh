@@ -142,4 +142,26 @@ test_c_functions_report_the_same_by_calls() {
 	expect_eq 0 "$STATUS"
 }
 
+test_the_smallest_worker_in_c_runs_a_task() {
+	start hello "$REEVE_BIN/example-worker" "$REEVE_MANAGER"
+	expect_eq 'Hello, Ann!' "$(reeve submit greet Ann --wait)"
+	stop hello
+	expect_eq 0 "$STATUS"
+}
+
+# It asks for more time after 10 s.
+test_a_c_function_gets_more_time_and_stops_when_asked() {
+	start more "$REEVE_BIN/example-more_time-worker" "$REEVE_MANAGER"
+	long=$(reeve submit countdown 300)
+	short=$(reeve submit countdown 12 --timeout 11s)
+	wait_until 20 '[ "$(field "$long" status)" = executing ]'
+	reeve cancel "$long" >/dev/null
+	expect_fail 1 reeve wait "$long"
+	expect_eq cancelled "$(field "$long" status)"
+	reeve wait "$short" >/dev/null
+	expect_eq 'zero 1' "$(field "$short" result) $(field "$short" attempt)"
+	stop more
+	expect_eq 0 "$STATUS"
+}
+
 run_tests

@@ -62,6 +62,16 @@ test_the_page_of_states_is_what_the_manager_prints() {
 	expect_eq "$("$REEVE_BIN/reeve-manager" --print-states)" "$(cat "$TOP/docs/states.md")"
 }
 
+test_the_tables_of_options_are_what_the_programs_print() {
+	local program page
+	while read -r program page; do
+		expect_eq "$("$REEVE_BIN/$program" --print-options)" "$(sed -n '/^| option | default |/,/^$/p' "$TOP/docs/$page")" "$page"
+	done <<-END
+		reeve-manager config.md
+		reeve-worker worker.md
+	END
+}
+
 test_every_page_begins_with_its_title() {
 	local page
 	for page in "$TOP"/docs/*.md; do
