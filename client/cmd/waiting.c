@@ -43,7 +43,7 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 	case REASON(QUEUE_STOPPED): snprintf(out, WAITING_TEXT, "its queue is stopped"); break;
 	case REASON(QUEUE_PAUSED): snprintf(out, WAITING_TEXT, "its queue is paused"); break;
 	case REASON(QUEUE_NOT_STARTED): snprintf(out, WAITING_TEXT, "its queue has not been started"); break;
-	case REASON(INBOX): snprintf(out, WAITING_TEXT, "no manager has admitted it yet"); break;
+	case REASON(INBOX): snprintf(out, WAITING_TEXT, "no manager has ingested it yet"); break;
 	case REASON(BATCH_ENTRY):
 		snprintf(out, WAITING_TEXT, "task %" PRId64 ", the entry task of its batch, has not ended", waiting->task_id);
 		break;

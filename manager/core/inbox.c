@@ -14,7 +14,7 @@ struct inbox {
 	struct store_ingest op;
 };
 
-static void admit(struct inbox *a, int64_t beyond);
+static void ingest(struct inbox *a, int64_t beyond);
 
 /* Logs and reports the tasks that ended dead, and counts the ingested ones. The database itself notifies all managers
  * of those. */
@@ -24,8 +24,8 @@ static void tell(const struct inbox *a)
 		log_warn(NULL, "task %lld, submitted by SQL, ended dead: %s", (long long)a->op.ended_ids[i], a->op.reason);
 		task_ended(a->events, a->op.ended_ids[i], true);
 	}
-	a->base->counters.submitted += a->op.admitted;
-	if (a->op.admitted)
+	a->base->counters.submitted += a->op.ingested;
+	if (a->op.ingested)
 		batches_changed(a->events);
 }
 
@@ -36,14 +36,14 @@ static void on_ingested(struct store_op *op, const struct reeve_error *error)
 		tell(a);
 		if (a->op.walked) {
 			/* After a full batch some tasks of the same queue, type and batch may not have been ingested. */
-			admit(a, a->op.admitted + a->op.ended < TASKS_MAX ? a->op.walked : a->op.walked - 1);
+			ingest(a, a->op.ingested + a->op.ended < TASKS_MAX ? a->op.walked : a->op.walked - 1);
 			return;
 		}
 	}
 	jobs_done(a->base->jobs, JOB_INBOX, error, false); /* the job counts finds what failed, and runs this again */
 }
 
-static void admit(struct inbox *a, int64_t beyond)
+static void ingest(struct inbox *a, int64_t beyond)
 {
 	a->op = (struct store_ingest){.op.done = on_ingested, .beyond = beyond, .limit = TASKS_MAX};
 	store_ingest(a->base->store, &a->op);
@@ -51,7 +51,7 @@ static void admit(struct inbox *a, int64_t beyond)
 
 static bool walk(void *arg)
 {
-	admit(arg, 0);
+	ingest(arg, 0);
 	return true;
 }
 

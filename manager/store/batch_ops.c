@@ -1,4 +1,5 @@
 /* Batch operations: the steps through the phases. SQL functions do the work. */
+#include "manager/store/cancel.h"
 #include "manager/store/store_internal.h"
 
 #include <stdlib.h>
@@ -38,15 +39,6 @@ void store_batches_due(struct store *store, struct store_batches_due *op)
 
 /* --- moves ----------------------------------------------------------------------------------------------------- */
 
-enum { REASON_BYTES = 200 };
-
-/* The blocked tasks that must end, and why. */
-struct failing {
-	int count;
-	char reason[REASON_BYTES];
-	int64_t ids[];
-};
-
 static struct store_batch_move *the_move(struct role *role)
 {
 	return BATCH_OP(role, struct store_batch_move, 0);
@@ -70,58 +62,42 @@ static void on_released(struct role *role, const PGresult *rows)
 	role_done(role);
 }
 
-static void on_failed(struct role *role, const PGresult *rows)
+static bool add_batch(struct role *role)
 {
-	struct store_batch_move *op = the_move(role);
-	struct failing *failing = role->state;
-	op->tasks = 0;
-	op->ended = failing->ids; /* the results overwrite the ids: there are not more */
-	for (int row = 0; row < PQntuples(rows); row++)
-		op->ended[op->tasks++] = row_int8(rows, row, 0);
-	role_run(role, SQL_COMMIT, role_on_done);
-}
-
-static void add_ids(struct role *role)
-{
-	const struct failing *failing = role->state;
-	params_int8s(&role->params, failing->ids, failing->count);
-}
-
-static void on_marked(struct role *role, const PGresult *rows)
-{
-	(void)rows;
-	add_ids(role);
-	params_int4(&role->params, role->store->options.history_days);
-	params_text(&role->params, ((struct failing *)role->state)->reason);
-	role_run(role, SQL_CANCEL_WAITING, on_failed);
-}
-
-static void on_blocked(struct role *role, const PGresult *rows)
-{
-	int count = PQntuples(rows);
-	struct failing *failing = role->state = mem_calloc(1, sizeof *failing + sizeof *failing->ids * (size_t)count);
-	failing->count = count;
-	for (int row = 0; row < count; row++)
-		failing->ids[row] = row_int8(rows, row, 0);
-	if (!count) {
-		role_run(role, SQL_COMMIT, role_on_done);
-		return;
-	}
-	snprintf(failing->reason, sizeof failing->reason, "%s", row_text(rows, 0, 1));
-	add_ids(role);
-	params_text(&role->params, "");
-	params_text(&role->params, failing->reason);
-	params_text(&role->params, "entry_failed");
-	role_run(role, SQL_CANCEL_MARK, on_marked);
-}
-
-static void on_begun(struct role *role, const PGresult *rows)
-{
-	(void)rows;
 	params_int8(&role->params, the_move(role)->due.id);
 	params_int8(&role->params, the_move(role)->limit);
-	role_run(role, SQL_BATCH_BLOCKED, on_blocked);
+	return true;
 }
+
+/* Reads the blocked tasks that must end, and why. */
+static enum step_result take_blocked(struct role *role, const PGresult *rows)
+{
+	int count = PQntuples(rows);
+	struct cancel *failing = cancel_begin(role, count);
+	for (; failing->count < count; failing->count++)
+		failing->ids[failing->count] = row_int8(rows, failing->count, 0);
+	if (!count)
+		return STEP_COMMIT;
+	snprintf(failing->reason, sizeof failing->reason, "%s", row_text(rows, 0, 1));
+	snprintf(failing->code, sizeof failing->code, "entry_failed");
+	return STEP_NEXT;
+}
+
+static enum step_result take_failed(struct role *role, const PGresult *rows)
+{
+	struct store_batch_move *op = the_move(role);
+	struct cancel *failing = role->state;
+	enum step_result next = cancel_take_ended(role, rows);
+	op->tasks = failing->ended;
+	op->ended = failing->ids;
+	return next;
+}
+
+static const struct step fail_steps[] = {
+    {NULL, SQL_BEGIN, NULL},
+    {add_batch, SQL_BATCH_BLOCKED, take_blocked},
+    CANCEL_STEPS(take_failed),
+};
 
 static void move_start(struct role *role)
 {
@@ -135,11 +111,10 @@ static void move_start(struct role *role)
 		role_run(role, SQL_BATCH_STEP, on_stepped);
 		break;
 	case STORE_BATCH_RELEASE:
-		params_int8(&role->params, op->due.id);
-		params_int8(&role->params, op->limit);
+		add_batch(role);
 		role_run(role, SQL_BATCH_RELEASE, on_released);
 		break;
-	case STORE_BATCH_FAIL: role_run(role, SQL_BEGIN, on_begun); break;
+	case STORE_BATCH_FAIL: steps_run(role, STEPS(fail_steps)); break;
 	}
 }
 

@@ -5,6 +5,7 @@
  * changed.
  */
 #include "manager/store/bind.h"
+#include "manager/store/cancel.h"
 #include "manager/store/store_internal.h"
 
 #include <stdlib.h>
@@ -205,9 +206,7 @@ static void on_marked(struct role *role, const PGresult *rows)
 			t->token = row_time(rows, row, 3);
 		}
 	}
-	add_ids(role);
-	params_int4(&role->params, role->store->options.history_days);
-	params_text(&role->params, the_op(role)->reason);
+	cancel_waiting_params(role, edit->ids, edit->asked, the_op(role)->reason);
 	role_run(role, SQL_CANCEL_WAITING, on_waiting_cancelled);
 }
 

@@ -117,7 +117,7 @@ struct store_ingest {
 	int limit;
 	/* results */
 	int64_t walked; /* all up to this id were processed or passed over; 0: there are no more */
-	int admitted, ended;
+	int ingested, ended;
 	int64_t *ended_ids;
 	const char *reason; /* why those ended */
 };

@@ -2,7 +2,7 @@
 -- `most`. Takes the locks that any submit takes; skips tasks that another manager is ingesting. Returns the id up to
 -- which it came (null: there are no more), how many tasks it ingested, and if their batch refuses them, which tasks the
 -- caller must end in the same transaction, with the code and the reason.
-create or replace function inbox_ingest_next(beyond bigint, most int, out walked bigint, out admitted int, out refused bigint[], out code text,
+create or replace function inbox_ingest_next(beyond bigint, most int, out walked bigint, out ingested int, out refused bigint[], out code text,
   out reason text)
 language plpgsql as $$
 #variable_conflict use_column
@@ -14,7 +14,7 @@ declare
   late bigint[];
   way int;
 begin
-  admitted := 0;
+  ingested := 0;
   select x.task_id, x.batch_id, t.id, t.queue, t.type into a
   from inbox x left join tasks t on t.id = x.task_id and t.blocked_run_at is not null and t.batch_id is null
   where x.task_id > beyond and not exists (select from queues s where s.name = t.queue and s.state = 'stopping')
@@ -73,10 +73,10 @@ begin
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
   where id = any(ids);
     perform tasks_counted(ids, 1);
-  admitted := cardinality(ids);
+  ingested := cardinality(ids);
   delete from inbox where task_id = any(ids);
   if b.batch_id is not null then
-    update batches x set submitted = x.submitted + admitted, pending = x.pending + admitted where x.id = b.batch_id;
+    update batches x set submitted = x.submitted + ingested, pending = x.pending + ingested where x.id = b.batch_id;
     if b.begins then
       perform batches_begin(array[b.batch_id]);
     end if;

@@ -72,7 +72,7 @@ figure() { # TEXT: what was measured; kept where REEVE_TEST_FIGURES says
 	echo "$1" >>"${REEVE_TEST_FIGURES:-/dev/null}"
 }
 
-wait_admitted() {
+wait_ingested() {
 	wait_until 20 "[ \"\$(sql 'select count(*) from inbox')\" = 0 ]"
 }
 
@@ -161,7 +161,7 @@ test_every_parameter_arrives() {
 	# A task with a batch gets the batch's queue, as with the command.
 	batch=$(reeve batch open nightly --queue b)
 	id=$(app "select reeve.submit('t', batch_id => $batch)")
-	wait_admitted
+	wait_ingested
 	expect_eq "b $batch" "$(sql "select queue, batch_id from tasks where id = $id" | tr '|' ' ')"
 }
 
@@ -335,7 +335,7 @@ test_a_new_type_in_an_open_transaction_delays_no_other() {
 }
 
 # Each of many new types is ingested without reading all the others; otherwise the last ones would wait very long.
-test_many_new_types_are_admitted_one_by_one() {
+test_many_new_types_are_ingested_one_by_one() {
 	local read
 	start_postgres
 	start_manager
@@ -343,9 +343,9 @@ test_many_new_types_are_admitted_one_by_one() {
 	stop manager
 	expect_eq 2000 "$(app "select count(reeve.submit('type ' || n)) from generate_series(1, 2000) n")"
 	sql 'analyze tasks; analyze inbox'
-	read=$(sql "select admitted from inbox_ingest(0, 10);
+	read=$(sql "select ingested from inbox_ingest(0, 10);
 		select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'tasks'" | paste -sd ' ')
-	note "admitted, and rows of tasks read: $read"
+	note "ingested, and rows of tasks read: $read"
 	expect_match '^1 [0-9]+$' "$read"
 	expect [ "${read#1 }" -lt 200 ]
 	start_manager
@@ -354,7 +354,7 @@ test_many_new_types_are_admitted_one_by_one() {
 }
 
 # A task in the inbox behaves like any waiting task.
-test_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
+test_a_task_that_is_not_ingested_yet_can_be_shown_changed_and_ended() {
 	start_postgres
 	start_manager
 	start_worker
@@ -389,7 +389,7 @@ test_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	wait_ended 20 "$b" "$c" "$f"
 	expect_eq '1|0|1|0' "$(totals "$batch")"
 	expect_eq 'b c' "$(field "$b" result) $(field "$c" result)"
-	wait_admitted
+	wait_ingested
 	expect_eq 3 "$(sql "select count(*) from task_history where route_id = (select id from routes where queue = 'w')")"
 }
 
@@ -593,7 +593,7 @@ test_implicit_batches_take_tasks_by_sql() {
 	# A queue without autostart waits for its start with these tasks, too.
 	reeve queue set m --batches yes --autostart no >/dev/null
 	waiting=$(app "select reeve.submit('echo', 'wait', queue => 'm')")
-	wait_admitted
+	wait_ingested
 	expect_eq not_started "$(sql "select state from queues where name = 'm'")"
 	reeve queue start m >/dev/null
 	wait_ended 20 "$waiting"
@@ -652,7 +652,7 @@ test_tasks_that_came_while_no_manager_was_there_are_found() {
 }
 
 # Two managers, one of which is killed in each round: each task is ingested once, and batches count exactly.
-test_managers_that_die_while_they_admit_lose_and_double_nothing() {
+test_managers_that_die_while_they_ingest_lose_and_double_nothing() {
 	start_postgres
 	start_manager
 	start_manager second
@@ -694,8 +694,8 @@ test_many_rows_of_a_table_become_tasks_by_one_statement() {
 	figure "10,000 tasks by one statement: $(($(ms) - began)) ms"
 	began=$(ms)
 	expect_eq 10000 "$(app "select count(reeve.submit('nothing', n::text, queue => 'fresh', delay => '1 hour')) from generate_series(1, 10000) n")"
-	wait_admitted
-	figure "10,000 tasks of a new type: $(($(ms) - began)) ms until all were admitted"
+	wait_ingested
+	figure "10,000 tasks of a new type: $(($(ms) - began)) ms until all were ingested"
 }
 
 test_the_example_runs() {

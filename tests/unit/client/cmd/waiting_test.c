@@ -28,7 +28,7 @@ Test(waiting, every_reason_has_a_text)
 	SAYS("its queue is stopped", WAITING(QUEUE_STOPPED));
 	SAYS("its queue is paused", WAITING(QUEUE_PAUSED));
 	SAYS("its queue has not been started", WAITING(QUEUE_NOT_STARTED));
-	SAYS("no manager has admitted it yet", WAITING(INBOX));
+	SAYS("no manager has ingested it yet", WAITING(INBOX));
 	SAYS("task 17, the entry task of its batch, has not ended", WAITING(BATCH_ENTRY, .task_id = 17));
 	SAYS("attempt 2 failed, due again in 5m", .attempt = 2, .run_at_us = NOW_US + INT64_C(300000000),
 	    WAITING(RETRY_DELAY));

@@ -366,7 +366,7 @@ static void answer_recurring(void)
 	    FAKE_FOLD};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
-		for (void *op; !(fake.admitting && recurring[i] == FAKE_INGEST) && (op = fake_take(recurring[i]));) {
+		for (void *op; !(fake.ingesting && recurring[i] == FAKE_INGEST) && (op = fake_take(recurring[i]));) {
 			if (fake.down) {
 				fake_fail(op, STATUS(UNAVAILABLE));
 				continue;

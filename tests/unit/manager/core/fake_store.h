@@ -89,7 +89,7 @@ struct fake {
 	int batch_count, batch_polls;
 	struct store_batches_due batches_due; /* the last query for batches */
 	bool inbox;                           /* the counts job finds tasks in the inbox */
-	bool admitting;                       /* the test answers the operations that ingest tasks */
+	bool ingesting;                       /* the test answers the operations that ingest tasks */
 	int ingest_polls;
 	int folds, folds_more; /* number of folds; this many more find a full page */
 };

@@ -41,7 +41,7 @@ Test(inbox, a_notification_or_a_heartbeat_ingests_them_at_once)
 Test(inbox, a_notification_during_a_scan_causes_another)
 {
 	struct core *core = begin();
-	fake.admitting = true;
+	fake.ingesting = true;
 	core_notified(core, "inbox");
 	fake_pass(core, 1);
 	struct store_ingest *op = fake_take(FAKE_INGEST);
@@ -51,13 +51,13 @@ Test(inbox, a_notification_during_a_scan_causes_another)
 	fake_pass(core, 10);
 	cr_expect_eq(fake_count(FAKE_INGEST), 0);
 	op->walked = 7;
-	op->admitted = 3;
+	op->ingested = 3;
 	fake_ok(op);
 	op = fake_take(FAKE_INGEST);
 	cr_assert_not_null(op);
 	cr_expect_eq(op->beyond, 7);
 	op->walked = 0;
-	op->admitted = 0;
+	op->ingested = 0;
 	fake_ok(op);
 	fake_pass(core, 100);
 	op = fake_take(FAKE_INGEST);
@@ -73,12 +73,12 @@ Test(inbox, a_notification_during_a_scan_causes_another)
 Test(inbox, as_many_as_fit_are_not_all_and_the_same_are_asked_for_again)
 {
 	struct core *core = begin();
-	fake.admitting = true;
+	fake.ingesting = true;
 	core_notified(core, "inbox");
 	fake_pass(core, 1);
 	struct store_ingest *op = fake_take(FAKE_INGEST);
 	op->walked = 7;
-	op->admitted = op->limit;
+	op->ingested = op->limit;
 	fake_ok(op);
 	op = fake_take(FAKE_INGEST);
 	cr_assert_not_null(op);
@@ -89,7 +89,7 @@ Test(inbox, as_many_as_fit_are_not_all_and_the_same_are_asked_for_again)
 Test(inbox, what_fails_is_retried_with_the_next_heartbeat)
 {
 	struct core *core = begin();
-	fake.admitting = true;
+	fake.ingesting = true;
 	core_notified(core, "inbox");
 	fake_pass(core, 1);
 	fake_fail(fake_take(FAKE_INGEST), STATUS(UNAVAILABLE));
