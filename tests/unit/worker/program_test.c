@@ -91,7 +91,7 @@ Test(program, help_and_version)
 	cr_expect_eq(run("--version"), 0);
 	cr_expect_eq(strncmp(said, "reeve-worker ", 13), 0);
 	cr_expect_eq(run("--print-options"), 0);
-	cr_expect(strstr(said, "| `--drain-timeout D` | `30s` |"), "%s", said);
+	cr_expect(strstr(said, "| `--drain-timeout DURATION` | `30s` |"), "%s", said);
 }
 
 Test(program, runs_until_sigterm)
