@@ -141,7 +141,7 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 			deadlines_remove(&f->profile->idle, &f->idle);
 	}
 	deal->bytes += bytes;
-	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f};
+	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f, .bytes = bytes};
 }
 
 /* Returns the first Fetch that takes the candidate of so many bytes, or NULL. */
@@ -388,5 +388,7 @@ int deal_candidates(struct deal *deal, bool *unsure)
 		}
 	}
 	*unsure |= deal->full;
+	if (d->unparked && !deal->full)
+		deal->tried = grants_collect(d, deal->tried, unsure);
 	return deal->tried;
 }

@@ -32,6 +32,7 @@ struct profile {
 	int idle_unparked;     /* the number of those that do not park */
 	int unparked;          /* the number of all that do not park */
 	bool searched;         /* during a run: streams of a route that it accepts are being searched */
+	bool collects;         /* during a run: one of its Fetches has tasks, and waits for more that are read */
 	bool reads;            /* during a run: tasks that were left to other managers are now read for it */
 	struct fetch *at;      /* while candidates are dealt: the first that may have room */
 	unsigned round;        /* the last group in deal.c that contained it */

@@ -14,8 +14,7 @@
 #include <utlist.h>
 
 enum {
-	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
-	PARKED_MAX = 1000,       /* Fetches of an incarnation that park: its commands and its end go to all of them */
+	PARKED_MAX = 1000, /* Fetches of an incarnation that park: its commands and its end go to all of them */
 };
 
 /* Returns true if a Fetch that does not park accepts the route, whose left tasks are then read, and marks the profiles of

@@ -75,8 +75,10 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	bool *won_any = mem_calloc((size_t)claim->fetch_count + 1, sizeof *won_any);
 	bool *won = mem_calloc((size_t)claim->count + 1, sizeof *won);
 	for (int i = 0; i < claim->won_count; i++) {
+		int grant = grant_of(d, claim->won[i].id);
 		won_any[claim->won[i].slot] = true;
-		won[grant_of(d, claim->won[i].id)] = true;
+		won[grant] = true;
+		claim->won[i].order = d->grants[grant].order;
 		verbose_log(d->verbose, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt,
 		    claim->won[i].max_attempts);
@@ -117,6 +119,8 @@ void dispatch_claim(struct dispatch *d, int tried)
 		fetch_move(f, CLAIMING);
 		fetch_timer(f, f->until_ms + CLAIM_LIMIT_MS);
 	}
+	for (int i = 0; i < tried; i++)
+		d->grants[i].order = i;
 	qsort(d->grants, (size_t)tried, sizeof *d->grants, by_id);
 	bool careful = false;
 	for (int i = 0; i < tried; i++) {

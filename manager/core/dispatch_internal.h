@@ -13,8 +13,11 @@ struct session;
 struct deal;
 
 enum {
-	ANSWERS_MAX = 4,       /* maximum bytes of a claim or a redelivery, in full answers: all its rows are in memory */
-	CLAIM_LIMIT_MS = 1000, /* how much longer a Fetch waits for a claim in flight */
+	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
+	COLLECT_MS = 2000,       /* how long a Fetch waits for tasks that are being read, although it could have others */
+	COLLECT_ROUNDS = 5,      /* … and the maximum of statements that read pages in that time */
+	ANSWERS_MAX = 4,         /* maximum bytes of a claim or a redelivery, in full answers: all its rows are in memory */
+	CLAIM_LIMIT_MS = 1000,   /* how much longer a Fetch waits for a claim in flight */
 	ASSIGNMENT_BYTES = 200 + 2 * LIMIT_NAME_BYTES, /* size of an assignment in an answer, without its queue, type and
 	                                                  details: numbers, trace context, the longest key and stage */
 };
@@ -41,6 +44,8 @@ struct fetch {
 	fetch_done *done;
 	void *arg;
 	int64_t let_from_ms; /* when a queue's waiting period ends that keeps tasks from it; 0: none does */
+	bool collects;       /* its grants are undone: see deal_candidates */
+	int64_t collected;   /* … until so many statements have read pages; 0: never so far */
 	int granted;         /* candidates for it in the claim that is prepared or in flight */
 	int64_t granted_bytes;
 	int slot;       /* its index in the claim; −1: none yet */
@@ -60,6 +65,8 @@ struct fetch {
 struct grant {
 	struct candidate candidate;
 	struct fetch *fetch;
+	int64_t bytes; /* of its assignment */
+	int order;     /* its place among the candidates of the claim, in the order in which they are assigned */
 	int slot;
 };
 
@@ -144,8 +151,15 @@ void deal_destroy(struct deal *deal);
 /* Moves candidates for the waiting Fetches to dispatch->grants, and returns how many. Sets *unsure if due rows that a
  * Fetch might get are still being read, or if the claim is full. Its time grows with the streams and the profiles that
  * accept them; a stream of which Fetches exclude all candidates is not dealt again until one of them or a Fetch that
- * accepts it is new. */
+ * accepts it is new.
+ *
+ * A pull client's Fetch that does not park gets all its tasks in one answer: while it has room and rows for it are being
+ * read, it gets none, for up to COLLECT_ROUNDS statements and COLLECT_MS. */
 int deal_candidates(struct deal *deal, bool *unsure);
+
+/* Takes the grants of the Fetches back that collect tasks, and sets *unsure if there are any. Returns how many of the
+ * first `tried` grants are left. */
+int grants_collect(struct dispatch *dispatch, int tried, bool *unsure);
 
 /* For tests: returns how many comparisons of Fetches with each other and with candidates there were. */
 int64_t deal_steps(const struct deal *deal);

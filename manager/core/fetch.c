@@ -151,6 +151,13 @@ struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
 	return (struct fetch_answer){.retry_after_ms = !sure ? AGAIN_MS : f->let_from_ms && let_in_ms < 1 ? 1 : let_in_ms};
 }
 
+static int by_order(const void *a, const void *b)
+{
+	const struct store_claimed *x = *(const struct store_claimed *const *)a,
+	                           *y = *(const struct store_claimed *const *)b;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
 void fetch_end_won(struct fetch *f, const struct store_claimed *won, int won_count, int slot)
 {
 	const struct store_claimed **mine = mem_calloc((size_t)won_count + 1, sizeof *mine);
@@ -158,6 +165,8 @@ void fetch_end_won(struct fetch *f, const struct store_claimed *won, int won_cou
 	for (int i = 0; i < won_count; i++)
 		if (won[i].slot == slot)
 			mine[n++] = &won[i];
+	if (n > 1)
+		qsort(mine, (size_t)n, sizeof *mine, by_order);
 	struct fetch_answer answer = n ? (struct fetch_answer){0} : fetch_nothing(f, false);
 	if (n && f->request.goes_on) {
 		f->profile->left = n < f->request.slots ? f->request.slots - n : 0;

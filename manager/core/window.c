@@ -13,14 +13,11 @@
 #include <utlist.h>
 
 enum {
-	UNKNOWN_MS = 1000,            /* retry delay of the full rescan while the database's time is not known */
-	HINTED_MAX = 10000,           /* limit of streams added by notifications within a minute; discovery finds more */
-	CANDIDATE_SUSPEND_MS = 250,   /* delay until a locked candidate is tried again */
-	STREAM_SUSPEND_MS = 50,       /* how long a stream of locked tasks is suspended at first, */
-	STREAM_SUSPEND_MAX_MS = 2000, /* … and the maximum */
-	NEAR_US = 2 * 1000 * 1000,    /* a cursor up to this far beyond a late stretch is rewound (rescan.h) */
-	AHEAD_US = 1000 * 1000,       /* a version so far ahead of the clock shows that the clock was set back */
-	WHOLE_MS = 10 * 1000,         /* how long all shards of a stream are read if the others do not take its tasks */
+	UNKNOWN_MS = 1000,         /* retry delay of the full rescan while the database's time is not known */
+	HINTED_MAX = 10000,        /* limit of streams added by notifications within a minute; discovery finds more */
+	NEAR_US = 2 * 1000 * 1000, /* a cursor up to this far beyond a late stretch is rewound (rescan.h) */
+	AHEAD_US = 1000 * 1000,    /* a version so far ahead of the clock shows that the clock was set back */
+	WHOLE_MS = 10 * 1000,      /* how long all shards of a stream are read if the others do not take its tasks */
 };
 
 void window_destroy(struct window *w)
@@ -338,59 +335,6 @@ void window_forget(struct window *w, int64_t id)
 	DL_APPEND(s->gone, k);
 }
 
-void window_suspend(struct window *w, int64_t id)
-{
-	int64_t now_ms = base_now(w->base);
-	struct known *k;
-	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (!k || k->state != KNOWN_CLAIMED)
-		return;
-	struct stream *s = k->c.stream;
-	if (now_ms >= s->suspended_until_ms) {
-		s->suspended_ms = !s->suspended_ms                ? STREAM_SUSPEND_MS
-		    : 2 * s->suspended_ms < STREAM_SUSPEND_MAX_MS ? 2 * s->suspended_ms
-		                                                  : STREAM_SUSPEND_MAX_MS;
-		s->suspended_until_ms = now_ms + s->suspended_ms;
-		stream_update(s);
-		stream_schedule(s);
-	}
-	if (2 * w->resting_count >= w->base->options.window_limit) { /* too many are suspended: it is read again */
-		window_release(w, &k->c);
-		return;
-	}
-	k->c.was_locked = true;
-	k->state = KNOWN_SUSPENDED;
-	k->suspended_until_ms = now_ms + CANDIDATE_SUSPEND_MS;
-	DL_APPEND(w->resting, k);
-	w->resting_count++;
-	jobs_at(w->base->jobs, JOB_STREAMS, k->suspended_until_ms);
-}
-
-int64_t window_resume_suspended(struct window *w, int64_t now_ms)
-{
-	struct known *k;
-	while ((k = w->resting) && k->suspended_until_ms <= now_ms) {
-		struct stream *s = k->c.stream;
-		DL_DELETE(w->resting, k);
-		w->resting_count--;
-		k->state = KNOWN_CLAIMED;
-		if (k->newer) { /* it has changed since */
-			window_forget(w, k->c.id);
-			continue;
-		}
-		k->state = KNOWN_WAITS;
-		s->taken--;
-		DL_APPEND(s->candidates, k);
-		s->stuck = 0;
-		s->count++;
-		w->size++;
-		if (!stream_wanted(s))
-			stream_let_go(s);
-		stream_update(s);
-	}
-	return w->resting ? w->resting->suspended_until_ms : INT64_MAX;
-}
-
 void window_claimed(struct window *w, int64_t id, bool won)
 {
 	struct known *k;
@@ -443,6 +387,19 @@ enum window_has window_has(struct window *w, int route, int32_t priority, int64_
 int window_size(const struct window *w)
 {
 	return w->size;
+}
+
+bool window_reads(const struct window *w, bool (*accepts)(const void *arg, int route), const void *arg)
+{
+	for (const struct stream *s = w->streams; s; s = s->hh.next)
+		if (s->reading && s->unread > UNREAD_POLL && accepts(arg, s->key.route))
+			return true;
+	return false;
+}
+
+int64_t window_rounds(const struct window *w)
+{
+	return w->rounds;
 }
 
 int window_streams(const struct window *w)

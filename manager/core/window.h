@@ -139,6 +139,9 @@ void window_suspend(struct window *window, int64_t id);
 /* Drops a task that no longer waits. If a claim of it is in flight, the claim finds that out. */
 void window_drop(struct window *window, int64_t id);
 
+/* Puts back a taken candidate that no claim has changed: it waits in its place of the stream's order. */
+void window_untake(struct window *window, int64_t id);
+
 /* Puts back a taken candidate whose claim failed: it may still wait, and is read again. */
 void window_release(struct window *window, const struct candidate *candidate);
 
@@ -157,6 +160,13 @@ enum window_has window_has(struct window *window, int route, int32_t priority, i
 
 /* Returns the number of waiting candidates. */
 int window_size(const struct window *window);
+
+/* Returns whether a page is being read of a stream of a route for which `accepts` returns true, except for a rescan. Its
+ * time grows with the streams. */
+bool window_reads(const struct window *window, bool (*accepts)(const void *arg, int route), const void *arg);
+
+/* Returns how many statements have read pages. */
+int64_t window_rounds(const struct window *window);
 
 /* Returns the number of streams, for statistics. */
 int window_streams(const struct window *window);

@@ -21,6 +21,7 @@ static struct store_claimed claimed_row(const PGresult *rows, int row)
 	    .timeout_ms = row_int8(rows, row, 5),
 	    .route = row_int4(rows, row, 6),
 	    .assignment_id = row_int8(rows, row, 7),
+	    .order = row,
 	};
 	for (int i = 0; i < SQL_ASSIGNED; i++)
 		claimed.texts[i] = row_text(rows, row, PQnfields(rows) - SQL_ASSIGNED + i);

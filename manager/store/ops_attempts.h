@@ -84,6 +84,7 @@ struct store_claimed {
 	const char *texts[SQL_ASSIGNED]; /* of the columns sql_columns_assigned; "": null */
 	const char *queue, *type;        /* of a redelivery; NULL from a claim, whose routes are known */
 	int attempt, max_attempts, route, slot;
+	int order; /* for the core: its place in the answer */
 };
 
 /* Claims candidates for Fetches. Reports UNKNOWN. */

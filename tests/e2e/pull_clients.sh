@@ -78,6 +78,19 @@ test_fetched_tasks_are_chosen_by_type_and_id() {
 	expect_eq 0 "$(reeve worker list --json | jq -s 'map(select(.manual and .holding == 0 and .state == "alive" and .registered > "'"$(date -u +%FT%T)"'")) | length')"
 }
 
+# One answer has the tasks of all priorities, in their order, also right after the manager's start and beside another one.
+test_one_fetch_takes_all_priorities_in_order() {
+	start_manager second
+	for p in 5 1 9 1; do reeve submit letter "$p" --queue sorted --priority $p; done >"$DIR/ids"
+	expect_eq '9 5 1 1' "$(reeve fetch --queue sorted -n 10 --json | jq -r .details | xargs)"
+	for i in $(seq 1 40); do echo "{\"details\":\"$((i * 7 % 13))\",\"priority\":$((i * 7 % 13))}"; done |
+		reeve submit --bulk - letter --queue mixed >/dev/null
+	all=$(for i in $(seq 1 40); do echo $((i * 7 % 13)); done | sort -rn | xargs)
+	expect_eq "$(cut -d' ' -f1-25 <<<"$all")" "$(reeve fetch --queue mixed -n 25 --max-wait 5s --json | jq -r .details | xargs)"
+	expect_eq "$(cut -d' ' -f26- <<<"$all")" "$(reeve fetch --queue mixed -n 25 --json | jq -r .details | xargs)"
+	expect_fail 1 reeve fetch --queue mixed
+}
+
 test_waiting_for_a_task() {
 	reeve fetch --queue waits --max-wait 30s --name waiter --json >"$DIR/taken" 2>"$DIR/said" &
 	pid=$!

@@ -88,6 +88,56 @@ Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 	fake_end(core);
 }
 
+/* The same with tasks that were left to another manager. */
+Test(dispatch, one_that_does_not_park_gets_the_tasks_of_all_managers)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	window_shard(core->window, 2, 0);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1});
+	fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 2, 1, fake_db_us());
+	fake_claim(fake_claim_taken(), 0);
+	note(4, route, 0, 10);
+	note(5, route, 0, 10); /* of the other manager's shard */
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = -1, .slots = 2});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	struct store_page *page = fake_page_taken(route, 0);
+	cr_expect_eq(page->slices, 1);
+	fake_page_of(page, 5, 1, fake_db_us());
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 2);
+	fake_claim(claim, 0);
+	cr_expect_eq(fetch.count, 2);
+	fake_end(core);
+}
+
+/* A pull client gets all its tasks in one answer, in order, although those of a lower priority must be read first. */
+Test(dispatch, one_that_does_not_park_gets_the_tasks_of_all_priorities)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1});
+	note(1, route, 9, 10);
+	base_dispatch(&core->base);
+	fake_claim(fake_claim_taken(), 0);
+	note(2, route, 9, 10);
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = -1, .slots = 10});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "those of priority 5 are being read");
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		fake_page_of(page, 7, page->priority == 5, fake_db_us() - 1000);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 2);
+	fake_claim(claim, 0);
+	cr_expect_eq(fetch.count, 2);
+	cr_expect_eq(fetch.ids[0], 2);
+	cr_expect_eq(fetch.ids[1], 7);
+	fake_end(core);
+}
+
 /* A worker reports and asks for more after each task; its queue has a thousand types, and none has a task now. */
 Test(dispatch, one_that_does_not_park_is_not_compared_with_all_the_routes_it_accepts)
 {
