@@ -371,6 +371,7 @@ const struct measured growth_measured[] = {
     {JOB_ROUTES, "routes_load", SQL_ROUTES_LOAD, add_nothing, NULL, HASHED},
     {JOB_QUEUES, "queues_load", SQL_QUEUES_LOAD, add_nothing, NULL, HASHED},
     {JOB_QUEUE_STOPS, "queue_stops", SQL_QUEUE_STOPS, add_nothing, NULL, HASHED},
+    {JOB_LIMITS, "limits_room", SQL_LIMITS_ROOM, add_nothing, NULL, HASHED},
     {JOB_BATCHES, "batches_due", SQL_BATCHES_DUE, add_batches, NULL, HOT},
     {JOB_BATCHES, "batch_step", SQL_BATCH_STEP, add_due_batch, once, HOT},
     {JOB_BATCHES, "batch_release", SQL_BATCH_RELEASE, add_releasing_batch, once, HOT},

@@ -32,6 +32,7 @@ enum exit_code {
 	EXIT_UNREACHABLE = 3,  /* no manager reachable, or none that accepts calls; no database reachable */
 	EXIT_REFUSED = 4,      /* the manager refused; for servers: the database's schema or rights do not allow it */
 	EXIT_NOTHING_DONE = 5, /* a worker for one task was stopped before it ran one */
+	EXIT_NO_MANAGER = 6,   /* a worker got no answer from a manager for as long as it may wait */
 };
 
 #endif

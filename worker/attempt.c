@@ -171,6 +171,12 @@ int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const c
 	return outcome_set(outcome, REEVE__V1__OUTCOME__OUTCOME_FATAL, NULL, code, error);
 }
 
+int reeve_outcome_skip(struct reeve_outcome *outcome, const char *reason)
+{
+	return outcome_set(outcome, REEVE__V1__OUTCOME__OUTCOME_RETURNED, NULL, ATTEMPT_SKIPPED,
+	    reason && *reason ? reason : "its handler declined it");
+}
+
 static void replace(char **text, const char *with)
 {
 	char *copied = copy(with);

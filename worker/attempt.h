@@ -27,6 +27,9 @@ enum attempt_place {
 	PLACE_REPORTED, /* its result is in a report in flight, or waits for its delay before it is reported again */
 };
 
+/* The error code of an attempt whose handler declined the task. */
+#define ATTEMPT_SKIPPED "skipped"
+
 /* Why a handler must stop before it has finished. */
 enum stop_reason {
 	STOP_NONE,

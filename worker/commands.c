@@ -54,7 +54,7 @@ static void set_concurrency(struct commands *commands, uint32_t value)
 
 	/* The command stays in force, and each heartbeat's answer repeats it: if it could not be applied, do not try again
 	 * and again. */
-	if (wanted == 0 || wanted == slots->requested || commands->life->once)
+	if (wanted == slots->requested || commands->life->once)
 		return;
 	slots->requested = wanted;
 	if (wanted == slots->concurrency)
@@ -96,7 +96,8 @@ static void apply(
 	/* Report the effect at once: the operator who issued the command checks for it. */
 	if (phase != commands->life->phase || concurrency != commands->slots->concurrency)
 		heartbeat_timer_soon(commands->timer, true);
-	else if (commands->life->phase == LIFE_PAUSED) /* no Fetch is parked that could bring the command to resume */
+	else if (commands->life->phase == LIFE_PAUSED || !commands->slots->concurrency) /* no Fetch is parked that could
+	                                                                                  bring the next command */
 		heartbeat_timer_soon(commands->timer, false);
 	if (count || phase != commands->life->phase)
 		shared_wake(commands->shared);

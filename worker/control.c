@@ -12,6 +12,7 @@ static void apply(struct reeve_worker *worker)
 	int64_t now_ms = clock_monotonic_ms();
 
 	session_check_lease(&worker->session, now_ms);
+	session_check_manager(&worker->session, now_ms);
 	watchdog_check_step(&worker->watchdog_check, now_ms);
 	slots_sweep(&worker->slots, now_ms);
 	drain_step(&worker->drain, now_ms);

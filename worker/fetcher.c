@@ -25,11 +25,17 @@ struct fetch_call {
 	struct sent_fetch sent;
 };
 
+/* Counts the changes of what a Fetch excludes: tasks, and queues for which slots rest. */
+static uint64_t changes(const struct fetcher *fetcher)
+{
+	return fetcher->in_flight->declined.total + fetcher->slots->rests.changes;
+}
+
 /* Returns how many more tasks the worker may request. */
 static uint32_t free_slots(const struct fetcher *fetcher)
 {
 	const struct unacked *unacked = &fetcher->in_flight->unacked;
-	int64_t capacity = slots_capacity(fetcher->slots) - fetcher->slots->resting;
+	int64_t capacity = slots_capacity(fetcher->slots);
 	int64_t used = (int64_t)in_flight_unfinished(fetcher->in_flight) + fetcher->fetches->slots;
 
 	if (!lease_runs(fetcher->shared->lease, clock_monotonic_ms()) || used >= capacity ||
@@ -41,7 +47,7 @@ static uint32_t free_slots(const struct fetcher *fetcher)
 /* Returns true if the tasks that wait at the managers now are all that are left for an until_empty worker. */
 static bool may_end(const struct fetcher *fetcher)
 {
-	return fetcher->until_empty && in_flight_empty(fetcher->in_flight);
+	return fetcher->until_empty && in_flight_empty(fetcher->in_flight) && !fetcher->slots->rests.count;
 }
 
 int64_t fetcher_answer_ms(int64_t ms)
@@ -55,6 +61,38 @@ static int64_t park_ms(const struct fetcher *fetcher)
 	int64_t max_ms = fetcher->session->lease_ms * 2 / 3;
 
 	return max_ms < FETCH_WAIT_MS ? max_ms : FETCH_WAIT_MS;
+}
+
+/* Copies the tasks that the Fetch excludes. */
+static void exclude_declined(const struct declined *declined, struct sent_fetch *sent)
+{
+	size_t count = declined_count(declined);
+
+	if (!count)
+		return;
+	sent->declined = mem_malloc(count * sizeof *sent->declined);
+	memcpy(sent->declined, declined->ids, count * sizeof *sent->declined);
+	sent->request.exclude_ids = sent->declined;
+	sent->request.n_exclude_ids = count;
+}
+
+/* Limits the tasks of the queues for which slots rest. `fetch` is among those that the worker waits for. */
+static void limit_resting(const struct fetcher *fetcher, const struct fetch *fetch, struct sent_fetch *sent)
+{
+	int64_t capacity = slots_capacity(fetcher->slots) - (int64_t)(fetcher->fetches->slots - fetch->slots);
+
+	sent->rests = rests_queue_slots(&fetcher->slots->rests, fetcher->in_flight, capacity, sent->request.slots);
+	if (!sent->rests)
+		return;
+	sent->request.queue_slots = sent->rests->list;
+	sent->request.n_queue_slots = sent->rests->count;
+}
+
+void fetcher_release(struct sent_fetch *sent)
+{
+	accepts_drop(sent->accepts);
+	free(sent->declined);
+	queue_slots_free(sent->rests);
 }
 
 /* Fills in a Fetch request for a call, and marks the Fetch as in flight. */
@@ -73,10 +111,14 @@ static void send(struct fetcher *fetcher, struct fetch *fetch, bool parked, stru
 	request->types = accepts->types.list;
 	request->n_types = accepts->types.count;
 	request->wait_ms = parked ? park_ms(fetcher) : 0;
+	request->wait_retries = fetcher->wait_retries && !parked && may_end(fetcher);
 	request->resend = fetch->sent_before;
 	if (!fetcher->in_flight->any_received)
 		request->idle_since_start_ms = clock_monotonic_ms() - fetcher->created_ms + 1;
+	exclude_declined(&fetcher->in_flight->declined, sent);
+	limit_resting(fetcher, fetch, sent);
 	fetches_mark_sent(fetcher->fetches, fetch, parked);
+	fetch->changes = changes(fetcher);
 	fetch->accepts = sent->accepts = accepts_use(accepts);
 	sent->incarnation = session->incarnation;
 	sent->fetch_id = fetch->id;
@@ -244,7 +286,7 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 			    answer->message);
 		fetcher_failed(fetcher, sent, answer->code);
 	}
-	accepts_drop(sent->accepts);
+	fetcher_release(&call->sent);
 	shared_unlock(fetcher->shared);
 	if (answer->response)
 		protobuf_c_message_free_unpacked(answer->response, NULL);
@@ -272,23 +314,24 @@ static struct fetch_call *next_call(struct fetcher *fetcher)
 	call = mem_calloc(1, sizeof *call);
 	call->fetcher = fetcher;
 	call->answer_ms = fetcher_answer_ms(fetcher->session->lease_ms / 3);
-	send(fetcher, fetch, takes && fetches->parked_count == 0 && !may_end(fetcher), &call->sent);
+	send(fetcher, fetch, takes && fetches->parked_count == 0 && !may_end(fetcher) && slots_capacity(fetcher->slots),
+	    &call->sent);
 	return call;
 }
 
 /* Returns a call that must be cancelled: one of a lost incarnation, or a parked Fetch while the worker takes no tasks,
- * must know whether any wait, or runs other types by now. 0: none. */
+ * must know whether any wait, or takes other tasks by now. 0: none. */
 static rpc_call_id next_cancel(struct fetcher *fetcher)
 {
 	struct fetches *fetches = fetcher->fetches;
-	bool all = !life_takes(fetcher->life) || may_end(fetcher);
+	bool all = !life_takes(fetcher->life) || may_end(fetcher) || !slots_capacity(fetcher->slots);
 	struct fetch *fetch;
 
 	if (fetches->stale_count)
 		return fetches->stale[--fetches->stale_count];
 	for (fetch = fetches->waiting; fetch; fetch = fetch->next) {
 		if (!fetch->parked || fetch->cancelled || !fetch->call ||
-		    (!all && fetch->accepts == fetcher->handlers->accepts))
+		    (!all && fetch->accepts == fetcher->handlers->accepts && fetch->changes == changes(fetcher)))
 			continue;
 		fetch->cancelled = true;
 		return fetch->call;

@@ -28,6 +28,7 @@ struct fetcher {
 	struct handler_set *handlers;
 	struct commands *commands;
 	bool until_empty;   /* drain when no task waits any more; read-only */
+	bool wait_retries;  /* … and none waits for a retry */
 	int64_t created_ms; /* when the worker was created, on the monotonic clock; read-only */
 };
 
@@ -37,10 +38,15 @@ struct sent_fetch {
 	int64_t fetch_id; /* 0: none */
 	int64_t sent_ms;
 	bool parked;
-	bool last_poll;          /* asks whether tasks are left (until_empty) */
-	struct accepts *accepts; /* has the types that the request points to */
+	bool last_poll;            /* asks whether tasks are left (until_empty) */
+	struct accepts *accepts;   /* has the types that the request points to */
+	int64_t *declined;         /* has the tasks that it excludes */
+	struct queue_slots *rests; /* has its queue_slots; NULL: none */
 	Reeve__V1__FetchRequest request;
 };
+
+/* Frees what a call that has ended kept for its Fetch. Called with the lock. */
+void fetcher_release(struct sent_fetch *sent);
 
 /* Starts and cancels the Fetch calls that are due. Called by control without the lock. */
 void fetcher_step(struct fetcher *fetcher);

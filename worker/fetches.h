@@ -27,6 +27,7 @@ struct fetch {
 	bool cancelled; /* … and it has been cancelled */
 	bool sent_before;
 	const void *accepts; /* the types that this call requests */
+	uint64_t changes;    /* see fetcher.c: what it excludes is up to date with these changes */
 	uint64_t call;       /* rpc_call_id of that call, if it is a Fetch call; 0: unknown */
 	struct fetch *prev, *next;
 };

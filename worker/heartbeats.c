@@ -123,6 +123,7 @@ static void compose(struct beat *beat)
 	request->running = (uint32_t)slots_busy(heartbeats->slots);
 	request->mode = mode_of(heartbeats->life);
 	request->concurrency = (uint32_t)heartbeats->slots->concurrency;
+	request->no_slots = !heartbeats->slots->concurrency;
 	request->succeeded = heartbeats->in_flight->succeeded;
 	request->failed = heartbeats->in_flight->failed;
 	if (!heartbeats->handlers->types_sent) {

@@ -3,6 +3,7 @@
 #include "worker/handler.h"
 
 #include <assert.h>
+#include <string.h>
 #include <utlist.h>
 
 /* uthash frees its table with the last attempt. A larger first table saves most expansions of the next one. */
@@ -60,6 +61,27 @@ static void end_unstarted(struct in_flight *in_flight, struct attempt *attempt, 
 	in_flight_finish(in_flight, attempt);
 }
 
+static void decline(struct declined *declined, int64_t task)
+{
+	declined->ids[declined->total++ % LIMIT_EXCLUDED] = task;
+}
+
+static bool is_declined(const struct declined *declined, int64_t task)
+{
+	for (size_t i = 0; i < declined_count(declined); i++)
+		if (declined->ids[i] == task)
+			return true;
+	return false;
+}
+
+/* Returns an attempt of a task that a handler has declined: the Fetch that brought it had been sent before that. */
+static void return_declined(struct in_flight *in_flight, struct attempt *attempt)
+{
+	reeve_outcome_skip(&attempt->outcome, "a handler of this worker has declined it");
+	attempt_seal(attempt, 0);
+	unacked_add(&in_flight->unacked, attempt);
+}
+
 void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, size_t count)
 {
 	bool draining = life_draining(in_flight->life);
@@ -78,6 +100,10 @@ void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, s
 		HASH_ADD_BYHASHVALUE(hh, in_flight->all, key, sizeof attempt->key, hash_of(&attempt->key), attempt);
 		if (draining) {
 			end_unstarted(in_flight, attempt, STOP_DRAIN);
+			continue;
+		}
+		if (is_declined(&in_flight->declined, attempt->key.task_id)) {
+			return_declined(in_flight, attempt);
 			continue;
 		}
 		attempt->place = PLACE_READY;
@@ -119,6 +145,9 @@ void in_flight_finish(struct in_flight *in_flight, struct attempt *attempt)
 		return;
 	}
 	count_end(in_flight, attempt);
+	if (attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_RETURNED &&
+	    !strcmp(attempt->result.error_code, ATTEMPT_SKIPPED))
+		decline(&in_flight->declined, attempt->key.task_id);
 	unacked_add(&in_flight->unacked, attempt);
 }
 

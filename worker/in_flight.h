@@ -11,11 +11,23 @@
 #ifndef REEVE_WORKER_IN_FLIGHT_H
 #define REEVE_WORKER_IN_FLIGHT_H
 
+#include "common/limits.h"
 #include "worker/attempt.h"
 #include "worker/heartbeat_timer.h"
 #include "worker/life.h"
 #include "worker/shared.h"
 #include "worker/unacked.h"
+
+/* The tasks that handlers of this worker have declined: the last ones, up to the number that a Fetch may exclude. */
+struct declined {
+	int64_t ids[LIMIT_EXCLUDED];
+	uint64_t total; /* the number of all */
+};
+
+static inline size_t declined_count(const struct declined *declined)
+{
+	return declined->total < LIMIT_EXCLUDED ? (size_t)declined->total : LIMIT_EXCLUDED;
+}
 
 struct in_flight {
 	struct shared *shared;
@@ -29,8 +41,9 @@ struct in_flight {
 	size_t taken_count; /* number of attempts with slots */
 	struct unacked unacked;
 	pthread_cond_t work; /* an attempt has become ready, or an idle slot must check its state */
-	int idle_slots;      /* slots that wait for `work` */
-	bool any_received;   /* the worker has got a task at least once */
+	struct declined declined;
+	int idle_slots;    /* slots that wait for `work` */
+	bool any_received; /* the worker has got a task at least once */
 
 	/* Numbers of attempts since the worker started. */
 	int64_t succeeded; /* completed */
@@ -46,7 +59,7 @@ void in_flight_init(struct in_flight *in_flight, struct shared *shared, struct l
 void in_flight_destroy(struct in_flight *in_flight);
 
 /* Takes ownership of the attempts that a Fetch has brought, and queues them in this order. Frees an attempt that is
- * already in flight. Wakes slots. A draining worker returns the attempts at once. */
+ * already in flight. Wakes slots. Returns at once what is of a declined task; a draining worker, everything. */
 void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, size_t count);
 
 /* Moves an attempt that has ended and is sealed to the unacknowledged results, or forgets it if it was abandoned. The

@@ -35,6 +35,10 @@ static const struct option_spec specs[] = {
         .default_value = "5s", OPTION_IN_FILE),
     OPT_FLAG(0, "once", AT(once), "run one task, wait for it if necessary, and exit with its outcome"),
     OPT_FLAG(0, "until-empty", AT(until_empty), "run all due tasks, and exit"),
+    OPT_FLAG(0, "wait-retries", AT(wait_retries), "with --until-empty: also wait for the retries of failed tasks"),
+    OPT_SPAN(0, "manager-timeout", AT(manager_timeout_ms), 0, 24 * 3600 * 1000,
+        "stop if no manager has answered for this long, with exit status 6; 0: never", .default_value = "0",
+        OPTION_IN_FILE),
     OPT_TEXT(0, "config", AT(config), "FILE", "INI file; its section [worker] can set any of these options",
         .environment = "REEVE_WORKER_CONFIG"),
     OPT_TEXT(0, "log-level", AT(log_level), "LEVEL", "error, warn, info or debug", .default_value = "info",
@@ -61,7 +65,8 @@ const struct option_table program_options_table = {
                 "Exit status: 0 stopped normally; 1 a failure while running; 2 wrong options or\n"
                 "handlers; 3 stopped with results that no manager has acknowledged; 4 refused by\n"
                 "the manager. With --once and --until-empty, 1 also if an attempt did not\n"
-                "complete; with --once, 5 if it was stopped before it had run a task.\n",
+                "complete; with --once, 5 if it was stopped before it had run a task. 6: no\n"
+                "manager answered for --manager-timeout.\n",
     .specs = specs,
 };
 
@@ -140,6 +145,8 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 		return wrong_usage("--handlers FILE is missing", code);
 	if (options->once && options->until_empty)
 		return wrong_usage("--once and --until-empty cannot be combined", code);
+	if (options->wait_retries && !options->until_empty)
+		return wrong_usage("--wait-retries needs --until-empty", code);
 	if (!read_level(options, &options->level, &error))
 		return wrong_usage(error.message, code);
 	options->worker = (struct reeve_worker_options){
@@ -153,6 +160,8 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	    .kill_grace_ms = options->kill_grace_ms,
 	    .once = options->once,
 	    .until_empty = options->until_empty,
+	    .wait_retries = options->wait_retries,
+	    .manager_timeout_ms = options->manager_timeout_ms,
 	};
 	return false;
 }

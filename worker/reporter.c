@@ -168,7 +168,7 @@ static void report_done(void *arg, struct rpc_answer *answer)
 		report_answered(reporter, report, (Reeve__V1__ReportResponse *)answer->response);
 	else
 		report_failed(reporter, report, answer);
-	accepts_drop(report->fetch.accepts);
+	fetcher_release(&report->fetch);
 	shared_unlock(reporter->shared);
 	if (answer->response)
 		protobuf_c_message_free_unpacked(answer->response, NULL);

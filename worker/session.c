@@ -41,6 +41,7 @@ void session_renew(struct session *session, int64_t sent_ms)
 	int64_t now_ms = clock_monotonic_ms();
 	bool was_over = !lease_runs(shared->lease, now_ms);
 
+	session->answered_ms = now_ms;
 	session->lease_until_ms = sent_ms + session->lease_ms;
 	lease_set(shared->lease, session->lease_until_ms, session->lease_ms);
 	if (session->supervisor)
@@ -75,6 +76,29 @@ void session_check_lease(struct session *session, int64_t now_ms)
 	    llabs((long long)(session->lease_until_ms - now_ms)), running, running == 1 ? "" : "s",
 	    running == 1 ? "s" : "");
 	in_flight_stop_taken(session->in_flight, STOP_LEASE);
+}
+
+/* Returns when the worker must end because no manager answers; INT64_MAX: never. The time until the next heartbeat does
+ * not count. */
+static int64_t manager_until_ms(const struct session *session)
+{
+	if (!session->manager_timeout_ms || life_draining(session->life))
+		return INT64_MAX;
+	return session->answered_ms + session->manager_timeout_ms +
+	    (session->phase == SESSION_SERVING ? session->heartbeat_ms : 0);
+}
+
+void session_check_manager(struct session *session, int64_t now_ms)
+{
+	struct reeve_error error;
+
+	if (now_ms < manager_until_ms(session))
+		return;
+	error_set(&error, STATUS(UNAVAILABLE), "no manager at %s has answered for %lld ms (--manager-timeout)",
+	    session->managers, (long long)(now_ms - session->answered_ms));
+	log_error(session->shared->object, "%s; stopping", error.message);
+	life_fail(session->life, &error, EXIT_NO_MANAGER);
+	life_drain(session->life, now_ms);
 }
 
 static void begin(
@@ -121,6 +145,8 @@ static void register_failed(struct session *session, const struct rpc_answer *an
 {
 	int64_t now_ms = clock_monotonic_ms();
 
+	if (answer->code == STATUS(ALREADY_EXISTS))
+		session->answered_ms = now_ms;
 	if (answer->code == STATUS(ALREADY_EXISTS)) { /* perhaps our own previous incarnation, not yet marked lost */
 		if (!session->name_taken)
 			log_warn(session->shared->object, "cannot register yet: %s", answer->message);
@@ -217,7 +243,7 @@ void session_step(struct session *session)
 	if (session->phase == SESSION_UNREGISTERED && !draining && now_ms >= session->retry.until_ms) {
 		session->phase = SESSION_REGISTERING;
 		accepts = accepts_use(session->handlers->accepts);
-		concurrency = (uint32_t)session->slots->concurrency;
+		concurrency = session->slots->concurrency ? (uint32_t)session->slots->concurrency : 1; /* heartbeats report 0 */
 		previous = session->incarnation;
 	}
 	shared_unlock(session->shared);
@@ -260,13 +286,17 @@ void session_leave(struct session *session)
 
 int64_t session_next_ms(const struct session *session, int64_t now_ms)
 {
-	int64_t next_ms = INT64_MAX;
+	int64_t next_ms = INT64_MAX, until_ms = manager_until_ms(session);
 
 	switch (session->phase) {
 	case SESSION_UNREGISTERED: next_ms = session->retry.until_ms; break;
 	case SESSION_REGISTERING: next_ms = session->give_up_ms; break;
-	case SESSION_SERVING: return session->lease_stopped ? INT64_MAX : atomic_load(&session->shared->lease->stop_ms);
+	case SESSION_SERVING:
+		next_ms = session->lease_stopped ? INT64_MAX : atomic_load(&session->shared->lease->stop_ms);
+		return until_ms < next_ms ? until_ms : next_ms;
 	case SESSION_LOST: break;
 	}
-	return next_ms > now_ms ? next_ms : INT64_MAX;
+	if (next_ms <= now_ms)
+		next_ms = INT64_MAX;
+	return until_ms < next_ms ? until_ms : next_ms;
 }

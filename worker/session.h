@@ -49,6 +49,9 @@ struct session {
 	int64_t lease_until_ms; /* on the monotonic clock, counted from before the acknowledged call was sent */
 	bool lease_stopped;     /* the lease is about to end, or over: running handlers were stopped */
 
+	int64_t manager_timeout_ms; /* how long no manager may answer; 0: for ever; read-only */
+	int64_t answered_ms;        /* when a manager last answered a Register or a heartbeat; at first, the start */
+
 	uint64_t register_call; /* rpc_call_id of the Register in flight; 0: unknown or given up */
 	int64_t give_up_ms;     /* when a stopping worker gives it up; 0: it is not stopping */
 	int register_failures;  /* in a row */
@@ -89,6 +92,9 @@ void session_renew(struct session *session, int64_t sent_ms);
 
 /* Stops the running attempts once the lease is about to end. Those not started stay, in case it is renewed. */
 void session_check_lease(struct session *session, int64_t now_ms);
+
+/* Ends the worker if no manager has answered for manager_timeout_ms. */
+void session_check_manager(struct session *session, int64_t now_ms);
 
 /* Returns the part of a log line between "the lease" and the milliseconds until its end, or since. */
 const char *session_lease_ends(const struct session *session, int64_t now_ms);

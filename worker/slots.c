@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -43,7 +42,6 @@ struct slot {
 	unsigned collected; /* … ended attempts that were collected so far */
 	bool taken_over;    /* control has moved the attempts not started back to the ready list */
 	int64_t taken_ms;
-	int64_t resting_ms; /* the resting period after this batch */
 	_Atomic unsigned next;
 	_Atomic unsigned done;
 };
@@ -51,21 +49,16 @@ struct slot {
 void slots_init(struct slots *slots, struct shared *shared, struct in_flight *in_flight,
     const struct handler_set *handlers, const struct handler_context *context)
 {
-	pthread_condattr_t attributes;
-
 	slots->shared = shared;
 	slots->in_flight = in_flight;
 	slots->handlers = handlers;
 	slots->context = *context;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&slots->rested, &attributes);
-	pthread_condattr_destroy(&attributes);
+	slots->requested = -1;
 }
 
 void slots_destroy(struct slots *slots)
 {
-	pthread_cond_destroy(&slots->rested);
+	rests_clear(&slots->rests);
 	free(slots->all);
 }
 
@@ -136,7 +129,6 @@ static void run(struct slot *slot, struct attempt *attempt)
 		if (limit > attempt_last_moment(attempt))
 			limit = attempt_last_moment(attempt);
 		atomic_store(&attempt->timeout_at_ms, limit);
-		slot->resting_ms = attempt->assignment->resting_ms;
 		handler->run(handler, &slot->context, attempt);
 		took_us = clock_monotonic_us() - start_us;
 		learn_cost(handler, took_us);
@@ -166,6 +158,18 @@ static void run_batch(struct slot *slot)
 		atomic_fetch_sub(&slot->slots->shared->lease->functions, 1);
 }
 
+/* Begins the resting period that follows an attempt which has run. Called with the lock. */
+static void rest_after(struct slots *slots, const struct attempt *attempt)
+{
+	int64_t ms = attempt->assignment->resting_ms;
+
+	if (ms <= 0 || !attempt->started_ms)
+		return;
+	rests_begin(&slots->rests, attempt->public.queue,
+	    clock_monotonic_ms() + (ms < DAYS_MS(LIMIT_PERIOD_DAYS) ? ms : DAYS_MS(LIMIT_PERIOD_DAYS)));
+	shared_wake(slots->shared);
+}
+
 /* Collects the ended attempts of the batch: moves them to the unacknowledged results. Called with the lock. */
 static void collect(struct slot *slot)
 {
@@ -182,6 +186,7 @@ static void collect(struct slot *slot)
 		attempt->event_fd = -1;
 		in_flight->taken_count--;
 		stopped = stopped || atomic_load(&attempt->stop) != STOP_NONE;
+		rest_after(slots, attempt);
 		in_flight_finish(in_flight, attempt);
 	}
 	/* Control waits for the end of what it has stopped. */
@@ -190,19 +195,23 @@ static void collect(struct slot *slot)
 		shared_wake(slots->shared);
 }
 
-/* Fills the batch from the ready list. False: the list is empty, or the lease is over. Called with the lock. */
+/* Fills the batch from the ready list. False: nothing there may start now, or the lease is over. Called with the
+ * lock. */
 static bool take(struct slot *slot)
 {
 	struct slots *slots = slot->slots;
 	struct in_flight *in_flight = slots->in_flight;
-	struct attempt *attempt;
+	struct attempt *attempt, *next;
 	int cost = 0;
 
 	slot->count = slot->collected = 0;
 	/* Ready attempts wait for the renewal of the lease, which wakes the slots. */
 	if (!lease_runs(slots->shared->lease, clock_monotonic_ms()))
 		return false;
-	while ((attempt = in_flight->ready) && slot->count < SLOT_BATCH_MAX) {
+	for (attempt = in_flight->ready; attempt && slot->count < SLOT_BATCH_MAX; attempt = next) {
+		next = attempt->next;
+		if (slots->rests.count && rests_block(&slots->rests, in_flight, attempt, slots->concurrency))
+			continue;
 		cost += attempt_cost(attempt);
 		if (slot->count && cost > HANDLER_COST_FULL_US)
 			break;
@@ -255,6 +264,10 @@ static void take_over(struct slot *slot)
 
 void slots_sweep(struct slots *slots, int64_t now_ms)
 {
+	if (slots->rests.count && rests_end(&slots->rests, now_ms))
+		in_flight_wake_slots(slots->in_flight, (int64_t)slots->in_flight->ready_count * HANDLER_COST_FULL_US);
+	if (!slots->concurrency)
+		in_flight_stop_ready(slots->in_flight, STOP_DRAIN);
 	slots->sweep_soon = slots->open_batches > 0;
 	for (int i = 0; i < slots->all_count && slots->open_batches; i++) {
 		struct slot *slot = slots->all[i];
@@ -269,31 +282,13 @@ void slots_sweep(struct slots *slots, int64_t now_ms)
 
 int64_t slots_next_ms(const struct slots *slots, int64_t now_ms)
 {
-	return slots->sweep_soon ? now_ms + SLOT_SWEEP_MS : INT64_MAX;
+	return slots->sweep_soon ? now_ms + SLOT_SWEEP_MS : rests_next_ms(&slots->rests);
 }
 
 /* Returns true if the slot's thread must end. Called with the lock. */
 static bool must_end(const struct slot *slot)
 {
 	return slot->slots->end || slot->index >= slot->slots->concurrency;
-}
-
-/* Waits for the resting period, if the batch has set one. Called with the lock, which it releases while it waits. */
-static void wait_resting_period(struct slot *slot)
-{
-	struct slots *slots = slot->slots;
-	int64_t resting_ms = slot->resting_ms < DAYS_MS(LIMIT_PERIOD_DAYS) ? slot->resting_ms : DAYS_MS(LIMIT_PERIOD_DAYS);
-	int64_t until_ms = clock_monotonic_ms() + resting_ms;
-	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
-
-	slot->resting_ms = 0;
-	if (resting_ms <= 0)
-		return;
-	slots->resting++;
-	while (!must_end(slot) && clock_monotonic_ms() < until_ms)
-		pthread_cond_timedwait(&slots->rested, &slots->shared->lock, &until);
-	slots->resting--;
-	shared_wake(slots->shared);
 }
 
 static void *slot_main(void *arg)
@@ -317,7 +312,6 @@ static void *slot_main(void *arg)
 			slots->open_batches--;
 		collect(slot);
 		slot->count = 0;
-		wait_resting_period(slot);
 	}
 	slot->ended = true;
 	if (in_flight->ready && in_flight->idle_slots)
@@ -415,7 +409,6 @@ static bool resize(struct slots *slots, int wanted, struct reeve_error *error)
 		}
 	}
 	pthread_cond_broadcast(&slots->in_flight->work);
-	pthread_cond_broadcast(&slots->rested);
 	shared_unlock(slots->shared);
 	return started && fits;
 }
@@ -456,7 +449,6 @@ void slots_end(struct slots *slots)
 	shared_lock(slots->shared);
 	slots->end = true;
 	pthread_cond_broadcast(&slots->in_flight->work);
-	pthread_cond_broadcast(&slots->rested);
 	shared_unlock(slots->shared);
 	for (int i = 0; i < slots->all_count; i++) {
 		if (!slots->all[i])

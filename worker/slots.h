@@ -12,8 +12,7 @@
 #include "common/error.h"
 #include "worker/handler.h"
 #include "worker/handler_set.h"
-#include "worker/in_flight.h"
-#include "worker/shared.h"
+#include "worker/rests.h"
 
 #include <signal.h>
 
@@ -31,17 +30,16 @@ struct slots {
 	struct handler_context context; /* for handlers, but for the event_fd; set before the threads start */
 	sigset_t signals; /* the signal mask of the thread that called reeve_worker_run; set before the threads start */
 
-	struct slot **all;     /* by index; NULL: ended or never started. Only control changes it */
-	int all_count;         /* length of `all` */
-	int concurrency;       /* the number of slots */
-	int prefetch;          /* tasks that the worker holds in addition; read-only */
-	int requested;         /* the last concurrency that a manager requested; 0: none */
-	bool changed;          /* `concurrency` has changed; the number of threads not yet */
-	int resting;           /* how many are in a resting period */
-	int open_batches;      /* batches of more than one attempt */
-	bool sweep_soon;       /* control will sweep within SLOT_SWEEP_MS */
-	bool end;              /* all threads must end */
-	pthread_cond_t rested; /* for resting slots: the concurrency has changed, or all must end; monotonic */
+	struct slot **all; /* by index; NULL: ended or never started. Only control changes it */
+	int all_count;     /* length of `all` */
+	int concurrency;   /* the number of slots */
+	int prefetch;      /* tasks that the worker holds in addition; read-only */
+	int requested;     /* the last concurrency that a manager requested; −1: none */
+	bool changed;      /* `concurrency` has changed; the number of threads not yet */
+	struct rests rests;
+	int open_batches; /* batches of more than one attempt */
+	bool sweep_soon;  /* control will sweep within SLOT_SWEEP_MS */
+	bool end;         /* all threads must end */
 
 	/* Limits the logging of failures. Used without the lock. */
 	_Atomic int64_t log_second;
@@ -72,7 +70,7 @@ void slots_end(struct slots *slots);
 void slots_set_concurrency(struct slots *slots, int concurrency);
 
 /* Empties batches that have taken too long: collects ended attempts, and moves those not started back to the ready
- * list. */
+ * list. Ends resting periods whose time is over. Without slots it returns the attempts that have not started. */
 void slots_sweep(struct slots *slots, int64_t now_ms);
 
 /* Returns when slots_sweep has something to do; INT64_MAX: never. */
@@ -81,10 +79,10 @@ int64_t slots_next_ms(const struct slots *slots, int64_t now_ms);
 /* Returns the number of slots that run something. */
 int slots_busy(const struct slots *slots);
 
-/* Returns how many attempts without a result the worker may hold while no slot is in a resting period. */
+/* Returns how many attempts without a result the worker may hold. */
 static inline int slots_capacity(const struct slots *slots)
 {
-	return slots->concurrency + slots->prefetch;
+	return slots->concurrency ? slots->concurrency + slots->prefetch : 0;
 }
 
 #endif

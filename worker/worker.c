@@ -68,13 +68,18 @@ static bool set_options(
 	    !in_range("prefetch", options->prefetch, PREFETCH_MAX, error) ||
 	    !in_range("drain_timeout_ms", options->drain_timeout_ms, INT_MAX, error) ||
 	    !in_range("kill_grace_ms", options->kill_grace_ms, INT_MAX, error) ||
+	    !in_range("manager_timeout_ms", options->manager_timeout_ms, INT_MAX, error) ||
 	    !names_parse(options->queues, "queues", &worker->session.queues, error) ||
 	    !names_parse(options->types, "types", &worker->handlers.requested, error))
 		return false;
 	if (options->once && options->until_empty)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty cannot be combined");
+	if (options->wait_retries && !options->until_empty)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "wait_retries needs until_empty");
 	worker->life.once = options->once;
 	worker->fetcher.until_empty = options->until_empty;
+	worker->fetcher.wait_retries = options->wait_retries;
+	worker->session.manager_timeout_ms = options->manager_timeout_ms;
 	worker->slots.concurrency = options->once ? 1 : options->concurrency ? options->concurrency : default_concurrency();
 	worker->slots.prefetch = options->once ? 0 : options->prefetch;
 	worker->drain.drain_timeout_ms = options->drain_timeout_ms ? options->drain_timeout_ms : DRAIN_TIMEOUT_MS;
@@ -117,10 +122,12 @@ static void connect_parts(struct reeve_worker *worker)
 	session->handlers = &worker->handlers;
 	session->timer = &worker->timer;
 	session->supervisor = worker->supervisor;
+	session->answered_ms = clock_monotonic_ms();
 	extensions_init(&worker->extensions, shared, session, in_flight);
 	worker->commands = (struct commands){shared, life, in_flight, &worker->slots, &worker->timer};
-	worker->fetcher = (struct fetcher){shared, life, session, &worker->fetches, in_flight, &worker->slots,
-	    &worker->handlers, &worker->commands, worker->fetcher.until_empty, clock_monotonic_ms()};
+	worker->fetcher =
+	    (struct fetcher){shared, life, session, &worker->fetches, in_flight, &worker->slots, &worker->handlers,
+	        &worker->commands, worker->fetcher.until_empty, worker->fetcher.wait_retries, clock_monotonic_ms()};
 	worker->reporter = (struct reporter){.shared = shared,
 	    .session = session,
 	    .in_flight = in_flight,

@@ -2,6 +2,7 @@
 #include "client/cmd/command.h"
 #include "client/cmd/interrupts.h"
 #include "client/cmd/list.h"
+#include "client/cmd/where.h"
 #include "common/clock.h"
 #include "common/limits.h"
 #include "common/mem.h"
@@ -20,7 +21,7 @@
 struct fetch_options {
 	struct option_message request;
 	struct option_list exclude;
-	const char *name;
+	const char *name, *where;
 	int64_t wait_ms;
 };
 
@@ -28,6 +29,8 @@ static const struct option_spec fetch_specs[] = {
     OPT_LIST('q', "queue", OPTION_FIELD("queues"), "Q[,Q]", "only from these queues; can be repeated"),
     OPT_LIST('t', "type", OPTION_FIELD("types"), "T[,T]", "only of these types; can be repeated"),
     OPT_LIST('x', "exclude", OPTION_AT(struct fetch_options, exclude), "ID[,ID]", "not these tasks; can be repeated"),
+    OPT_JOINED(0, "where", OPTION_AT(struct fetch_options, where), "CONDITIONS",
+        "only those that match, as 'source=shop error~timeout older=1h'; there are " WHERE_NAMES),
     OPT_INTEGER(
         'n', "limit", OPTION_FIELD("slots"), 1, LIMIT_CALL_TASKS, "N", "maximum number of tasks", .default_value = "1"),
     OPT_SPAN(0, "max-wait", OPTION_AT(struct fetch_options, wait_ms), 0, DAYS_MS(LIMIT_RUN_DAYS),
@@ -39,7 +42,8 @@ static const struct option_spec fetch_specs[] = {
 
 static const struct option_table fetch_table = {
     .program = "reeve fetch",
-    .usage = "[--queue Q]... [--type T]... [--exclude ID]... [-n N] [--max-wait DURATION] [--json]",
+    .usage =
+        "[--queue Q]... [--type T]... [--exclude ID]... [--where CONDITIONS] [-n N] [--max-wait DURATION] [--json]",
     .summary = "Fetches tasks manually. No other worker gets them until `reeve report` reports their outcome or "
                "they expire. The exit code is 1 if no task came in time.",
     .epilogue = "Example: reeve fetch --queue letters --max-wait 1m",
@@ -99,10 +103,18 @@ int command_fetch(int argc, char **argv)
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_client *client;
+	struct reeve_error error = {0};
+	struct where where = {0};
 	int code;
 
 	if (!command_only_options(&fetch_table, &options, &shared, argc, argv, &code))
 		return code;
+	if (options.where && !where_parse(&where, options.where, NULL, &error)) {
+		where_free(&where);
+		return command_usage(&fetch_table, "--where: %s", error.message);
+	}
+	if (options.where)
+		request.where = &where.filter;
 	request.n_exclude_ids = options.exclude.count;
 	request.exclude_ids = read_excluded(&options.exclude, &code);
 	if (!request.exclude_ids)
@@ -122,6 +134,7 @@ int command_fetch(int argc, char **argv)
 	reeve_free(fetched);
 	reeve_client_destroy(client);
 	free(request.exclude_ids);
+	where_free(&where);
 	return code;
 }
 

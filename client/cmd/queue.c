@@ -102,6 +102,17 @@ static void show_backoff(const void *message, int64_t now_us, struct shown *out)
 	out->value = out->owned = backoff_format(retry_of(message));
 }
 
+static void show_workers(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__QueueSettings *settings = settings_of(message);
+
+	(void)now_us;
+	if (settings && settings->workers >= 0)
+		snprintf(out->text, sizeof out->text, "up to %d tasks at once", (int)settings->workers);
+	else
+		out->value = "any number";
+}
+
 static void show_jitter(const void *message, int64_t now_us, struct shown *out)
 {
 	int32_t percent = retry_of(message)->jitter_percent;
@@ -147,6 +158,7 @@ static const struct column settings_lines[] = {
     {"retries", .show = show_retries},
     {"backoff", .show = show_backoff},
     {"jitter", .show = show_jitter},
+    {"workers", .show = show_workers},
     {"resting", .field = "settings.resting_ms", .as = AS_SPAN, .otherwise = "none"},
     {"waiting", .field = "settings.waiting_ms", .as = AS_SPAN, .otherwise = "none"},
     {"batches", .field = "settings.batches", .as = AS_SWITCH},

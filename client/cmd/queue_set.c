@@ -21,6 +21,8 @@ struct set_options {
 static const struct option_spec specs[] = {
     OPT_INTEGER(0, "retry-limit", OPTION_FIELD("retry_limit"), -1, LIMIT_ATTEMPTS - 1, "N",
         "attempts after the first, for tasks that do not set it; -1: the default, 4"),
+    OPT_INTEGER(0, "workers", OPTION_FIELD("workers"), -1, LIMIT_WORKERS, "N",
+        "maximum number of its tasks that run at once, over all workers; -1: any number"),
     OPT_TEXT(0, "backoff", OPTION_AT(struct set_options, backoff), "POLICY",
         "retry delays of tasks that do not set them: default, fixed:D, linear:STEP[:BASE], exp:BASE[:CAP], "
         "poly:BASE[:EXPONENT] or list:D,D,…; a linear one without BASE begins with the resting period"),
@@ -28,9 +30,9 @@ static const struct option_spec specs[] = {
         "with --backoff: maximum random part that is subtracted from each delay (default: " LIMIT_TEXT(
             DEFAULT_JITTER_PERCENT) ")"),
     OPT_SPAN(0, "resting", OPTION_FIELD("resting_ms"), 0, DAYS_MS(LIMIT_PERIOD_DAYS),
-        "time for which a worker's slot takes no task after one of the queue; 0: none"),
+        "time for which a worker's slot takes no task of the queue after one; 0: none"),
     OPT_SPAN(0, "waiting", OPTION_FIELD("waiting_ms"), 0, DAYS_MS(LIMIT_PERIOD_DAYS),
-        "time from a worker's start until its first task of the queue; 0: none"),
+        "time from a start of the queue, a batch or a worker until the first task of the queue; 0: none"),
     OPT_CHOICE(0, "batches", OPTION_FIELD("batches"), "yes|no", "create batches of its tasks automatically"),
     OPT_CHOICE(0, "autostart", OPTION_FIELD("autostart"), "yes|no",
         "no: a new batch waits for `reeve queue start`; turns batches on"),
@@ -59,6 +61,7 @@ static const struct option_table table = {
                "on. `reeve queue describe NAME` shows them.",
     .epilogue = "Examples: reeve queue set mail --retry-limit 5 --backoff list:1m,5m,30m,2h\n"
                 "          reeve queue set night --autostart no --waiting 10s --resting 5s\n"
+                "          reeve queue set reports --workers 3\n"
                 "          reeve queue set mail --keep completed=7d,dead=90d",
     .specs = specs,
 };

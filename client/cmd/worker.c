@@ -146,8 +146,8 @@ static const struct option_table scale_table = {
     .program = "reeve worker scale",
     .usage = "NAME N | --all N [--json]",
     .summary =
-        "Changes how many tasks a living worker, or each of them, runs at the same time. With fewer, the running ones "
-        "finish first. It lasts until the worker is started again, which has its own number.",
+        "Changes how many tasks a living worker, or each of them, runs at the same time; 0: none. With fewer, the "
+        "running ones finish first. It lasts until the worker is started again, which has its own number.",
     .epilogue = "Examples: reeve worker scale dev-1 8\n"
                 "          reeve worker scale --all 2",
     .specs = control_specs,
@@ -166,8 +166,9 @@ int worker_scale(int argc, char **argv)
 		return code;
 	if (operands == 0)
 		return command_usage(&scale_table, "the worker's name and the number of tasks are missing");
-	if (!command_number(argv[operands], &number) || number > LIMIT_CONCURRENCY)
-		return command_usage(&scale_table, "\"%s\" is not a number of tasks; it must be a whole number from 1 to %d",
+	number = 0;
+	if (strcmp(argv[operands], "0") != 0 && (!command_number(argv[operands], &number) || number > LIMIT_CONCURRENCY))
+		return command_usage(&scale_table, "\"%s\" is not a number of tasks; it must be a whole number from 0 to %d",
 		    argv[operands], LIMIT_CONCURRENCY);
 	request.action = REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE;
 	request.concurrency = (uint32_t)number;

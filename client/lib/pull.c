@@ -65,6 +65,8 @@ static bool is_unsure(const Reeve__V1__FetchResponse *response)
 	return response->n_assignments == 0 && response->retry_after_ms > 0 && response->retry_after_ms <= UNSURE_PAUSE_MS;
 }
 
+enum { WHERE_EVERY_MS = 500 }; /* how often one with a filter is repeated, which does not park */
+
 /* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. The first one
  * does not park: it gets all tasks that wait, where one that parks gets the first. The manager
  * counts expires_in_ms from the claim, which was not before the Fetch was sent and had waited for parked_ms. */
@@ -80,7 +82,8 @@ static Reeve__V1__FetchResponse *fetch_until(
 		int64_t left_ms = end_ms > sent_ms ? end_ms - sent_ms : 0;
 		Reeve__V1__FetchResponse *response;
 
-		request->wait_ms = !request->fetch_id++ ? 0 : (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS);
+		request->wait_ms =
+		    !request->fetch_id++ || request->where ? 0 : (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS);
 		response = reeve_worker_fetch(
 		    client, request, &(struct reeve_call_options){.timeout_ms = request->wait_ms + ANSWER_MS}, failure);
 		if (!response)
@@ -95,6 +98,8 @@ static Reeve__V1__FetchResponse *fetch_until(
 		}
 		if (is_unsure(response))
 			usleep((useconds_t)response->retry_after_ms * 1000);
+		else if (request->where)
+			usleep(WHERE_EVERY_MS * 1000);
 		reeve_free(response);
 	}
 }

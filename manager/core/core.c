@@ -116,7 +116,7 @@ static void create_changes(struct core *core)
 	        .notifier = core->notifier,
 	        .waits = core->waits,
 	    });
-	core->reports = reports_create(base, core->events, core->verbose);
+	core->reports = reports_create(base, core->events, core->queues, core->verbose);
 	core->edits = edits_create(base, core->events, core->dispatch, core->verbose);
 	core->submits = submits_create(base,
 	    &(struct submits_neighbours){
@@ -132,7 +132,8 @@ static void create_jobs(struct core *core)
 {
 	struct base *base = &core->base;
 	core->control = control_create(base, core->dispatch, core->sessions);
-	core->leases = leases_create(base, &(struct leases_neighbours){core->sessions, core->reports, core->control});
+	core->leases =
+	    leases_create(base, &(struct leases_neighbours){core->sessions, core->reports, core->control, core->verbose});
 	core->cluster = cluster_create(base, &(struct cluster_neighbours){core->notifier, core->waits, core->window});
 	core->batches = batches_create(base, core->events);
 	core->inbox = inbox_create(base, core->events);

@@ -57,13 +57,21 @@ void deal_destroy(struct deal *deal)
 
 /* --- room of a Fetch ---------------------------------------------------------------------------------------------- */
 
-/* Returns true if the queue gives tasks to this Fetch now. If its worker is still in the queue's waiting period,
- * schedules a dispatch for the end of that. */
+/* Returns true if the queue gives out tasks: it runs, and its limit lets one more execute, as far as known. */
+static bool queue_gives(const struct dispatch *d, const struct store_queue *queue)
+{
+	return queue->state == STORE_QUEUE_RUNNING && queues_have_room(d->queues, queue);
+}
+
+/* Returns true if the queue gives tasks to this Fetch now. If the queue or the Fetch's worker is still in its waiting
+ * period, schedules a dispatch for the end of that. */
 static bool queue_lets(const struct store_queue *queue, struct fetch *f)
 {
-	if (!queue->waiting_ms || !f->request.idle_ms)
+	int64_t from_ms = queue->from_ms;
+	if (queue->waiting_ms && f->request.idle_ms && f->arrived_ms + queue->waiting_ms - f->request.idle_ms > from_ms)
+		from_ms = f->arrived_ms + queue->waiting_ms - f->request.idle_ms;
+	if (!from_ms)
 		return true;
-	int64_t from_ms = f->arrived_ms + queue->waiting_ms - f->request.idle_ms;
 	if (base_now(f->dispatch->base) >= from_ms)
 		return true;
 	jobs_at(f->dispatch->base->jobs, JOB_DISPATCH, from_ms);
@@ -82,6 +90,13 @@ static bool fetch_excludes(const struct fetch *f, int64_t id)
 static bool fetch_has_capacity(const struct fetch *f, int64_t bytes, int share)
 {
 	return !fetch_full(f, share) && (f->granted == 0 || f->granted_bytes + bytes <= f->request.max_bytes);
+}
+
+/* Returns true if one more task of the queue fits. */
+static bool fetch_takes_queue(const struct fetch *f, const char *queue)
+{
+	const struct fetch_queue *limit = f->request.limit_count ? fetch_limit(f, queue) : NULL;
+	return !limit || limit->granted < limit->slots;
 }
 
 /* Returns the stream's first candidate that the Fetch does not exclude, or NULL. */
@@ -131,6 +146,10 @@ static bool claim_has_capacity(struct deal *deal, int64_t bytes)
 static void grant(struct deal *deal, struct fetch *f, const struct candidate *c, int64_t bytes)
 {
 	struct dispatch *d = deal->dispatch;
+	int route = stream_route(c->stream);
+	struct fetch_queue *limit = f->request.limit_count ? fetch_limit(f, routes_get(d->routes, route)->queue) : NULL;
+	if (limit)
+		limit->granted++;
 	f->granted++;
 	f->granted_bytes += bytes;
 	f->profile->capacity--;
@@ -141,20 +160,27 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 			deadlines_remove(&f->profile->idle, &f->idle);
 	}
 	deal->bytes += bytes;
-	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f, .bytes = bytes};
+	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c),
+	    .fetch = f,
+	    .bytes = bytes,
+	    .limit = limit,
+	    .limited = queues_use_room(d->queues, route, 1)};
 }
 
 /* Returns the first Fetch that takes the candidate of so many bytes, or NULL. */
-static struct fetch *taker_of(struct deal *deal, struct takers *takers, const struct store_queue *queue, int share,
-    const struct candidate *c, int64_t bytes)
+static struct fetch *taker_of(
+    struct deal *deal, struct takers *takers, int share, const struct candidate *c, int64_t bytes)
 {
+	const struct dispatch *d = deal->dispatch;
+	const struct store_queue *queue = queues_of_route(d->queues, stream_route(c->stream));
+	const char *name = routes_get(d->routes, stream_route(c->stream))->queue;
 	struct fetch *f;
 	takers_walk(takers);
 	while ((f = takers_next(takers, share))) {
 		deal->steps++;
 		if (fetch_excludes(f, c->id))
 			continue;
-		if (queue_lets(queue, f) && fetch_has_capacity(f, bytes, share))
+		if (queue_lets(queue, f) && fetch_takes_queue(f, name) && fetch_has_capacity(f, bytes, share))
 			return f;
 		takers_remove(takers);
 	}
@@ -173,7 +199,11 @@ static void stream_deal(struct deal *deal, int i, int share, int64_t until_us)
 	int64_t fixed = ASSIGNMENT_BYTES + (int64_t)strlen(route->queue) + (int64_t)strlen(route->type);
 	takers_begin(takers, d->demand, stream_route(s), deal->round, share, &deal->steps);
 	for (const struct candidate *c; (c = deal->next[i]) && c->run_at_us <= until_us;) {
-		struct fetch *f = taker_of(deal, takers, queue, share, c, c->bytes + fixed);
+		if (!queues_have_room(d->queues, queue)) {
+			deal->next[i] = NULL;
+			return;
+		}
+		struct fetch *f = taker_of(deal, takers, share, c, c->bytes + fixed);
 		if (f && !claim_has_capacity(deal, c->bytes + fixed))
 			return;
 		deal->next[i] = takers_none(takers) ? NULL : stream_peek_next(c);
@@ -195,6 +225,13 @@ struct need {
  * of them. */
 static int64_t capacity_let(const struct dispatch *d, const struct store_queue *queue, const struct profile *p)
 {
+	if (queue->from_ms > base_now(d->base)) {
+		jobs_at(d->base->jobs, JOB_DISPATCH, queue->from_ms);
+		for (struct fetch *f = p->unparked ? d->unparked : NULL; f; f = f->unparked_next)
+			if (f->profile == p)
+				queue_lets(queue, f); /* its answer says when to come again */
+		return 0;
+	}
 	if (!p->idle_capacity || !queue->waiting_ms)
 		return p->capacity;
 	size_t let = deadlines_count(&p->idle, base_now(d->base) - queue->waiting_ms, LET_MAX);
@@ -203,7 +240,7 @@ static int64_t capacity_let(const struct dispatch *d, const struct store_queue *
 	queue_lets(queue, (struct fetch *)((char *)deadlines_first(&p->idle) - offsetof(struct fetch, idle)));
 	for (struct fetch *f = p->idle_unparked ? d->unparked : NULL; f; f = f->unparked_next)
 		if (f->profile == p)
-			queue_lets(queue, f); /* its answer says when to come again */
+			queue_lets(queue, f);
 	return p->capacity - p->idle_capacity;
 }
 
@@ -232,7 +269,7 @@ bool deal_wants(struct deal *deal, int route)
 {
 	const struct store_queue *queue = queues_of_route(deal->dispatch->queues, route);
 	struct demand_walk walk;
-	if (queue->state != STORE_QUEUE_RUNNING)
+	if (!queue_gives(deal->dispatch, queue))
 		return false;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
 		if (capacity_let(deal->dispatch, queue, p))
@@ -247,7 +284,7 @@ bool deal_takes(struct deal *deal, int route, int candidates, int all)
 	int64_t capacity = 0, to_come = 0;
 	int profiles = 0;
 	struct demand_walk walk;
-	if (queue->state != STORE_QUEUE_RUNNING)
+	if (!queue_gives(d, queue))
 		return false;
 	for (struct profile *p = demand_first(&walk, d->demand, route); p && profiles++ < TAKE_PROFILES;
 	     p = demand_next(&walk)) {
@@ -266,7 +303,7 @@ static struct need stream_need(struct deal *deal, const struct stream *s)
 	const struct store_queue *queue = queues_of_route(d->queues, stream_route(s));
 	struct need need = {0};
 	struct demand_walk walk;
-	if (queue->state != STORE_QUEUE_RUNNING)
+	if (!queue_gives(d, queue))
 		return need;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, stream_route(s)); p; p = demand_next(&walk)) {
 		int64_t capacity = capacity_let(d, queue, p);
@@ -276,6 +313,8 @@ static struct need stream_need(struct deal *deal, const struct stream *s)
 		need.excluded += p->excluded;
 		group_meet(deal, p);
 	}
+	if (queue->limited && need.capacity > queue->room)
+		need.capacity = queue->room;
 	return need;
 }
 
@@ -284,9 +323,14 @@ static int at_most(int64_t number, int most)
 	return number < most ? (int)number : most;
 }
 
-/* Holds back later candidates of the group if the stream's rows are being read, because those may be due earlier. */
-static void group_hold(struct deal *deal, const struct stream *s)
+/* Holds back later candidates of the group if the stream's rows are being read, because those may be due earlier. Rows
+ * of a queue whose limit is reached are not read. */
+static void group_hold(struct deal *deal, const struct stream *s, bool *unsure)
 {
+	struct dispatch *d = deal->dispatch;
+	if (!queues_have_room(d->queues, queues_of_route(d->queues, stream_route(s))))
+		return;
+	*unsure |= stream_unsure(s);
 	int64_t from_us = stream_holds_from(s);
 	if (from_us < deal->until_us)
 		deal->until_us = from_us;
@@ -314,8 +358,7 @@ static void group_collect(struct deal *deal, struct stream **at, bool *unsure)
 		deal->available += stream_count(s);
 		if (stream_unread(s))
 			window_read_ahead(window, s, at_most(2 * need.capacity + need.excluded, READ_MAX));
-		group_hold(deal, s);
-		*unsure |= stream_unsure(s);
+		group_hold(deal, s, unsure);
 	}
 	*at = s;
 }
@@ -378,10 +421,8 @@ int deal_candidates(struct deal *deal, bool *unsure)
 		int64_t share = (much + deal->fetches - 1) / deal->fetches;
 		group_deal(deal, at_most(share < 1 ? 1 : share, INT_MAX));
 		group_deal(deal, INT_MAX); /* the remainder, to Fetches that have room */
-		for (int i = 0; i < deal->stream_count; i++) {
-			group_hold(deal, deal->streams[i]);
-			*unsure |= stream_unsure(deal->streams[i]);
-		}
+		for (int i = 0; i < deal->stream_count; i++)
+			group_hold(deal, deal->streams[i], unsure);
 		if (deal->until_us != INT64_MAX) { /* unread tasks go before all tasks of lower priorities */
 			*unsure = true;
 			break;

@@ -1,6 +1,7 @@
 /* Fetches of pull clients that do not park: each gets all its tasks in one answer. While it has room, and rows for it are
  * being read, it gets none. */
 #include "manager/core/dispatch_internal.h"
+#include "manager/core/queues.h"
 
 enum { SEARCHES_MS = 250 }; /* how long a Fetch waits for streams that are being searched: that may take long */
 
@@ -8,6 +9,10 @@ enum { SEARCHES_MS = 250 }; /* how long a Fetch waits for streams that are being
 static void take_grant_back(struct dispatch *d, const struct grant *grant)
 {
 	struct fetch *f = grant->fetch;
+	if (grant->limit)
+		grant->limit->granted--;
+	if (grant->limited)
+		queues_use_room(d->queues, stream_route(grant->candidate.stream), -1);
 	f->granted--;
 	f->granted_bytes -= grant->bytes;
 	f->profile->capacity++;

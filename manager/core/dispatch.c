@@ -132,6 +132,11 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 		memcpy(exclude, request->exclude, sizeof *exclude * (size_t)request->exclude_count);
 	qsort(exclude, (size_t)request->exclude_count, sizeof *exclude, by_number);
 	f->request.exclude = exclude;
+	f->request.limits = NULL;
+	f->limits = mem_calloc((size_t)request->limit_count + 1, sizeof *f->limits);
+	for (int i = 0; i < request->limit_count; i++)
+		f->limits[i] =
+		    (struct fetch_queue){.queue = mem_strdup(request->limits[i].queue), .slots = request->limits[i].slots};
 	if (f->request.max_bytes <= 0 || f->request.max_bytes > base->options.max_answer_bytes)
 		f->request.max_bytes = base->options.max_answer_bytes;
 	f->parks = request->wait_ms > 0;
@@ -142,6 +147,8 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	f->done = done;
 	f->arg = arg;
 	f->state = ASKING;
+	f->request.where = NULL;
+	f->pick = request->where ? pick_create(f, request->where) : NULL;
 	fetch_found_by_id(f);
 	DL_APPEND(d->fetches, f);
 	DL_APPEND2(session->fetches, f, session_prev, session_next);
@@ -149,6 +156,8 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 		fetch_end_lost(f);
 	} else if (again) {
 		fetch_redeliver(f);
+	} else if (f->pick) {
+		pick_start(f);
 	} else {
 		fetch_wait(f);
 		base_dispatch(d->base);

@@ -8,6 +8,8 @@
 
 #include "manager/core/base.h"
 
+#include <protobuf-c/protobuf-c.h>
+
 struct session;
 struct verbose;
 struct window;
@@ -25,6 +27,13 @@ struct fetch_answer {
 /* `error` is NULL, or FAILED_PRECONDITION if the incarnation is lost, or another reason why the Fetch has no answer. */
 typedef void fetch_done(void *arg, const struct fetch_answer *answer, const struct reeve_error *error);
 
+/* Of how many tasks of a queue a Fetch has room for. */
+struct fetch_queue {
+	const char *queue;
+	int slots;
+	int granted; /* for the dispatcher: see fetch.granted */
+};
+
 struct fetch_request {
 	int64_t incarnation, fetch_id;
 	int slots;
@@ -32,12 +41,16 @@ struct fetch_request {
 	const char *const *queues, *const *types;
 	int exclude_count;
 	const int64_t *exclude;
-	int64_t wait_ms; /* fetch wait; 0: does not park, and is answered with what is ready */
-	bool goes_on;    /* its worker sends another one at once if the answer leaves slots free */
+	int limit_count;
+	const struct fetch_queue *limits; /* queues of which it takes fewer tasks than `slots` */
+	int64_t wait_ms;                  /* fetch wait; 0: does not park, and is answered with what is ready */
+	bool goes_on;                     /* its worker sends another one at once if the answer leaves slots free */
 	bool again;
 	int64_t max_bytes; /* of the answer; 0: the core's limit */
-	int64_t idle_ms;   /* uptime of its worker if that has begun no task yet; 0: it has */
-	uint64_t origin;   /* of its store operations: see struct store_op */
+	/* FetchRequest with a filter, or NULL. Such a Fetch does not park. Copied. */
+	const ProtobufCMessage *where;
+	int64_t idle_ms; /* uptime of its worker if that has begun no task yet; 0: it has */
+	uint64_t origin; /* of its store operations: see struct store_op */
 };
 
 struct dispatch_neighbours {

@@ -1,5 +1,6 @@
 /* The claim of candidates for the waiting Fetches. */
 #include "manager/core/dispatch_internal.h"
+#include "manager/core/queues.h"
 #include "manager/core/sessions.h"
 #include "manager/core/verbose.h"
 
@@ -53,6 +54,24 @@ static int grant_of(const struct dispatch *d, int64_t id)
 	return from;
 }
 
+/* Puts back the candidates that the limits of their queues did not let through, the last one first, and adjusts the
+ * rooms of the queues. */
+static void claim_limits_apply(struct dispatch *d, const bool *won)
+{
+	const struct store_claim *claim = &d->claim;
+	for (int i = claim->count - 1; i >= 0; i--) {
+		int route = stream_route(d->grants[i].candidate.stream);
+		if (d->grants[i].limited && !won[i])
+			queues_use_room(d->queues, route, -1);
+	}
+	for (int i = claim->count - 1; i >= 0; i--) {
+		if (!claim->tries[i].blocked)
+			continue;
+		queues_fill(d->queues, stream_route(d->grants[i].candidate.stream));
+		window_untake(d->window, d->grants[i].candidate.id);
+	}
+}
+
 static void on_claimed(struct store_op *op, const struct reeve_error *error)
 {
 	struct dispatch *d = (struct dispatch *)((char *)op - offsetof(struct dispatch, claim));
@@ -83,9 +102,13 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt,
 		    claim->won[i].max_attempts);
 	}
+	if (claim->limited)
+		claim_limits_apply(d, won);
 	for (int i = 0; i < claim->count; i++) {
 		/* If the Fetch won other tasks, another manager has this one. If it won none, its worker may be lost, and the
 		 * tasks still wait. */
+		if (claim->tries[i].blocked)
+			continue;
 		if (claim->tries[i].locked)
 			window_suspend(d->window, d->grants[i].candidate.id);
 		else if (won[i] || won_any[d->grants[i].slot])
@@ -122,11 +145,12 @@ void dispatch_claim(struct dispatch *d, int tried)
 	for (int i = 0; i < tried; i++)
 		d->grants[i].order = i;
 	qsort(d->grants, (size_t)tried, sizeof *d->grants, by_id);
-	bool careful = false;
+	bool careful = false, limited = false;
 	for (int i = 0; i < tried; i++) {
 		struct grant *grant = &d->grants[i];
 		grant->slot = grant->fetch->slot;
 		careful |= grant->candidate.was_locked;
+		limited |= grant->limited;
 		d->tries[i] =
 		    (struct store_try){.id = grant->candidate.id, .version = grant->candidate.version, .slot = grant->slot};
 	}
@@ -139,6 +163,7 @@ void dispatch_claim(struct dispatch *d, int tried)
 	    .fetch_count = slots,
 	    .fetches = d->slots,
 	    .expiry_grace_ms = d->base->options.expiry_grace_ms,
+	    .limited = limited,
 	    .careful = careful,
 	};
 	store_claim(d->base->store, &d->claim);

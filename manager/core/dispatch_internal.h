@@ -11,6 +11,7 @@
 
 struct session;
 struct deal;
+struct pick;
 
 enum {
 	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
@@ -48,7 +49,9 @@ struct fetch {
 	int64_t collected;   /* … until so many statements have read pages; 0: never so far */
 	int granted;         /* candidates for it in the claim that is prepared or in flight */
 	int64_t granted_bytes;
-	int slot;       /* its index in the claim; −1: none yet */
+	struct fetch_queue *limits; /* request.limits, owned */
+	struct pick *pick;          /* it has a filter; or NULL */
+	int slot;                   /* its index in the claim; −1: none yet */
 	bool ask_again; /* the query may have missed a claim for an earlier copy, which ended during the query */
 	struct store_redeliver ask;
 	struct deadline deadline;
@@ -65,8 +68,10 @@ struct fetch {
 struct grant {
 	struct candidate candidate;
 	struct fetch *fetch;
-	int64_t bytes; /* of its assignment */
-	int order;     /* its place among the candidates of the claim, in the order in which they are assigned */
+	int64_t bytes;             /* of its assignment */
+	struct fetch_queue *limit; /* of its Fetch; or NULL */
+	bool limited;              /* its queue has a limit */
+	int order; /* its place among the candidates of the claim, in the order in which they are assigned */
 	int slot;
 };
 
@@ -109,6 +114,9 @@ struct fetch *fetch_find(struct dispatch *dispatch, int64_t incarnation, int64_t
 /* Lets the Fetch wait for candidates. */
 void fetch_wait(struct fetch *fetch);
 
+/* Returns the Fetch's limit of this queue; NULL: it has none. */
+struct fetch_queue *fetch_limit(const struct fetch *fetch, const char *queue);
+
 /* Takes the Fetch out of the waiting ones, if it is there, and sets its state. */
 void fetch_move(struct fetch *fetch, enum fetch_state state);
 
@@ -120,6 +128,9 @@ void fetch_check(struct fetch *fetch);
 
 /* Queries the journal for what this Fetch was assigned before, and whether its incarnation is alive. */
 void fetch_redeliver(struct fetch *fetch);
+
+/* Frees a Fetch that has its answer already. */
+void fetch_drop(struct fetch *fetch);
 
 /* Answers and frees the Fetch. */
 void fetch_end(struct fetch *fetch, const struct fetch_answer *answer, const struct reeve_error *error);
@@ -137,6 +148,14 @@ void fetch_abort(struct fetch *fetch);
 /* Returns an empty answer. It tells a Fetch that does not park when to come again. `sure`: no due task
  * is known to wait for the Fetch. */
 struct fetch_answer fetch_nothing(const struct fetch *fetch, bool sure);
+
+/* --- a Fetch with a filter (fetch_pick.c) --- */
+
+struct pick *pick_create(struct fetch *fetch, const ProtobufCMessage *request);
+void pick_free(struct pick *pick);
+
+/* Reads the tasks that match, claims them, and ends the Fetch. */
+void pick_start(struct fetch *fetch);
 
 /* --- the claim (dispatch_claim.c) --- */
 

@@ -3,6 +3,7 @@
 #include "manager/core/sessions.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 enum {
@@ -13,8 +14,20 @@ enum {
 
 static void fetch_free(struct fetch *f)
 {
+	for (int i = 0; i < f->request.limit_count; i++)
+		free((char *)f->limits[i].queue);
+	free(f->limits);
+	pick_free(f->pick);
 	free((void *)f->request.exclude);
 	free(f);
+}
+
+struct fetch_queue *fetch_limit(const struct fetch *f, const char *queue)
+{
+	for (int i = 0; i < f->request.limit_count; i++)
+		if (!strcmp(f->limits[i].queue, queue))
+			return &f->limits[i];
+	return NULL;
 }
 
 void fetch_found_by_id(struct fetch *f)
@@ -59,6 +72,8 @@ void fetch_wait(struct fetch *f)
 	struct dispatch *d = f->dispatch;
 	struct profile *p = f->profile;
 	f->state = WAITING;
+	for (int i = 0; i < f->request.limit_count; i++)
+		f->limits[i].granted = 0;
 	f->granted = 0;
 	f->granted_bytes = 0;
 	f->slot = -1;
@@ -125,6 +140,12 @@ static void fetch_unlist(struct fetch *f)
 	DL_DELETE2(f->session->fetches, f, session_prev, session_next);
 	f->session->parked -= f->parks;
 	sessions_leave(d->sessions, f->session);
+}
+
+void fetch_drop(struct fetch *f)
+{
+	fetch_unlist(f);
+	fetch_free(f);
 }
 
 void fetch_end(struct fetch *f, const struct fetch_answer *answer, const struct reeve_error *error)
@@ -228,8 +249,7 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 	struct fetch *f = (struct fetch *)((char *)op - offsetof(struct fetch, ask));
 	struct dispatch *d = f->dispatch;
 	if (!f->done) { /* the caller has its answer already */
-		fetch_unlist(f);
-		fetch_free(f);
+		fetch_drop(f);
 		return;
 	}
 	if (error) {
@@ -259,6 +279,10 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 	}
 	if (f->ask_again) {
 		fetch_redeliver(f);
+		return;
+	}
+	if (f->pick) {
+		pick_start(f);
 		return;
 	}
 	fetch_wait(f);

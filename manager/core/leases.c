@@ -6,6 +6,7 @@
 #include "manager/core/control.h"
 #include "manager/core/report.h"
 #include "manager/core/sessions.h"
+#include "manager/core/verbose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,7 @@ struct leases {
 	struct sessions *sessions;
 	struct reports *reports;
 	struct control *control;
+	const struct verbose *verbose;
 	struct watched *watched; /* hash */
 	int64_t poll;            /* number of polls so far */
 	int64_t sent_ms;         /* when the poll in flight, or the last one, was sent */
@@ -142,6 +144,7 @@ static void forget_missing(struct leases *l)
 			continue;
 		sessions_lost(l->sessions, w->incarnation);
 		leases_gone(l, w->incarnation);
+		verbose_worker_ended(l->verbose, w->incarnation);
 		HASH_DEL(l->watched, w);
 		free(w);
 	}
@@ -372,6 +375,7 @@ struct leases *leases_create(struct base *base, const struct leases_neighbours *
 	l->sessions = neighbours->sessions;
 	l->reports = neighbours->reports;
 	l->control = neighbours->control;
+	l->verbose = neighbours->verbose;
 	jobs_every(base->jobs, JOB_WATCH, quarter < WATCH_MAX_MS ? quarter : WATCH_MAX_MS);
 	jobs_bind(base->jobs, JOB_WATCH, watch, l);
 	jobs_bind(base->jobs, JOB_SWEEP, sweep, l);

@@ -21,11 +21,13 @@ struct control;
 struct leases;
 struct reports;
 struct sessions;
+struct verbose;
 
 struct leases_neighbours {
 	struct sessions *sessions;
 	struct reports *reports;
 	struct control *control;
+	const struct verbose *verbose;
 };
 
 struct leases *leases_create(struct base *base, const struct leases_neighbours *neighbours);

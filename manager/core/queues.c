@@ -1,8 +1,10 @@
 /* Settings by the queue's name (a hash), and by the route's number (an array, which is rebuilt after each load). */
 #include "manager/core/queues.h"
 
+#include "common/clock.h"
 #include "common/hash.h"
 #include "common/limits.h"
+#include "common/log.h"
 #include "manager/core/routes.h"
 
 #include <stdlib.h>
@@ -19,15 +21,21 @@ struct queues {
 	queues_changed *changed;
 	void *arg;
 	struct entry *by_name;
-	const struct store_queue **by_route;
+	struct store_queue **by_route;
 	int routes; /* elements of by_route */
 	bool loaded;
 	bool stopped;                        /* a queue is stopped or stopping */
+	bool verbose;                        /* a queue is verbose */
 	char fingerprint[STORE_FINGERPRINT]; /* of the loaded settings */
 	struct store_queues load;
+	struct store_rooms rooms;
+	int64_t rooms_ms; /* when the rooms were last read */
 };
 
-static const struct store_queue defaults = {
+enum { ROOMS_EVERY_MS = 200 }; /* how often the rooms are read while a limit is reached */
+
+static struct store_queue defaults = {
+    /* never changed */
     .name = "",
     .state = STORE_QUEUE_RUNNING,
     .autostart = true,
@@ -55,14 +63,19 @@ void queues_destroy(struct queues *queues)
 	free(queues);
 }
 
-const struct store_queue *queues_get(const struct queues *queues, const char *queue)
+static struct store_queue *find(const struct queues *queues, const char *queue)
 {
 	struct entry *e;
 	HASH_FIND_STR(queues->by_name, queue, e);
 	return e ? &e->queue : &defaults;
 }
 
-const struct store_queue *queues_of_route(struct queues *queues, int route)
+const struct store_queue *queues_get(const struct queues *queues, const char *queue)
+{
+	return find(queues, queue);
+}
+
+static struct store_queue *of_route(struct queues *queues, int route)
 {
 	if (route > routes_last(queues->of))
 		return &defaults;
@@ -71,9 +84,62 @@ const struct store_queue *queues_of_route(struct queues *queues, int route)
 		const struct route *r = routes_get(queues->of, route);
 		if (!r)
 			return &defaults;
-		queues->by_route[route] = queues_get(queues, r->queue);
+		queues->by_route[route] = find(queues, r->queue);
 	}
 	return queues->by_route[route];
+}
+
+const struct store_queue *queues_of_route(struct queues *queues, int route)
+{
+	return of_route(queues, route);
+}
+
+bool queues_have_room(struct queues *queues, const struct store_queue *queue)
+{
+	if (queue->limited && queue->room <= 0 && queue->max_workers > 0)
+		jobs_at(queues->base->jobs, JOB_LIMITS, queues->rooms_ms + ROOMS_EVERY_MS);
+	return !queue->limited || queue->room > 0;
+}
+
+bool queues_use_room(struct queues *queues, int route, int64_t count)
+{
+	struct store_queue *q = of_route(queues, route);
+	if (!q->limited)
+		return false;
+	q->room -= count;
+	q->room = q->room < 0 ? 0 : q->room > q->max_workers ? q->max_workers : q->room;
+	return true;
+}
+
+void queues_fill(struct queues *queues, int route)
+{
+	queues_use_room(queues, route, INT32_MAX);
+}
+
+static void on_rooms(struct store_op *op, const struct reeve_error *error)
+{
+	struct queues *queues = (struct queues *)((char *)op - offsetof(struct queues, rooms));
+	jobs_done(queues->base->jobs, JOB_LIMITS, error, false);
+	for (int i = 0; !error && i < queues->rooms.count; i++) {
+		struct store_queue *q = find(queues, queues->rooms.rooms[i].queue);
+		if (q->limited)
+			q->room = queues->rooms.rooms[i].room;
+	}
+	base_dispatch(queues->base);
+}
+
+static bool read_rooms(void *arg)
+{
+	struct queues *queues = arg;
+	queues->rooms_ms = base_now(queues->base);
+	queues->rooms = (struct store_rooms){.op.done = on_rooms};
+	store_rooms(queues->base->store, &queues->rooms);
+	return true;
+}
+
+bool queues_verbose(const struct queues *queues)
+{
+	return queues->verbose;
 }
 
 bool queues_stopped(const struct queues *queues)
@@ -81,15 +147,30 @@ bool queues_stopped(const struct queues *queues)
 	return queues->stopped;
 }
 
+/* Logs the begin of a verbose queue's waiting period. */
+static void log_waiting(const struct queues *queues, const struct store_queue *q)
+{
+	char span[40];
+	bool known = find(queues, q->name)->from_ms >= base_now(queues->base); /* the periods of two batches may overlap */
+	if (q->waiting_left_ms && q->verbose && !known)
+		log_info(NULL, "queue \"%s\": no task is assigned for %s: its waiting period", q->name,
+		    duration_format(q->waiting_left_ms, span, sizeof span));
+}
+
 static void take(struct queues *queues, const struct store_queues *read)
 {
+	for (int i = 0; i < read->count; i++)
+		log_waiting(queues, &read->queues[i]);
 	forget(queues);
-	queues->stopped = false;
+	queues->stopped = queues->verbose = false;
 	for (int i = 0; i < read->count; i++) {
 		struct entry *e = mem_calloc(1, sizeof *e);
 		e->queue = read->queues[i];
 		e->queue.name = mem_strdup(read->queues[i].name);
+		e->queue.from_ms = e->queue.waiting_left_ms ? base_now(queues->base) + e->queue.waiting_left_ms + 1 : 0;
+		e->queue.room = e->queue.max_workers;
 		e->queue.retry_policy = read->queues[i].retry_policy ? mem_strdup(read->queues[i].retry_policy) : NULL;
+		queues->verbose |= e->queue.verbose;
 		queues->stopped |= e->queue.state == STORE_QUEUE_STOPPING || e->queue.state == STORE_QUEUE_STOPPED;
 		HASH_ADD_KEYPTR(hh, queues->by_name, e->queue.name, strlen(e->queue.name), e);
 	}
@@ -129,6 +210,7 @@ struct queues *queues_create(struct base *base, struct routes *routes, queues_ch
 	queues->changed = changed;
 	queues->arg = arg;
 	jobs_bind(base->jobs, JOB_QUEUES, load, queues);
+	jobs_bind(base->jobs, JOB_LIMITS, read_rooms, queues);
 	return queues;
 }
 

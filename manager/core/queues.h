@@ -2,6 +2,9 @@
  * The settings of queues in memory: loaded at the start, and again after each change. A change made at another manager
  * is known within a second, usually at once. Where a stale setting would do harm, the statements check the tables: no
  * claim takes a task of a queue that is not running.
+ *
+ * Of queues with a limit it is estimated how many more tasks may execute. The claims keep the limits; the estimate only
+ * spares those that would get nothing. The job "limits" corrects it while it is 0.
  */
 #ifndef REEVE_MANAGER_CORE_QUEUES_H
 #define REEVE_MANAGER_CORE_QUEUES_H
@@ -22,6 +25,20 @@ const struct store_queue *queues_get(const struct queues *queues, const char *qu
 
 /* Like queues_get, by a route's number and without a search. */
 const struct store_queue *queues_of_route(struct queues *queues, int route);
+
+/* Returns true if the queue has no limit, or its limit lets one more task execute, as far as known. If not, finds out
+ * soon whether that has changed, and then runs the dispatcher. */
+bool queues_have_room(struct queues *queues, const struct store_queue *queue);
+
+/* Notes that so many more tasks of the route's queue execute; less if `count` is negative. Returns false if the queue has
+ * no limit. */
+bool queues_use_room(struct queues *queues, int route, int64_t count);
+
+/* Notes that no more tasks of the route's queue may execute. */
+void queues_fill(struct queues *queues, int route);
+
+/* Returns whether any queue is verbose. */
+bool queues_verbose(const struct queues *queues);
 
 /* Returns whether any queue is stopped or stopping. */
 bool queues_stopped(const struct queues *queues);

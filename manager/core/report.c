@@ -2,6 +2,7 @@
 #include "manager/core/report.h"
 
 #include "common/log.h"
+#include "manager/core/queues.h"
 #include "manager/core/task_events.h"
 #include "manager/core/verbose.h"
 
@@ -11,13 +12,15 @@
 struct reports {
 	struct base *base;
 	struct task_events *events;
+	struct queues *queues;
 	const struct verbose *verbose;
 };
 
-struct reports *reports_create(struct base *base, struct task_events *events, const struct verbose *verbose)
+struct reports *reports_create(
+    struct base *base, struct task_events *events, struct queues *queues, const struct verbose *verbose)
 {
 	struct reports *r = mem_calloc(1, sizeof *r);
-	*r = (struct reports){base, events, verbose};
+	*r = (struct reports){base, events, queues, verbose};
 	return r;
 }
 
@@ -35,8 +38,10 @@ void report_apply(struct reports *reports, const struct store_op *op, const stru
 		if (r->ack == STORE_LATER)
 			continue;
 		batched |= r->batched;
-		if (r->ack == STORE_ACCEPTED)
+		if (r->ack == STORE_ACCEPTED) {
 			verbose_result(reports->verbose, r);
+			queues_use_room(reports->queues, r->route, -1);
+		}
 		if (r->ack != STORE_ACCEPTED) {
 			base->counters.late += r->ack == STORE_LATE;
 			if (r->ack == STORE_LATE &&

@@ -65,6 +65,12 @@ static const char *cut(const char *text, char out[TEXT_BYTES + 8])
 	return out;
 }
 
+void verbose_worker_ended(const struct verbose *v, int64_t incarnation)
+{
+	if (v->base->options.log_tasks || queues_verbose(v->queues))
+		log_info(NULL, "worker %lld has ended", (long long)incarnation);
+}
+
 void verbose_result(const struct verbose *v, const struct store_result *r)
 {
 	char delay[40], first[TEXT_BYTES + 8], second[TEXT_BYTES + 8];
@@ -83,4 +89,7 @@ void verbose_result(const struct verbose *v, const struct store_result *r)
 	else
 		verbose_log(v, r->route, r->id, "%s, attempt %d: %s: %s; due again in %s", r->becomes, r->attempt, code,
 		    cut(r->error, first), duration_format(delay_ms > 0 ? delay_ms : 0, delay, sizeof delay));
+	int64_t resting_ms = queues_of_route(v->queues, r->route)->resting_ms;
+	if (resting_ms && r->outcome <= STORE_FATAL)
+		verbose_log(v, r->route, r->id, "its slot rests for %s", duration_format(resting_ms, delay, sizeof delay));
 }

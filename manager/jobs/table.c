@@ -33,6 +33,8 @@ const struct job_spec manager_jobs[JOBS] = {
     [JOB_INBOX] = {.name = "inbox", .scope = JOB_ANY, .first_ms = JOB_NEVER, .pause_ms = 50, .pause_times = 2},
     /* Reads the settings of queues. */
     [JOB_QUEUES] = {.name = "queues", .scope = JOB_EACH, .first_ms = JOB_NEVER, .pause_ms = 50},
+    /* Reads how many more tasks of queues with a limit may execute, while Fetches wait for that. */
+    [JOB_LIMITS] = {.name = "limits", .scope = JOB_EACH, .first_ms = JOB_NEVER},
     /* Ends the tasks of stopped queues. */
     [JOB_QUEUE_STOPS] = {.name = "queue stops", .scope = JOB_ANY, .every_ms = 500},
     /* Reads the pairs of queue and type. */

@@ -97,7 +97,7 @@ static bool check_control(const ProtobufCMessage *request, struct reeve_error *e
 	if (!r->all && !check_name("name", r->name, false, error))
 		return false;
 	if (r->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE)
-		return check_range("concurrency", r->concurrency, 1, LIMIT_CONCURRENCY, error);
+		return check_range("concurrency", r->concurrency, 0, LIMIT_CONCURRENCY, error);
 	return r->concurrency == 0 ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "concurrency is %u; only SCALE takes one", r->concurrency);
 }

@@ -4,10 +4,45 @@
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
 #include "manager/service/field.h"
+#include "manager/service/filter.h"
+#include "manager/service/reading.h"
 #include "manager/service/worker_methods.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+static bool check_queue_slots(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
+{
+	char field[48];
+	bool good = check_range("queue_slots", (int64_t)r->n_queue_slots, 0, LIMIT_ACCEPTED, error);
+	for (size_t i = 0; good && i < r->n_queue_slots; i++) {
+		snprintf(field, sizeof field, "queue_slots[%zu].queue", i);
+		good = check_name(field, r->queue_slots[i]->queue, false, error);
+	}
+	return good;
+}
+
+/* A filter is for a call of its own that does not park. */
+static bool check_where(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
+{
+	const Reeve__V1__TaskFilter *f = r->where;
+	if (!f)
+		return true;
+	if (!filter_check(f, error))
+		return false;
+	if (r->wait_ms || f->after_id || f->running_longer_ms)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "where cannot be combined with %s",
+		    r->wait_ms        ? "wait_ms"
+		        : f->after_id ? "after_id"
+		                      : "running_longer_ms");
+	for (size_t i = 0; i < f->n_statuses; i++)
+		if (f->statuses[i] != REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED &&
+		    f->statuses[i] != REEVE__V1__TASK_STATUS__TASK_STATUS_FAILED)
+			return error_set(error, STATUS(INVALID_ARGUMENT),
+			    "where.statuses asks for tasks that do not wait; only queued and failed ones can be fetched");
+	return true;
+}
 
 bool worker_fetch_check(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
 {
@@ -16,12 +51,17 @@ bool worker_fetch_check(const Reeve__V1__FetchRequest *r, struct reeve_error *er
 	    check_range("slots", r->slots, 1, LIMIT_CALL_TASKS, error) &&
 	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
 	    check_range("idle_since_start_ms", r->idle_since_start_ms, 0, INT64_MAX / 4, error) &&
-	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, LIMIT_EXCLUDED, error);
+	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, LIMIT_EXCLUDED, error) &&
+	    check_queue_slots(r, error) && check_where(r, error);
 }
 
-struct fetch_request worker_fetch_request(const struct rpc_call *call, const Reeve__V1__FetchRequest *r)
+void worker_fetch_start(struct services *s, struct rpc_call *call, const Reeve__V1__FetchRequest *r, bool in_report,
+    fetch_done *done, void *arg)
 {
-	return (struct fetch_request){
+	struct fetch_queue *limits = mem_calloc(r->n_queue_slots + 1, sizeof *limits);
+	for (size_t i = 0; i < r->n_queue_slots; i++)
+		limits[i] = (struct fetch_queue){.queue = r->queue_slots[i]->queue, .slots = (int)r->queue_slots[i]->slots};
+	struct fetch_request request = {
 	    .incarnation = r->incarnation,
 	    .fetch_id = r->fetch_id,
 	    .slots = (int)r->slots,
@@ -31,13 +71,18 @@ struct fetch_request worker_fetch_request(const struct rpc_call *call, const Ree
 	    .types = r->types,
 	    .exclude_count = (int)r->n_exclude_ids,
 	    .exclude = r->exclude_ids,
-	    .wait_ms = r->wait_ms,
-	    .goes_on = r->wait_ms > 0,
+	    .limit_count = (int)r->n_queue_slots,
+	    .limits = limits,
+	    .wait_ms = in_report ? 0 : r->wait_ms,  /* in a report it never parks, … */
+	    .goes_on = in_report || r->wait_ms > 0, /* … but is a worker's, which then parks another one */
 	    .again = r->resend,
 	    .max_bytes = r->max_bytes,
+	    .where = r->where && !in_report ? &r->base : NULL,
 	    .idle_ms = r->idle_since_start_ms,
 	    .origin = rpc_call_origin(call),
 	};
+	dispatch_fetch(s->core->dispatch, &request, done, arg);
+	free(limits);
 }
 
 /* Sets the texts that a task has under the same name. */
@@ -101,14 +146,28 @@ void fetch_message_free(struct fetch_message *m)
 struct fetch_call {
 	struct rpc_call *call;
 	struct services *services;
+	const Reeve__V1__FetchRequest *request; /* of the call */
 	int64_t incarnation, fetch_id;
 };
+
+static void on_retries_read(struct store_op *op, const struct reeve_error *error)
+{
+	struct reading *r = (struct reading *)op;
+	const Reeve__V1__FetchRequest *request = (const Reeve__V1__FetchRequest *)r->request;
+	Reeve__V1__FetchResponse *response = (Reeve__V1__FetchResponse *)r->response;
+	response->incarnation = request->incarnation;
+	response->fetch_id = request->fetch_id;
+	reading_end(r, error);
+}
 
 static void on_fetched(void *arg, const struct fetch_answer *answer, const struct reeve_error *error)
 {
 	struct fetch_call *c = arg;
+	bool nothing = !error && !answer->won_count && !answer->command_count && !answer->retry_after_ms;
 	if (error) {
 		rpc_call_fail_error(c->call, error);
+	} else if (nothing && c->request->wait_retries && !c->request->wait_ms) {
+		reading_send(reading_of(c->services, c->call, SQL_RETRIES_WAIT, &c->request->base, on_retries_read));
 	} else {
 		struct fetch_message m;
 		fetch_message_fill(&m, c->services->core, c->incarnation, c->fetch_id, answer);
@@ -134,8 +193,7 @@ void worker_fetch(void *service, struct rpc_call *call, const ProtobufCMessage *
 		return;
 	}
 	struct fetch_call *c = mem_calloc(1, sizeof *c);
-	*c = (struct fetch_call){call, s, request->incarnation, request->fetch_id};
-	struct fetch_request f = worker_fetch_request(call, request);
+	*c = (struct fetch_call){call, s, request, request->incarnation, request->fetch_id};
 	rpc_call_on_closed(call, on_fetch_gone, c);
-	dispatch_fetch(s->core->dispatch, &f, on_fetched, c);
+	worker_fetch_start(s, call, request, false, on_fetched, c);
 }

@@ -141,7 +141,7 @@ void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .incarnation = request->incarnation,
 	    .seq = request->seq,
 	    .mode = worker_modes[request->mode],
-	    .concurrency = (int32_t)request->concurrency,
+	    .concurrency = request->no_slots ? -1 : (int32_t)request->concurrency,
 	    .succeeded = request->succeeded,
 	    .failed = request->failed,
 	    .type_count = (int)request->n_types,

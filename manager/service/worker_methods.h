@@ -25,7 +25,9 @@ const char *worker_text_cut(const char *text, size_t most);
 
 bool worker_fetch_check(const Reeve__V1__FetchRequest *request, struct reeve_error *error);
 
-struct fetch_request worker_fetch_request(const struct rpc_call *call, const Reeve__V1__FetchRequest *request);
+/* Gives a checked Fetch to the dispatcher. `in_report`: a Report has brought it. */
+void worker_fetch_start(struct services *services, struct rpc_call *call, const Reeve__V1__FetchRequest *request,
+    bool in_report, fetch_done *done, void *arg);
 
 /* A Fetch answer as a message. */
 struct fetch_message {

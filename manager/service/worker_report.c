@@ -189,15 +189,12 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->op.op.can_wait = request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {
-		struct fetch_request f = worker_fetch_request(call, request->fetch);
-		f.wait_ms = 0;    /* it never parks, … */
-		f.goes_on = true; /* … but is a worker's, which then parks another one */
-		c->fetch_id = f.fetch_id;
-		c->incarnation = f.incarnation;
+		c->fetch_id = request->fetch->fetch_id;
+		c->incarnation = request->fetch->incarnation;
 		rpc_call_on_closed(call, on_report_gone, c);
 		/* The report must begin before the call can be answered. */
 		report_results(s->core->reports, &c->op);
-		dispatch_fetch(s->core->dispatch, &f, on_report_fetched, c);
+		worker_fetch_start(s, call, request->fetch, true, on_report_fetched, c);
 	} else {
 		report_results(s->core->reports, &c->op);
 	}

@@ -42,6 +42,34 @@ static void on_claimed(struct role *role, const PGresult *rows)
 	role_done(role);
 }
 
+static struct store_try *find_try(const struct store_claim *op, int64_t id)
+{
+	const struct store_try wanted = {.id = id};
+	return bsearch(&wanted, op->tries, (size_t)op->count, sizeof *op->tries, by_id);
+}
+
+/* Like on_claimed, for claim_limited.sql, whose answer also has what it left. */
+static void on_claimed_limited(struct role *role, const PGresult *rows)
+{
+	enum { WON, BLOCKED, LOCKED };
+	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
+	op->won = role->state = mem_malloc(sizeof *op->won * (size_t)(PQntuples(rows) + 1));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		int kind = row_int4(rows, row, 9);
+		if (kind != WON) {
+			struct store_try *try = find_try(op, row_int8(rows, row, 0));
+			try->blocked = kind == BLOCKED;
+			try->locked = kind == LOCKED;
+			continue;
+		}
+		struct store_claimed *won = &op->won[op->won_count++];
+		*won = claimed_row(rows, row);
+		won->slot = row_int4(rows, row, 8) - 1;
+		won->expires_in_ms = won->timeout_ms + op->expiry_grace_ms;
+	}
+	role_done(role);
+}
+
 static void add_candidates(struct params *p, const struct store_claim *op)
 {
 	static const struct params_column columns[] = {
@@ -73,7 +101,9 @@ static void claim(struct role *role)
 	params_array_end(p);
 	params_struct_columns(p, op->fetches, sizeof *op->fetches, op->fetch_count, COLUMNS(columns));
 	params_int8(p, op->expiry_grace_ms);
-	role_run(role, SQL_CLAIM, on_claimed);
+	if (op->limited)
+		params_bool(p, role_careful(role));
+	role_run(role, op->limited ? SQL_CLAIM_LIMITED : SQL_CLAIM, op->limited ? on_claimed_limited : on_claimed);
 }
 
 /* Marks the locked candidates, which come in the order of ids, and claims the others. */
@@ -97,9 +127,9 @@ static void claim_start(struct role *role)
 	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
 	qsort(op->tries, (size_t)op->count, sizeof *op->tries, by_id);
 	for (int i = 0; i < op->count; i++)
-		op->tries[i].locked = false;
+		op->tries[i].locked = op->tries[i].blocked = false;
 	op->won_count = 0;
-	if (!op->careful && !role_careful(role)) {
+	if (op->limited || (!op->careful && !role_careful(role))) {
 		claim(role);
 		return;
 	}

@@ -4,6 +4,8 @@
 
 #include "manager/store/op.h"
 
+#include <protobuf-c/protobuf-c.h>
+
 #include <sql/sql.h>
 
 /* --- the ready cache ------------------------------------------------------------------------------------------- */
@@ -69,8 +71,9 @@ void store_rescan(struct store *store, struct store_rescan *op);
 
 struct store_try {
 	int64_t id, version;
-	int slot;    /* index of its Fetch in `fetches` */
-	bool locked; /* result: left out: locked by another transaction, which may not change it */
+	int slot;     /* index of its Fetch in `fetches` */
+	bool locked;  /* result: left out: locked by another transaction, which may not change it */
+	bool blocked; /* result: left out: the limit of its queue is reached */
 };
 
 struct store_fetch {
@@ -95,6 +98,7 @@ struct store_claim {
 	int fetch_count;
 	const struct store_fetch *fetches;
 	int64_t expiry_grace_ms; /* from an attempt's timeout to its expiry */
+	bool limited;            /* some may be of queues with a limit; without this none of those is won */
 	bool careful;            /* some were locked the last time: wait for no lock. So does any claim just after
 	                                  * one that met a lock. */
 	/* results */
@@ -102,6 +106,23 @@ struct store_claim {
 	int won_count;
 };
 void store_claim(struct store *store, struct store_claim *op);
+
+struct store_picked {
+	int64_t id, version;
+	int32_t bytes; /* of its details */
+	int route;
+};
+
+/* Finds due tasks that match the filter of a Fetch, in the order in which they are assigned. */
+struct store_pick {
+	struct store_op op;
+	const ProtobufCMessage *request; /* FetchRequest */
+	int64_t max_details;             /* the maximum length of details */
+	/* results */
+	struct store_picked *picked;
+	int count;
+};
+void store_pick(struct store *store, struct store_pick *op);
 
 enum store_life {
 	STORE_LIFE_NEVER, /* there is no such incarnation */

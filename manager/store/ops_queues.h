@@ -24,6 +24,12 @@ struct store_queue {
 	int64_t retry_base_ms, retry_max_ms;
 	const char *retry_policy; /* or NULL */
 	int64_t resting_ms, waiting_ms;
+	int64_t waiting_left_ms; /* of the waiting period of its batch or start */
+	bool limited;            /* only so many of its tasks may execute at once: */
+	int64_t max_workers;
+	/* For the core. */
+	int64_t from_ms; /* when that waiting period ends, on the monotonic clock */
+	int64_t room;    /* if it is limited, how many more tasks may execute, as far as known */
 };
 
 enum { STORE_FINGERPRINT = 64 };
@@ -37,6 +43,21 @@ struct store_queues {
 	char fingerprint[STORE_FINGERPRINT]; /* of all settings: changes with them */
 };
 void store_queues(struct store *store, struct store_queues *op);
+
+/* How many more tasks of a queue may execute. */
+struct store_queue_room {
+	const char *queue;
+	int64_t room;
+};
+
+/* Reads the room of all queues with a limit. */
+struct store_rooms {
+	struct store_op op;
+	/* results */
+	struct store_queue_room *rooms;
+	int count;
+};
+void store_rooms(struct store *store, struct store_rooms *op);
 
 struct store_stop_work {
 	const char *queue, *actor;

@@ -86,7 +86,7 @@ struct store_heartbeat {
 	int64_t incarnation, seq;
 	size_t carries;            /* bytes that stay in memory until it is done */
 	const char *mode;          /* running, paused, draining: a constant string */
-	int32_t concurrency;       /* 0: unchanged */
+	int32_t concurrency;       /* 0: unchanged; −1: it has no slots */
 	int64_t succeeded, failed; /* attempts */
 	int type_count;            /* the types it runs now; 0: unchanged */
 	const char *const *types;

@@ -47,6 +47,9 @@ static void on_loaded(struct role *role, const PGresult *rows)
 		    .retry_policy = row_null(rows, row, 8) ? NULL : row_text(rows, row, 8),
 		    .resting_ms = row_int8(rows, row, 9),
 		    .waiting_ms = row_int8(rows, row, 10),
+		    .limited = !row_null(rows, row, 12),
+		    .max_workers = row_null(rows, row, 12) ? 0 : row_int4(rows, row, 12),
+		    .waiting_left_ms = or_else(rows, row, 13, 0),
 		};
 	}
 	role_done(role);
@@ -60,6 +63,27 @@ static void load_start(struct role *role)
 void store_queues(struct store *store, struct store_queues *op)
 {
 	static const struct op_kind kind = {.name = "queues", .start = load_start};
+	store_give(store, ROLE_ROUTES, &kind, &op->op, ROUTES_WEIGHT, 0);
+}
+
+static void on_rooms(struct role *role, const PGresult *rows)
+{
+	struct store_rooms *op = BATCH_OP(role, struct store_rooms, 0);
+	op->count = PQntuples(rows);
+	op->rooms = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->rooms);
+	for (int row = 0; row < op->count; row++)
+		op->rooms[row] = (struct store_queue_room){row_text(rows, row, 0), row_int4(rows, row, 1)};
+	role_done(role);
+}
+
+static void rooms_start(struct role *role)
+{
+	role_run(role, SQL_LIMITS_ROOM, on_rooms);
+}
+
+void store_rooms(struct store *store, struct store_rooms *op)
+{
+	static const struct op_kind kind = {.name = "limits", .start = rooms_start};
 	store_give(store, ROLE_ROUTES, &kind, &op->op, ROUTES_WEIGHT, 0);
 }
 

@@ -53,6 +53,7 @@ begin
       update batches b set closed_at = clock_timestamp()
       where b.queue = of_queue and b.implicit and b.closed_at is null and b.phase <> 'ended';
       delete from queues where name = of_queue;
+      delete from limits where queue = of_queue;
       perform queue_event(of_queue, 'queue_deleted', by);
     end if;
     return query select becomes, call.newest;
@@ -61,6 +62,8 @@ begin
   if becomes <> coalesce(q.state, 'running') then
     update queues set state = becomes, state_since = clock_timestamp(), updated = clock_timestamp(),
       not_started = becomes = 'paused' and state = 'not_started',
+      waiting_until = case when action = 'start' and waiting_ms > 0 then clock_timestamp() + interval '1ms' * waiting_ms
+        else waiting_until end,
       stopped_at = case when becomes = 'stopping' then clock_timestamp() else stopped_at end,
       stopped_by = case when becomes = 'stopping' then by else stopped_by end,
       stopped_id = case when becomes = 'stopping' then call.newest else stopped_id end

@@ -25,7 +25,8 @@ begin
     elsif exists (select from tasks t
       where t.route_id = any(ways) and t.lane is null and t.source !~ '^callback of batch [0-9]+$') then
       update queues set state = case when autostart then 'running' else 'not_started' end, state_since = clock_timestamp(),
-        updated = clock_timestamp()
+        updated = clock_timestamp(),
+        waiting_until = case when waiting_ms > 0 then clock_timestamp() + interval '1ms' * waiting_ms end
       where name = q.name and state = 'stopped';
       if found then
         perform queue_event(q.name, 'queue_started', '', 'a task was submitted');

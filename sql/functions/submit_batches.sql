@@ -2,7 +2,7 @@
 -- task, whether the task is blocked until the batch has begun, and whether the batch begins with it. Opens implicit
 -- batches, and starts stopped queues. The rows stay locked until the tasks are created: queues by name, then batches by
 -- id; before them the rows of tasks that are submitted with versions, whose keys are in `versioned`. A queue whose
--- tasks all name their batch is locked only to be started: a stop locks the queue's batches, and submits into other
+-- tasks all name their batch is locked only to be started, or if it has a waiting period, which a batch may begin: a stop locks the queue's batches, and submits into other
 -- batches do not wait for each other. If a copy of the call was committed while this one waited for locks, that copy
 -- counts, whatever has become of queue and batch since.
 create or replace function submit_batches(request uuid, in_queues text[], in_batches bigint[], versioned text[])
@@ -17,7 +17,7 @@ begin
   perform lock_keyed(in_queues, versioned);
   locked := array(select name from queues where name = any(array(
       select u.name from unnest(in_queues, in_batches) u(name, batch) left join queues s on s.name = u.name
-      where u.batch is null or s.state in ('stopping', 'stopped')))
+      where u.batch is null or s.state in ('stopping', 'stopped') or s.waiting_ms > 0))
     order by name for no key update);
   perform lock_batches(in_batches || array(select s.batch_id from queues s where s.name = any(in_queues)), in_queues, versioned);
   for q in select * from queues where name = any(in_queues) order by name loop
@@ -29,7 +29,9 @@ begin
     end if;
     if q.state = 'stopped' then
       q.state := case when q.autostart then 'running' else 'not_started' end;
-      update queues set state = q.state, state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
+      update queues set state = q.state, state_since = clock_timestamp(), updated = clock_timestamp(),
+        waiting_until = case when waiting_ms > 0 then clock_timestamp() + interval '1ms' * waiting_ms end
+      where name = q.name;
       perform pg_notify('reeve_notify', 'queues');
     end if;
     if q.batches and exists (select from unnest(in_queues, in_batches) u(name, batch) where u.name = q.name and u.batch is null)

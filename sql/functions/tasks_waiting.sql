@@ -19,7 +19,8 @@ begin
     from unnest(ids) u(id)
     cross join lateral (
       select t.queue, t.type, t.run_at <= now_at
-        and not exists (select from queues q where q.name = t.queue and q.state <> 'running') as due
+        and not exists (select from queues q where q.name = t.queue
+          and (q.state <> 'running' or q.waiting_until > now_at)) as due
       from tasks t where t.id = u.id and t.status in ('queued', 'failed') offset 0) t) x;
   if not some_wait then
     return null;
@@ -27,12 +28,15 @@ begin
   return (
     select array_agg(array[r.reason, case when r.reason = 5 then coalesce(t.entry_id, 0) else 0 end,
       case when r.reason = 10 then w.workers when r.reason in (11, 12) then w.running else 0 end,
-      case when r.reason in (11, 12) then w.slots else 0 end,
+      case when r.reason in (11, 12) then w.slots when r.reason = 14 then t.maximum else 0 end,
       case when r.reason in (11, 12) then w.busy else 0 end] order by u.place)
     from unnest(ids) with ordinality u(id, place)
     left join lateral (
       select t.queue, t.type, t.status, t.run_at, t.blocked_run_at, t.batch_id, octet_length(t.details) as details,
         (select q.state from queues q where q.name = t.queue) as queue_state,
+        (select q.waiting_until from queues q where q.name = t.queue) > now_at as queue_waits,
+        (select l.maximum from limits l where l.queue = t.queue) as maximum,
+        (select l.taken from limits l where l.queue = t.queue) as taken,
         case when t.blocked_run_at is not null then (select b.entry_id from batches b where b.id = t.batch_id) end as entry_id
       from tasks t where t.id = u.id and t.status in ('queued', 'failed') offset 0) t on true
     left join (select * from workers_for(due_queues, due_types, true) where due_queues is not null) w
@@ -47,8 +51,10 @@ begin
       when t.run_at > now_at and t.status = 'failed' then 6
       when t.run_at > now_at then 7
       when t.details > max_details then 8
+      when t.queue_waits then 13
       when w.workers is null then 9
       when w.running = 0 then 10
+      when t.taken >= t.maximum then 14
       when w.busy >= w.slots then 11
       else 12 end as reason) r);
 end $$;

@@ -185,3 +185,17 @@ group by 1, 2;
 insert into live_counts
 select route_id, count(*), count(retrying), coalesce((select sum(d.count) from live_due d where d.route_id = t.route_id), 0)
 from tasks t group by route_id;
+
+-- Limits of the tasks of a queue that execute at once; the waiting period after the start of a batch or queue.
+alter table queues
+  add column waiting_until timestamptz,
+  add column max_workers int;
+drop index queues_halted;
+create index queues_halted on queues (name)
+  where state <> 'running' or max_workers is not null or waiting_until is not null;
+create table limits (
+  id bigint generated always as identity primary key,
+  queue text not null unique,
+  maximum int not null,
+  taken int not null default 0
+) with (fillfactor = 50);

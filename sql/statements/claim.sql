@@ -1,6 +1,7 @@
 -- Claims candidates for many workers at once, and writes the journal: one row for each Fetch that won something. A
 -- candidate that another session changed since it was read does not match its version and is not in the answer, nor is
--- one of a queue that is not running.
+-- one of a queue that is not running or in its waiting period, nor one of a queue with a limit: claim_limited is for
+-- those.
 --   one element per candidate, in id order: $1 ids, $2 versions, $3 the place of its Fetch in $4 and $5;
 --   $4 the workers' incarnations, $5 the Fetch ids; $6 the expiry grace in ms, which an attempt has after its timeout;
 --   its worker's lease if that is longer
@@ -20,7 +21,9 @@ with won as (
     from unnest($1::bigint[], $2::timestamptz[], $3::int[]) c(id, version, slot) offset 0) u
   where u.lease_ms is not null and t.id between u.id and u.id and t.last_updated = u.version
     and t.status in ('queued', 'failed') and t.cancel_requested_at is null
-    and not t.route_id = any(array(select r.id from queues q join routes r on r.queue = q.name where q.state <> 'running'))
+    and not t.route_id = any(array(select r.id from queues q join routes r on r.queue = q.name
+      where (q.state <> 'running' or q.max_workers is not null or q.waiting_until is not null)
+        and (q.state <> 'running' or q.max_workers is not null or q.waiting_until > statement_timestamp())))
   returning t.id, t.last_updated, t.assignment_id, t.expiry, t.timeout_ms, t.route_id, u.slot, t.attempt, t.max_attempts,
     t.retrying, t.details, t.{assigned}),
  journal as (

@@ -1,6 +1,6 @@
 -- Ends plain attempts that succeeded: the task moves from `tasks` to the history, and `open` of its journal row is
 -- lowered. An attempt that lost its lock does not match its token and is not in the answer; nor is one whose task needs
--- more than that (a batch, a pipeline, a newer version to run next): complete_all and end_attempts end those.
+-- more than that (a batch, a pipeline, permits, a newer version to run next): complete_all and end_attempts end those.
 --   one element per attempt, in id order: $1 ids, $2 tokens, $3 results; $4 the retention in days if their queue does
 --   not set it
 -- In `done`, the columns that several CTEs read come before the long ones, and its rows are added up once: each read of
@@ -8,7 +8,7 @@
 with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)
   where t.id between u.id and u.id and t.last_updated = u.token and t.status = 'executing'
-    and t.batch_id is null and t.pipeline_id is null and t.restart is null
+    and t.batch_id is null and t.pipeline_id is null and t.restart is null and t.permits is null
   returning t.id, t.last_updated, t.route_id, t.attempt, t.assignment_id, t.retrying, t.key,
     (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
       when (select exists (select from queues where keep_completed_days is not null))

@@ -1,5 +1,6 @@
--- Ends attempts that succeeded like complete, also of tasks in batches, and with remarks; it gets what complete left.
--- For a task in a batch it updates the batch's counts and creates the callbacks. A task that may run again, because a
+-- Ends attempts that succeeded like complete, also of tasks in batches, under limits, and with remarks; it gets what
+-- complete left. For a task in a batch it updates the batch's counts and creates the callbacks. Permits are returned,
+-- before batches are locked: later statements of `with` run first. A task that may run again, because a
 -- newer version of it was submitted during the attempt or because it is in a pipeline, is left to end_attempts.
 --   one element per attempt, in id order: $1 ids, $2 tokens, $3 results; $4 the retention in days if their queue does
 --   not set it; $5 remarks or null
@@ -32,6 +33,10 @@ with done as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e
   where a.id = any(array[e.assignment_id])),
+ returned as (
+  update limits l set taken = l.taken - p.n
+  from (select x.id, count(*)::int as n from done cross join unnest(permits) x(id) group by 1 order by 1) p
+  where l.id = any(array[p.id])),
  kept_keys as (
   update keys k set expires_at = clock_timestamp() + interval '1 day'
   from (select queue, key, id from done where key is not null) d

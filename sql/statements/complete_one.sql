@@ -4,7 +4,7 @@
 with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)
   where t.id between u.id and u.id and t.last_updated = u.token and t.status = 'executing'
-    and t.batch_id is null and t.pipeline_id is null and t.restart is null
+    and t.batch_id is null and t.pipeline_id is null and t.restart is null and t.permits is null
   returning t.id, t.last_updated, t.route_id, t.attempt, t.assignment_id, t.retrying, t.key,
     (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
       when (select exists (select from queues where keep_completed_days is not null))

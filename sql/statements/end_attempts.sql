@@ -10,6 +10,7 @@
 -- for ever. An attempt that was cancelled without a request is returned.
 -- The task keeps the reason of a cancel or discard as its error; of a discard also the code. Tasks that end leave by
 -- tasks_end.
+-- The permits of each attempt are returned, before `gone` locks batches.
 -- A task with a newer version is queued again as that version describes it, however this attempt ended, even with
 -- success. A task that was to be started over is queued again unless the attempt succeeded.
 -- A task that has completed a stage of its pipeline is queued again for the next one, with its result as the input,
@@ -71,7 +72,7 @@ with locked as materialized (
  again as (
   update tasks t set status = d.becomes, run_at = d.due, last_updated = d.ended,
     attempt = case when d.renewed then 0 when d.becomes = 'queued' then d.attempt - 1 else d.attempt end,
-    assignment_id = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated),
+    assignment_id = null, permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated),
     started = t.last_updated,
     returns = case when d.renewed then 0
       when d.outcome in ('lease_ended', 'requeued') then least(t.returns + 1, 3)
@@ -84,14 +85,14 @@ with locked as materialized (
   from timed d where d.becomes in ('failed', 'queued') and not d.renewed and not d.advances and t.id = any(array[d.id])),
  renewed as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
-    expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
+    permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
     last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), cancel_requested_at = null,
     stop_code = null, restart = null, retrying = null, route_id = d.new_route,
     ({renewed}) = (select {renewed} from task_of_spec(d.restart))
   from timed d where d.renewed and t.id = any(array[d.id])),
  advanced as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
-    expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
+    permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
     last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), restart = null, retrying = null,
     route_id = d.new_route, priority = d.new_priority, type = d.next ->> 'type', details = coalesce(d.result, ''),
     max_attempts = (d.next ->> 'max_attempts')::int, timeout_ms = (d.next ->> 'timeout_ms')::bigint,
@@ -112,6 +113,10 @@ with locked as materialized (
   select id, last_updated, attempt, worker_id, assignment_id, outcome, becomes, $6::boolean, error, code, due, ended, result,
     said, trace, stage, queue, type, case when advances then details end
   from timed where becomes in ('failed', 'queued')),
+ returned as (
+  update limits l set taken = l.taken - p.n
+  from (select x.id, count(*)::int as n from timed cross join unnest(permits) x(id) group by 1 order by 1) p
+  where l.id = any(array[p.id]) returning l.id),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from timed group by 1 order by 1) e
@@ -133,7 +138,8 @@ with locked as materialized (
       coalesce(said, remark), case when becomes = 'completed' then stack_trace else trace end,
       case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end)::task_end
     from timed where becomes in ('dead', 'cancelled', 'completed')), $7::int)
-  where exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))
+  where (select count(*) from returned) >= 0
+    and exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))
 select id, last_updated as token, becomes, due, ended as version, new_route as route_id, new_priority as priority,
   batch_id is not null and becomes in ('dead', 'cancelled', 'completed') as batched, attempt
 from timed left join gone on true

@@ -1,11 +1,11 @@
 -- Renews leases, and stores what the workers report of themselves. An incarnation that is lost, has sent a newer
 -- heartbeat, or whose row another session has locked, is not in the answer.
---   one element per worker, in the order of $1: $1 incarnations, $2 sequence numbers, $3 modes, $4 concurrency or 0
---   for unchanged, $5 and $6 attempts completed and failed, $7 how many of $9 are the types that it runs now, or 0 for
+--   one element per worker, in the order of $1: $1 incarnations, $2 sequence numbers, $3 modes, $4 concurrency, 0
+--   for unchanged, -1 for none, $5 and $6 attempts completed and failed, $7 how many of $9 are the types that it runs now, or 0 for
 --   unchanged, $8 the place of the last of these; $9 types, one worker's after the other's
 update workers w set hb_seq = u.seq, hb_at = clock_timestamp(), mode = u.mode,
   mode_since = case when w.mode = u.mode then w.mode_since else clock_timestamp() end,
-  concurrency = coalesce(nullif(u.concurrency, 0), w.concurrency), succeeded = u.succeeded, failed = u.failed,
+  concurrency = case u.concurrency when 0 then w.concurrency when -1 then 0 else u.concurrency end, succeeded = u.succeeded, failed = u.failed,
   types = case when u.types > 0 then ($9::text[])[u.types_to - u.types + 1:u.types_to] else w.types end
 from (
   select u.* from unnest($1::bigint[], $2::bigint[], $3::text[], $4::int[], $5::bigint[], $6::bigint[], $7::int[], $8::int[])

@@ -13,13 +13,13 @@ with chosen as materialized (
   returning o.worker_id),
  given as (
   insert into worker_commands as o (worker_id, task_id, token, kind, value)
-  select id, 0, 'epoch', case $2 when 'scale' then 'concurrency' else $2 end, $3::bigint from chosen where $2 <> 'resume' order by id
+  select id, 0, 'epoch', case $2 when 'scale' then 'concurrency' else $2 end, case $2 when 'scale' then coalesce($3::bigint, 0) end from chosen where $2 <> 'resume' order by id
   on conflict (worker_id, task_id, token, kind) do update set value = excluded.value
   where o.value is distinct from excluded.value
   returning o.worker_id),
  told as (
   insert into worker_events (worker_id, event, actor, note)
   select worker_id, case $2 when 'drain' then 'drain_requested' when 'pause' then 'paused' when 'resume' then 'resumed'
-    when 'stop' then 'stop_requested' else 'scaled' end, $4::text, case when $3 is null then '' else 'concurrency ' || $3 end
+    when 'stop' then 'stop_requested' else 'scaled' end, $4::text, case $2 when 'scale' then 'concurrency ' || coalesce($3, 0) else '' end
   from (select worker_id from withdrawn union all select worker_id from given) changed order by worker_id)
 select id, name, pg_notify('reeve_notify', format('command %s %s', $5::bigint, id)) from chosen

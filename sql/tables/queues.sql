@@ -16,8 +16,8 @@ create table queues (
   retry_max_ms bigint,
   retry_policy jsonb,
   resting_ms bigint not null default 0,    -- the resting period: how long a slot takes no task after one of the queue
-  waiting_ms bigint not null default 0,    -- the waiting period: from a worker's start until its first task of the
-                                           -- queue
+  waiting_ms bigint not null default 0,    -- the waiting period: from a worker's start, or a batch's or the queue's,
+                                           -- until the first task of the queue
   callback_url text,
   callback_secret text,
   callback_tasks boolean not null default false, -- also after each task
@@ -28,11 +28,24 @@ create table queues (
   keep_dead_days int,
   keep_cancelled_days int,
   created timestamptz not null default clock_timestamp(),
-  updated timestamptz not null default clock_timestamp());
--- Queues that give out no tasks: every claim reads this index.
-create index queues_halted on queues (name) where state <> 'running';
+  updated timestamptz not null default clock_timestamp(),
+  waiting_until timestamptz,               -- the end of the last waiting period after a start of a batch or the queue
+  max_workers int);                        -- how many of its tasks may execute at once; null: any number
+-- Queues that may give out no tasks, or not all: every claim reads this index.
+create index queues_halted on queues (name)
+  where state <> 'running' or max_workers is not null or waiting_until is not null;
 -- Queues with their own retention of completed tasks: every completion checks whether there are any.
 create index queues_keeping on queues (name) where keep_completed_days is not null;
+
+-- Limits: how many tasks may execute at once. A claim raises `taken` by the permits that it writes to tasks.permits; the
+-- statement that ends an attempt returns those. So it is exact in every snapshot, with any number of managers, through
+-- crashes and changes of the limit. There is a row for each queue with max_workers.
+create table limits (
+  id bigint generated always as identity primary key,
+  queue text not null unique,              -- whose tasks take a permit each
+  maximum int not null,
+  taken int not null default 0
+) with (fillfactor = 50);
 
 -- The audit of queues: each change, with its actor.
 create table queue_events (

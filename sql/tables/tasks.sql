@@ -31,7 +31,7 @@ create table tasks (
   expiry timestamptz,
   returns smallint not null default 0,     -- attempts in a row that were requeued or ended with a lease
   lane text,                               -- {kept}
-  permits bigint[],
+  permits bigint[],                        -- of its running attempt: the limits under which it was claimed
   batch_id bigint,
   key text,                                -- {shown submitted assigned}
   source text not null default '',         -- {kept shown renewed}

@@ -279,7 +279,7 @@ test_invalid_worker_commands() {
 	done <<-'END'
 		4|no worker named "nobody" is alive|worker scale nobody 3
 		4|no worker named "hand" is alive \(pull clients take no commands\)|worker pause hand
-		2|"0" is not a number of tasks; it must be a whole number from 1 to 10000|worker scale worker 0
+		2|"1.5" is not a number of tasks; it must be a whole number from 0 to 10000|worker scale worker 1.5
 		2|"10001" is not a number|worker scale worker 10001
 		2|"x" is not a number|worker scale --all x
 		2|"worker" is not a number|worker scale worker
@@ -302,7 +302,7 @@ test_invalid_worker_commands() {
 	expect_match '^3 action is 6; it must be from 1 to 5' "$(raw '\x10\x01\x18\x06')"
 	expect_match '^3 name and all cannot be combined' "$(raw '\x0a\x01w\x10\x01\x18\x01')"
 	expect_match '^3 name is empty' "$(raw '\x18\x01')"
-	expect_match '^3 concurrency is 0; it must be from 1 to 10000' "$(raw '\x10\x01\x18\x05')"
+	expect_match '^3 concurrency is 10001; it must be from 0 to 10000' "$(raw '\x10\x01\x18\x05\x20\x91\x4e')"
 	expect_match '^3 concurrency is 2; only SCALE takes one' "$(raw '\x10\x01\x18\x01\x20\x02')"
 	stop worker
 	expect_fail 4 reeve worker pause --all

@@ -89,6 +89,51 @@ test_an_object_may_take_several_lines_and_the_last_counts() {
 	expect_eq 'dead|1|E7|first|second|' "$(end_of "$id")"
 }
 
+# A directive and its text as one string, in the object or as a line of its own.
+test_a_directive_with_its_text_in_one_string() {
+	id=$(run 'echo "{\"directive\": \"NO_RETRY | no such number\"}" >&3; exit 3' --max-attempts 10)
+	expect_eq 'dead|1|exit:3|no such number|no such number|' "$(end_of "$id")"
+	id=$(run 'echo "NO_RETRY | no such number" >&3' --max-attempts 10)
+	expect_eq 'dead|1|directive:NO_RETRY|no such number|no such number|' "$(end_of "$id")"
+	id=$(run 'echo "RETRY | the line is busy" >&3' --max-attempts 2)
+	expect_eq 'dead|2|directive:RETRY|the line is busy|the line is busy|' "$(end_of "$id")"
+	id=$(run 'echo "SUCCESS|sent: \"all\"" >&3; printf done; exit 1')
+	expect_eq 'completed|1|||sent: "all"|' "$(end_of "$id")"
+	id=$(run 'echo "{\"directive\": \"SUCCESS | sent\", \"remark\": \"sent twice\"}" >&3')
+	expect_eq 'completed|1|||sent twice|' "$(end_of "$id")"
+}
+
+# It may mean that the task must not be done again.
+test_an_unknown_directive_is_not_retried() {
+	for said in '{"directive": "NO_RETRI"}' '{"directive": "STOP | it is wrong"}' 'STOP | it is wrong' '{"directive": 1}'; do
+		id=$(run "echo '$said' >&3; exit 3" --max-attempts 10)
+		expect_eq 'dead 1 bad_message' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)" "after $said"
+		expect_match 'directive must be SUCCESS, RETRY, NO_RETRY or SKIP' "$(field "$id" last_error)"
+	done
+}
+
+# A handler declines a task: the worker is not given it again, another one is, and it costs no attempt.
+test_a_declined_task_goes_to_another_worker() {
+	id=$(reeve submit sh 'if [ "$DECLINES" = yes ]; then echo x >>"'"$DIR"'/declined"; echo "SKIP | not mine" >&3; fi; exit 0' \
+		--queue declined --max-attempts 1)
+	other=$(reeve submit sh 'echo mine' --queue declined --priority -1)
+	DECLINES=yes start_worker picky --queue declined --concurrency 3
+	reeve wait "$other" --max-wait 20s >/dev/null
+	sleep 2
+	expect_eq 'queued 0' "$(field "$id" status) $(reeve show "$id" --json | jq .attempt)"
+	expect_eq 1 "$(wc -l <"$DIR/declined")" 'times it was run there'
+	expect_match 'skipped: not mine' "$(event_field "$id" returned note)"
+	start_worker second --queue declined
+	reeve wait "$id" --max-wait 20s >/dev/null
+	expect_eq 'completed 1 second' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker)"
+	# A worker that does all that it takes ends, and leaves the rest.
+	id=$(reeve submit sh 'echo "{\"directive\": \"SKIP\"}" >&3' --queue left)
+	launch_worker once --queue left --until-empty
+	ended once
+	expect_eq '0 queued' "$STATUS $(field "$id" status)"
+	reeve cancel "$id" >/dev/null
+}
+
 # The handler may have tried to report a failure, so an operator must decide. Its output is kept.
 test_what_is_no_json_is_no_success() {
 	for said in 'all is well' '{"directive": "SUCCES"}' '{"directive": 1}' '{"remark": ["a"]}' '{"retry_in": "soon"}' \

@@ -91,6 +91,33 @@ test_one_fetch_takes_all_priorities_in_order() {
 	expect_fail 1 reeve fetch --queue mixed
 }
 
+test_fetched_tasks_are_chosen_by_a_filter() {
+	start_manager second
+	a=$(reeve submit letter 1 --queue filtered --source shop --priority 1)
+	b=$(reeve submit letter 2 --queue filtered --source shop --priority 2)
+	c=$(reeve submit letter 3 --queue filtered --source bank --priority 3 --key k)
+	d=$(reeve submit letter 4 --queue filtered --source shop --delay 1h)
+	e=$(reeve submit letter 5 --queue filtered-too --source shop --priority 9)
+	fetched() { reeve fetch --json "$@" | jq -r .task_id | xargs; }
+	expect_eq "$e $b $a" "$(fetched --where 'source=shop' -n 10)"
+	expect_fail 1 reeve fetch --where 'source=shop' -n 10
+	expect_eq "$c" "$(fetched --queue filtered --where key=k)"
+	for id in $e $b $a $c; do reeve report "$id" "$(field "$id" token)" --failed "busy $id" --retry-in 1ms; done
+	sleep 0.1
+	expect_eq "$a" "$(fetched --queue filtered --type letter --where "status=failed error~'busy $a'" -n 10)"
+	expect_eq "$b" "$(fetched --queue filtered --where 'source=shop older=1ms' --exclude "$e")"
+	reeve queue set filtered --workers 2 >/dev/null
+	expect_fail 1 reeve fetch --queue filtered --where 'source=bank'
+	reeve report "$a" "$(field "$a" token)" --completed
+	(sleep 1; reeve update "$d" --at now >/dev/null) &
+	expect_eq "$d" "$(fetched --where "source=shop" --queue filtered --timeout 20s)"
+	wait $!
+	expect_eq 'submitted claimed failed claimed completed' "$(events "$a")"
+	expect_fail 2 reeve fetch --where 'colour=red'
+	expect_fail 4 reeve fetch --where 'status=dead'
+	expect_match 'only queued and failed ones can be fetched' "$OUTPUT"
+}
+
 test_waiting_for_a_task() {
 	reeve fetch --queue waits --max-wait 30s --name waiter --json >"$DIR/taken" 2>"$DIR/said" &
 	pid=$!

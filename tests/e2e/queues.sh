@@ -295,6 +295,16 @@ test_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	expect_match "task $a \(sh\): completed, attempt 2: " "$(cat "$DIR/logs")"
 	expect_match "task $b \(sh\): dead, attempt 1: exit:65: exit status 65" "$(cat "$DIR/logs")"
 	expect_no_match "queue \"quiet\"" "$(cat "$DIR/logs")"
+	# Also the waits of workers, and their end.
+	reeve queue set loud --batches yes --waiting 2s --resting 1s >/dev/null
+	d=$(reeve submit sh 'exit 0' --queue loud)
+	reeve wait "$d" >/dev/null
+	number=$(worker_incarnation worker)
+	stop worker
+	wait_until 5 "grep -q 'worker $number has ended' '$SUITE_DIR/log/manager.log'"
+	cat "$SUITE_DIR"/log/{manager,other}.log >"$DIR/logs"
+	expect_match 'queue "loud": no task is assigned for (2s|1\.[0-9]+s|1s[0-9]+ms): its waiting period' "$(cat "$DIR/logs")"
+	expect_match "task $d \(sh\): its slot rests for 1s" "$(cat "$DIR/logs")"
 }
 
 test_status_and_progress_show_batch_and_workers() {

@@ -120,6 +120,39 @@ test_until_empty_stops_on_a_signal() {
 	reeve cancel "$later" >/dev/null
 }
 
+test_until_empty_waits_for_retries_on_request() {
+	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 3 ]' --queue again --retry-base 700ms)
+	other=$(reeve submit sh 'exit 1' --queue elsewhere --retry-base 1h)
+	wait_elsewhere() { launch_worker elsewhere --until-empty --queue elsewhere && ended elsewhere; }
+	wait_elsewhere
+	mode_worker patient --until-empty --wait-retries --queue again
+	expect_eq 'completed 3' "$(field "$id" status) $(field "$id" attempt)"
+	expect_eq 1 "$STATUS" # two attempts did not complete
+	expect_eq failed "$(field "$other" status)"
+	expect_left patient
+	reeve cancel "$other" >/dev/null
+	expect_fail 2 "$REEVE_BIN/reeve-worker" --handlers "$HANDLERS" --wait-retries
+	expect_match 'needs --until-empty' "$OUTPUT"
+}
+
+# Started every minute by cron, such workers do not pile up while no manager is there.
+test_a_worker_gives_up_without_a_manager() {
+	begin=$(ms)
+	launch_worker lonely --manager "tcp://127.0.0.1:$(free_port)" --until-empty --manager-timeout 2s
+	ended lonely 20
+	expect_eq 6 "$STATUS"
+	expect [ $(($(ms) - begin)) -ge 2000 ]
+	expect_match 'no manager at tcp://127.0.0.1:[0-9]+ has answered for 2[0-9]{3} ms' "$(cat "$DIR/log/lonely.log")"
+	# So does one that has had a manager. While that answers, it goes on.
+	start_manager short --heartbeat 500ms
+	start_worker served --manager "${URL[short]}" --queue served --manager-timeout 2s
+	sleep 4
+	alive served || fail 'it ended although its manager answers'
+	kill_manager short
+	ended served 20
+	expect_eq 6 "$STATUS"
+}
+
 test_both_at_once_are_wrong() {
 	expect_fail 2 "$REEVE_BIN/reeve-worker" --handlers "$HANDLERS" --once --until-empty
 	expect_match 'cannot be combined' "$OUTPUT"
@@ -131,11 +164,12 @@ test_slots_keep_the_resting_period() {
 	set_queue resting 'resting_ms = 1500'
 	for _ in 1 2 3; do reeve submit sh 'date +%s%3N' --queue resting; done >"$DIR/ids"
 	start_worker worker --queue resting,lively --concurrency 1
+	wait_until 20 '[ "$(sql "select count(*) from task_history where queue = '\''resting'\''")" = 1 ]'
+	# The slot rests for this queue only: it runs tasks of another one.
+	for _ in 1 2 3; do reeve submit nothing --queue lively --wait >/dev/null; done
+	expect_eq 1 "$(sql "select count(*) from task_history where queue = 'resting'")"
 	reeve wait - <"$DIR/ids" >/dev/null
-	# Tasks of another queue wait as well: the resting period is that of the slot, not of the queue.
-	reeve submit sh 'date +%s%3N' --queue lively >>"$DIR/ids"
-	reeve wait - <"$DIR/ids" >/dev/null
-	expect_eq '4|t' "$(sql "select count(*), min(gap) >= 1500 from (
+	expect_eq '3|t' "$(sql "select count(*), min(gap) >= 1500 from (
 		select result::bigint - lag(result::bigint) over (order by task_id) as gap from task_history
 		where task_id in ($(paste -sd, "$DIR/ids"))) g")"
 	stop worker
@@ -161,6 +195,38 @@ test_a_worker_waits_before_its_first_task() {
 	begin=$(ms)
 	reeve wait "$(reeve submit sh 'echo 3' --queue patient)" >/dev/null
 	expect [ $(($(ms) - begin)) -lt 2500 ]
+}
+
+# Also a worker that has been up for long waits before the first task of each batch, and after each start of the queue.
+test_each_batch_and_start_has_its_waiting_period() {
+	start_worker worker --queue batches,other --concurrency 2
+	reeve queue set batches --batches yes --waiting 2s >/dev/null
+	reeve submit sh 'echo 1' --queue other --wait >/dev/null
+	for _ in 1 2; do
+		a=$(reeve submit sh 'echo 1' --queue batches)
+		expect_match 'the waiting period of its queue is not over' "$(reeve show "$a")"
+		reeve submit sh 'echo 1' --queue other --wait --timeout 1s >/dev/null
+		b=$(reeve submit sh 'echo 1' --queue batches)
+		reeve wait "$a" "$b" >/dev/null
+		expect_eq t "$(sql "select min(h.token) - b.started_at between '2s' and '3s' from task_history h join batches b on b.id = h.batch_id
+			where h.task_id in ($a, $b) group by b.started_at")"
+		wait_until 20 '[ "$(reeve queue status batches --json | jq -r .state)" = finished ]'
+	done
+	# An explicit batch, and a task by SQL.
+	batch=$(reeve batch open mine --queue batches)
+	a=$(sql "select reeve.submit('sh', 'echo 2', queue => 'batches', batch_id => $batch)")
+	reeve batch close "$batch" >/dev/null
+	wait_status 20 "$a" completed
+	expect_eq t "$(sql "select h.token - b.started_at >= '2s' from task_history h join batches b on b.id = h.batch_id where task_id = $a")"
+	# A start.
+	reeve queue set batches --autostart no >/dev/null
+	a=$(reeve submit sh 'echo 3' --queue batches)
+	sleep 2.5
+	reeve queue start batches >/dev/null
+	reeve wait "$a" >/dev/null
+	expect_eq t "$(sql "select token - (select max(at) from queue_events where queue = 'batches' and event = 'queue_started')
+		between '2s' and '3s' from task_history where task_id = $a")"
+	stop worker
 }
 
 test_one_is_paused_and_resumed_from_afar() {
@@ -243,6 +309,26 @@ test_slots_are_more_and_fewer_while_it_runs() {
 	expect_eq 2 "$(eval "$executing")"
 	release
 	reeve wait - <"$DIR/more" >/dev/null
+}
+
+test_a_worker_without_slots_takes_nothing() {
+	start_worker worker --queue none --concurrency 2 --prefetch 3
+	for i in 1 2 3 4; do reeve submit sh "$HOLD" --queue none; done >"$DIR/ids"
+	executing='sql "select count(*) from tasks where queue = '\''none'\'' and status = '\''executing'\''"'
+	wait_until 20 "[ \"\$($executing)\" = 4 ]"
+	expect_match 'concurrency 0' "$(reeve worker scale worker 0)"
+	wait_until 20 '[ "$(worker_is worker concurrency)" = 0 ]'
+	wait_until 20 "[ \"\$($executing)\" = 2 ]" # what had not started is returned; what runs goes on
+	release
+	wait_until 20 "[ \"\$($executing)\" = 0 ]"
+	later=$(reeve submit sh 'echo 1' --queue none)
+	sleep 1
+	expect_eq 'queued 2' "$(field "$later" status) $(sql "select count(*) from task_history where queue = 'none'")"
+	reeve worker scale --all 3 >/dev/null
+	reeve wait - <"$DIR/ids" >/dev/null
+	reeve wait "$later" >/dev/null
+	expect_eq 3 "$(worker_is worker concurrency)"
+	expect_fail 2 reeve worker scale worker 10001
 }
 
 run_tests

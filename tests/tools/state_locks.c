@@ -215,6 +215,53 @@ static void halted_queue_gives_no_task(const char *state)
 	ask("delete from queues where name = 'q'");
 }
 
+/* Claims two tasks under a limit. Returns how many are won; the others must be told to wait for it. */
+static int claim_under_limit(const struct task *t, const struct task *too)
+{
+	PGresult *result = RUN(db, SQL_CLAIM_LIMITED, text("{%s,%s}", t->id, too->id),
+	    text("{%s,%s}", t->version, too->version), "{1,1}", text("{%s}", worker), text("{%d}", ++fetches), "0", "f");
+	int won = 0;
+	for (int row = 0; row < PQntuples(result); row++)
+		won += !strcmp(PQgetvalue(result, row, 10), "0");
+	expect("tasks in the answer", "2", text("%d", PQntuples(result)));
+	PQclear(result);
+	return won;
+}
+
+static const char *permits_taken(void)
+{
+	return ask("select taken from limits where queue = 'q'");
+}
+
+static void limit_gives_permits(void)
+{
+	begin_case("claims under a limit, and the ends of attempts");
+	struct task first = submitted("9"), second = submitted("5");
+	ask("insert into queues (name, max_workers) values ('q', 1)");
+	ask("insert into limits (queue, maximum) values ('q', 1)");
+	expect("tasks won by a claim that knows no limit", "0", text("%d", claim_for(db, worker, &first, &second, "0")));
+	expect("tasks won", "1", text("%d", claim_under_limit(&first, &second)));
+	expect("permits taken", "1", permits_taken());
+	refresh(&first);
+	refresh(&second);
+	bool is_first = !strcmp(ask("select status from tasks where id = %s", first.id), "executing");
+	struct task runs = is_first ? first : second, waits = is_first ? second : first;
+	expect("attempts ended", "1", text("%d", end_attempt(db, &runs, runs.version, "failed")));
+	expect("permits taken after a failure", "0", permits_taken());
+	refresh(&runs);
+	ask("update limits set maximum = 2 where queue = 'q'");
+	expect("tasks won of two", "2", text("%d", claim_under_limit(&runs, &waits)));
+	expect("permits taken", "2", permits_taken());
+	refresh(&runs);
+	refresh(&waits);
+	expect("attempts completed", "1", text("%d", complete(db, &runs, runs.version)));
+	expect("permits taken after a success", "1", permits_taken());
+	expect("attempts ended", "1", text("%d", end_attempt(db, &waits, waits.version, "fatal")));
+	expect("permits taken after a fatal error", "0", permits_taken());
+	ask("delete from limits where queue = 'q'");
+	ask("delete from queues where name = 'q'");
+}
+
 static void completion_waits_for_a_newer_version(enum sql_id statement)
 {
 	char name[100];
@@ -306,6 +353,7 @@ void try_locks(const char *conninfo)
 	halted_queue_gives_no_task("stopping");
 	halted_queue_gives_no_task("stopped");
 	halted_queue_gives_no_task("not_started");
+	limit_gives_permits();
 	completion_waits_for_a_newer_version(SQL_COMPLETE);
 	completion_waits_for_a_newer_version(SQL_COMPLETE_ONE);
 	completion_waits_for_a_newer_version(SQL_COMPLETE_ALL);

@@ -22,25 +22,44 @@ bool answer_duration(const json_t *value, int64_t *ms)
 	return true;
 }
 
+static const char *const directives[] = {[DIRECTIVE_SUCCESS] = "SUCCESS",
+    [DIRECTIVE_RETRY] = "RETRY",
+    [DIRECTIVE_NO_RETRY] = "NO_RETRY",
+    [DIRECTIVE_SKIP] = "SKIP"};
+
+static void set_text(char **text, const char *to)
+{
+	free(*text);
+	*text = mem_strdup(to);
+}
+
+/* Takes "NO_RETRY" or "NO_RETRY | text". */
 static const char *take_directive(struct answer *answer, const json_t *value)
 {
-	static const char *const names[] = {
-	    [DIRECTIVE_SUCCESS] = "SUCCESS", [DIRECTIVE_RETRY] = "RETRY", [DIRECTIVE_NO_RETRY] = "NO_RETRY"};
+	const char *word = json_is_string(value) ? json_string_value(value) : "";
+	size_t length = strcspn(word, " \t|");
+	const char *text = word + length + strspn(word + length, " \t");
 
-	for (size_t i = DIRECTIVE_SUCCESS; i < sizeof names / sizeof *names; i++)
-		if (json_is_string(value) && !strcmp(json_string_value(value), names[i])) {
+	answer->directive = DIRECTIVE_UNKNOWN;
+	for (size_t i = DIRECTIVE_SUCCESS; i <= DIRECTIVE_SKIP && (*text == '|' || !*text); i++)
+		if (length == strlen(directives[i]) && !memcmp(word, directives[i], length))
 			answer->directive = (enum directive)i;
-			return NULL;
-		}
-	return "must be SUCCESS, RETRY or NO_RETRY";
+	if (answer->directive == DIRECTIVE_UNKNOWN)
+		return "must be SUCCESS, RETRY, NO_RETRY or SKIP, or one of these with a text, as in \"RETRY | text\"";
+	text += *text == '|';
+	text += strspn(text, " \t");
+	if (*text) {
+		set_text(&answer->remark, text);
+		set_text(&answer->error, text);
+	}
+	return NULL;
 }
 
 static const char *take_text(char **text, const json_t *value)
 {
 	if (!json_is_string(value))
 		return "must be a string";
-	free(*text);
-	*text = mem_strdup(json_string_value(value));
+	set_text(text, json_string_value(value));
 	return NULL;
 }
 
@@ -109,9 +128,8 @@ bool answer_take(struct answer *answer, const json_t *message, char *problem, si
 			snprintf(problem, size, "%s %s", members[i].name, found);
 		valid = valid && !found;
 	}
-	if (valid && answer->stage && (answer->directive == DIRECTIVE_RETRY || answer->directive == DIRECTIVE_NO_RETRY)) {
-		snprintf(problem, size, "stage cannot be set together with %s",
-		    answer->directive == DIRECTIVE_RETRY ? "RETRY" : "NO_RETRY");
+	if (valid && answer->stage && answer->directive > DIRECTIVE_SUCCESS && answer->directive <= DIRECTIVE_SKIP) {
+		snprintf(problem, size, "stage cannot be set together with %s", directives[answer->directive]);
 		valid = false;
 	}
 	return valid;

@@ -4,6 +4,9 @@
  *     {"directive": "RETRY", "remark": "page 3 of 7", "error": "503 of the printer", "error_code": "busy",
  *      "stack": "…", "retry_in": "10m"}
  *     {"directive": "SUCCESS", "stage": "polish"}
+ *     {"directive": "NO_RETRY | the address does not exist"}
+ *
+ * A text after the directive and a bar is the remark, and the error of an attempt that failed.
  *
  * The last message with a member decides its value. A null member is ignored.
  */
@@ -20,6 +23,8 @@ enum directive {
 	DIRECTIVE_SUCCESS,
 	DIRECTIVE_RETRY,
 	DIRECTIVE_NO_RETRY,
+	DIRECTIVE_SKIP,    /* the handler declines the task */
+	DIRECTIVE_UNKNOWN, /* it is none of these */
 };
 
 /* All zero: nothing reported. Strings are owned; NULL: not set. */
@@ -34,7 +39,7 @@ struct answer {
 };
 
 /* Copies the members of a message. False: a member is invalid; it is ignored, `problem` describes the first one, and
- * the others are still copied. Also false if a stage is set together with RETRY or NO_RETRY. */
+ * the others are still copied. Also false if a stage is set together with a directive other than SUCCESS. */
 bool answer_take(struct answer *answer, const json_t *message, char *problem, size_t size);
 
 /* Parses a duration as programs write it: "90s", "10m", or a number of seconds. False: it is invalid or negative. */

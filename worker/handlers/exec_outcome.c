@@ -31,8 +31,8 @@ static void complete(struct run *run)
 	}
 }
 
-/* Fails the attempt because of an invalid message: the work may be done, but what the program reported about it is
- * unknown, so a person must check. Its output, which is not a result now, is kept after its standard error. */
+/* Fails the attempt because of an invalid message: the work may be done, or must not be done again, but what the program
+ * reported about it is unknown, so a person must check. Its output, which is not a result now, is kept after its standard error. */
 static void end_unsure(struct run *run)
 {
 	char *error = tail_text(&run->error, TAIL_BYTES);
@@ -79,6 +79,14 @@ static void set_ended(struct run *run, int status)
 {
 	Reeve__V1__Outcome outcome = REEVE__V1__OUTCOME__OUTCOME_FAILED;
 
+	if (run->answer.directive == DIRECTIVE_UNKNOWN) {
+		end_unsure(run);
+		return;
+	}
+	if (run->answer.directive == DIRECTIVE_SKIP) {
+		reeve_outcome_skip(&run->attempt->outcome, run->answer.error);
+		return;
+	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		outcome = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
 	else if (WIFEXITED(status) && WEXITSTATUS(status) == EX_DATAERR)

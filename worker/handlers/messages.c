@@ -92,6 +92,22 @@ static void append(struct messages *messages, const char *piece, size_t length, 
 	follow(messages, piece, length);
 }
 
+/* Returns the object that a line "WORD | text" stands for, or NULL. */
+static json_t *directive_of(const char *text, size_t length)
+{
+	size_t word = 0, bar;
+
+	while (word < length && (text[word] == '_' || (text[word] >= 'A' && text[word] <= 'Z')))
+		word++;
+	for (bar = word; bar < length && (text[bar] == ' ' || text[bar] == '\t');)
+		bar++;
+	if (!word || bar == length || text[bar] != '|')
+		return NULL;
+	while (text[length - 1] == '\r')
+		length--;
+	return json_pack("{s:s%}", "directive", text, length);
+}
+
 /* Handles the end of a line; `last`: nothing comes after it. */
 static void take_line(struct messages *messages, bool last, messages_take *take, void *arg)
 {
@@ -107,7 +123,9 @@ static void take_line(struct messages *messages, bool last, messages_take *take,
 		return;
 	}
 	if (!is_blank(messages->text, messages->length)) {
-		message = json_loadb(messages->text, messages->length, 0, NULL);
+		message = directive_of(messages->text, messages->length);
+		if (!message)
+			message = json_loadb(messages->text, messages->length, 0, NULL);
 		if (json_is_object(message))
 			take(arg, message);
 		else

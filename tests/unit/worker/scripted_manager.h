@@ -47,6 +47,8 @@ struct script_task {
 };
 
 struct script_parked {
+	char limited[64]; /* the first queue of queue_slots; "": none */
+	uint32_t limited_slots;
 	struct rpc_call *call; /* NULL: free */
 	int64_t incarnation, fetch_id, until_ms;
 	uint32_t slots;

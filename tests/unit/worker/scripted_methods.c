@@ -204,6 +204,10 @@ void script_fetch(void *arg, struct rpc_call *call, const ProtobufCMessage *mess
 		    .fetch_id = request->fetch_id,
 		    .slots = request->slots,
 		    .until_ms = clock_monotonic_ms() + request->wait_ms};
+		if (request->n_queue_slots) {
+			snprintf(place->limited, sizeof place->limited, "%s", request->queue_slots[0]->queue);
+			place->limited_slots = request->queue_slots[0]->slots;
+		}
 		if (++script->parked_now > script->parked_max)
 			script->parked_max = script->parked_now;
 		held = true;

@@ -55,6 +55,8 @@ struct reeve_worker_options {
 	 * is waiting any more (`until_empty`). Set at most one of them. The exit code shows whether the tasks completed. */
 	bool once;
 	bool until_empty;
+	bool wait_retries;          /* with until_empty: also wait for the retries of failed tasks */
+	int64_t manager_timeout_ms; /* stop if no manager has answered for so long; 0: never */
 	/* Do not fork the supervisor, which starts exec handlers and enforces the lease. The worker then refuses exec
 	 * handlers, and nothing ensures that a function ends before the worker's lease does; if it does not, two workers
 	 * may run the same task: docs/worker.md. */
@@ -106,6 +108,11 @@ int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const ch
 
 /* Fails the attempt permanently: the task is not retried. Otherwise like reeve_outcome_fail. */
 int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const char *error);
+
+/* Declines the task: it costs no attempt and waits for another worker. This one is not given it again, as long as it
+ * runs and has declined no more than 1,000 others since. `reason` is a message for people, for the audit; NULL: none.
+ * Always returns 0. */
+int reeve_outcome_skip(struct reeve_outcome *outcome, const char *reason);
 
 /* The functions below add to the outcome. Call them before or after one of the functions above. Strings are copied;
  * NULL removes an earlier one. The last call of each counts. Longer strings are cut: a remark to 4,096 bytes, a stack
@@ -169,6 +176,7 @@ void reeve_worker_stop_on_signals(struct reeve_worker *worker);
  *   3  stopped with results that no manager had accepted
  *   4  the manager refused the worker
  *   5  with `once`: stopped before it had done a task
+ *   6  stopped because no manager had answered for manager_timeout_ms
  * With `once` and `until_empty`, the code is also 1 if an attempt failed, was cancelled, or completed too late to
  * count. If the code is not 0, the reason is logged and returned by reeve_worker_error(). May be called once. */
 int reeve_worker_run(struct reeve_worker *worker);

@@ -37,6 +37,75 @@ Test(dispatch, a_queue_that_is_halted_gives_nothing)
 	fake_end(core);
 }
 
+/* Claims try no more tasks of a queue than its limit lets execute, as far as known. */
+Test(dispatch, a_limit_gives_as_many_as_may_execute)
+{
+	struct fake_fetch fetch, more;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .limited = true, .max_workers = 2});
+	fake_stream(route, 0);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 10});
+	while (fake_count(FAKE_PAGE))
+		fake_page_of(fake_take(FAKE_PAGE), 1, 4, fake_db_us() - 1000000);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 2);
+	cr_expect(claim->limited);
+	claim->tries[1].blocked = true; /* another manager has the other permit */
+	fake_claim(claim, 2);
+	cr_expect_eq(fetch.count, 1);
+	/* The room is read again and again while a Fetch waits; what was left waits in its order. */
+	fake_fetch(core, &more, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 10});
+	fake_pass(core, 300);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	struct store_rooms *rooms = fake_take(FAKE_ROOMS);
+	rooms->rooms = &(struct store_queue_room){"q", 1};
+	rooms->count = 1;
+	fake_ok(rooms);
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_eq(claim->tries[0].id, 2);
+	fake_claim(claim, 0);
+	cr_expect_eq(more.ids[0], 2);
+	fake_end(core);
+}
+
+/* No worker gets a task in the waiting period of the queue's start or batch, however long it has been up. */
+Test(dispatch, a_queue_waits_after_its_start)
+{
+	struct fake_fetch fetch, unparked;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000, .waiting_left_ms = 3000});
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+	fake_fetch(core, &unparked, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .wait_ms = -1});
+	cr_expect_eq(unparked.answered, 1);
+	cr_expect_gt(unparked.retry_after_ms, 2000);
+	fake_pass(core, 2500);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "the queue gives its tasks to no worker yet");
+	fake_pass(core, 700);
+	while (fake_count(FAKE_PAGE))
+		fake_page_of(fake_take(FAKE_PAGE), 1, 1, fake_db_us() - 1000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 1);
+	fake_end(core);
+}
+
+/* The slots of a worker that rest for a queue are for other queues. */
+Test(dispatch, a_fetch_takes_fewer_tasks_of_a_queue)
+{
+	struct fake_fetch fetch;
+	const struct fetch_queue limits[] = {{.queue = "q", .slots = 1}};
+
+	begin(3);
+	fake_fetch(core, &fetch,
+	    (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 3, .limit_count = 1, .limits = limits});
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 1);
+	fake_end(core);
+}
+
 Test(dispatch, a_worker_waits_before_its_first_task)
 {
 	struct fake_fetch fresh, busy, unparked;

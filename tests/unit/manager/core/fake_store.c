@@ -38,6 +38,8 @@ static void give(enum fake_kind kind, struct store_op *op)
 
 GIVEN(submit, FAKE_SUBMIT, store_submit)
 GIVEN(queues, FAKE_QUEUES, store_queues)
+GIVEN(rooms, FAKE_ROOMS, store_rooms)
+GIVEN(pick, FAKE_PICK, store_pick)
 GIVEN(routes, FAKE_ROUTES, store_routes)
 GIVEN(page, FAKE_PAGE, store_page)
 GIVEN(streams, FAKE_STREAMS, store_streams)

@@ -172,8 +172,10 @@ Test(exec_messages, invalid_output_on_descriptor_3_is_no_success)
 	    {"all is well", "descriptor 3: not a JSON object: all is well"},
 	    {"{", "descriptor 3: a JSON object without its end: { "},
 	    {"{'directive': 'RETRI'}",
-	        "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"RETRI\"}"},
-	    {"{'directive': 1}", "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": 1}"},
+	        "descriptor 3: directive must be SUCCESS, RETRY, NO_RETRY or SKIP, or one of these with a text, as in \"RETRY | text\": {\"directive\": \"RETRI\"}"},
+	    {"{'directive': 1}", NULL},
+	    {"RETRI | why",
+	        "descriptor 3: directive must be SUCCESS, RETRY, NO_RETRY or SKIP, or one of these with a text, as in \"RETRY | text\": RETRI | why"},
 	    {"{'remark': 1}", "descriptor 3: remark must be a string: {\"remark\": 1}"},
 	    {"{'error_code': 'a\\tb'}", "descriptor 3: error_code holds a control character: {\"error_code\": \"a\\tb\"}"},
 	    {"{'retry_in': 'soon'}",
@@ -200,8 +202,10 @@ Test(exec_messages, invalid_output_on_descriptor_3_is_no_success)
 		expect_beside(task, "", "err\nstandard output:\nout\n", 0);
 	}
 	/* An attempt that failed for another reason is retried, and its error has the problem with the message. */
-	expect(run_script("say \"{'directive': 'NO'}\"; echo why >&2; exit 3"), OUTCOME(FAILED), "exit:3",
-	    "why (and descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"NO\"})");
+	expect(run_script("say \"{'remark': 1}\"; echo why >&2; exit 3"), OUTCOME(FAILED), "exit:3",
+	    "why (and descriptor 3: remark must be a string: {\"remark\": 1})");
+	/* Except after an unknown directive. */
+	cr_expect_eq(run_script("say \"{'directive': 'NO'}\"; echo why >&2; exit 3")->outcome, OUTCOME(FATAL));
 	/* The valid fields of an invalid message count. */
 	expect(run_script("say \"{'directive': 'NO_RETRY', 'remark': 1, 'error': 'e'}\""), OUTCOME(FATAL),
 	    "directive:NO_RETRY",

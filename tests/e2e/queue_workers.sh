@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# The limit of a queue: no more of its tasks run at once than `reeve queue set --workers` says, over all workers and
+# managers, exactly, and other queues do not notice.
+# timeout 500
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager other
+start_manager manager
+
+executing() { # QUEUE
+	sql "select count(*) from tasks where queue = '$1' and status = 'executing'"
+}
+
+wait_executing() { # QUEUE N
+	wait_until 20 "[ \"\$(executing $1)\" = $2 ]"
+}
+
+# Whether the permits taken are those of the tasks that execute, in one snapshot.
+expect_exact() { # QUEUE
+	expect_eq t "$(sql "select l.taken = (select count(*) from tasks t where t.status = 'executing' and t.permits = array[l.id])
+		and l.taken = (select count(*) from tasks t where t.status = 'executing' and t.queue = l.queue)
+		from limits l where queue = '$1'")" "permits of $1"
+}
+
+# How many attempts of a queue ran at once at most, from the times in the tables; with SINCE (and UNTIL), only counted
+# when an attempt began in that time. The end of an attempt is before the begin of the next one that its permit lets.
+most_at_once() { # QUEUE [SINCE [UNTIL]]
+	sql "with spans as (
+			select token as from_at, last_updated as to_at from task_history where queue = '$1' and token is not null
+			union all select token, last_updated from task_attempts where queue = '$1'),
+		steps as (select from_at as at, 1 as step from spans union all select to_at, -1 from spans)
+		select max(n) from (select at, step, sum(step) over (order by at, step) as n from steps) s
+		where step = 1 and at > '${2:--infinity}' and at < '${3:-infinity}'"
+}
+
+test_as_many_run_as_may() {
+	start_worker worker --concurrency 8
+	expect_match 'workers +up to 2 tasks at once' "$(reeve queue set some --workers 2)"
+	for _ in 1 2 3 4 5; do reeve submit sh "$HOLD" --queue some; done >"$DIR/ids"
+	wait_executing some 2
+	# The other slots are free for other queues, also of lower priority.
+	reeve submit nothing --queue free --priority -5 --wait --timeout 20s >/dev/null
+	sleep 1
+	expect_eq 2 "$(executing some)"
+	expect_exact some
+	waiting=$(sql "select max(id) from tasks where queue = 'some' and status = 'queued'")
+	expect_match '2 tasks of its queue run, as many as may' "$(reeve show "$waiting")"
+	expect_eq queue_workers "$(reeve show "$waiting" --json | jq -r .waiting.reason)"
+	release
+	reeve wait - <"$DIR/ids" >/dev/null
+	expect_eq '2 t' "$(most_at_once some) $(sql "select taken = 0 from limits where queue = 'some'")"
+	expect_match 'workers +any number' "$(reeve queue set some --workers=-1)"
+	expect_eq 0 "$(sql "select count(*) from limits where queue = 'some'")"
+}
+
+test_none_and_more_and_fewer_while_tasks_run() {
+	start_worker worker --concurrency 8
+	reeve queue set many --workers 0 >/dev/null
+	for _ in $(seq 1 12); do reeve submit sh "$HOLD" --queue many; done >"$DIR/ids"
+	sleep 1
+	expect_eq 0 "$(executing many)"
+	expect_match 'no task of its queue may run' "$(reeve show "$(head -n 1 "$DIR/ids")")"
+	reeve queue set many --workers 5 >/dev/null
+	wait_executing many 5
+	reeve --manager "${URL[other]}" queue set many --workers 3 >/dev/null
+	since=$(sql 'select clock_timestamp()')
+	reeve cancel "$(sql "select min(id) from tasks where queue = 'many' and status = 'executing'")" >/dev/null
+	wait_executing many 4
+	sleep 1
+	expect_eq 4 "$(executing many)" # none begins in its place
+	expect_exact many
+	release
+	reeve wait - <"$DIR/ids" >/dev/null 2>&1 || true
+	expect_eq '5 3' "$(most_at_once many) $(most_at_once many "$since")"
+	expect_eq 0 "$(sql "select taken from limits where queue = 'many'")"
+}
+
+# Attempts that run when the limit is first set count, too.
+test_a_first_limit_counts_what_runs() {
+	start_worker worker --concurrency 8
+	for _ in 1 2 3 4; do reeve submit sh "$HOLD" --queue late; done >"$DIR/ids"
+	wait_executing late 4
+	reeve queue set late --workers 2 >/dev/null
+	expect_eq 4 "$(sql "select taken from limits where queue = 'late'")"
+	expect_exact late
+	reeve submit sh "$HOLD" --queue late >>"$DIR/ids"
+	sleep 1
+	expect_eq 4 "$(executing late)"
+	release
+	reeve wait - <"$DIR/ids" >/dev/null
+	expect_eq 0 "$(sql "select taken from limits where queue = 'late'")"
+}
+
+# However an attempt ends, its permit is returned.
+test_each_end_returns_its_permit() {
+	start_worker worker --queue ends --concurrency 8 --kill-grace 100ms
+	reeve queue set ends --workers 3 --batches yes >/dev/null
+	reeve submit sh 'exit 3' --queue ends --max-attempts 2 --retry-base 100ms >"$DIR/ids"
+	reeve submit sh 'exit 65' --queue ends >>"$DIR/ids"
+	reeve submit sh 'sleep 100' --queue ends --timeout 200ms --max-attempts 1 >>"$DIR/ids"
+	cancelled=$(reeve submit sh 'sleep 100' --queue ends)
+	wait_status 20 "$cancelled" executing
+	reeve cancel "$cancelled" >/dev/null
+	for i in 1 2 3 4 5 6; do reeve submit sh "echo $i" --queue ends --key "$i"; done >>"$DIR/ids"
+	reeve wait - <"$DIR/ids" >/dev/null 2>&1 || true
+	wait_until 20 '[ "$(sql "select count(*) from tasks where queue = '\''ends'\''")" = 0 ]'
+	expect_eq '0 t' "$(sql "select taken from limits where queue = 'ends'") $(sql "select $(most_at_once ends) <= 3")"
+	# Expiry: a pull client holds a task and goes away.
+	reeve submit nothing --queue pulled --timeout 1s --max-attempts 1 >/dev/null
+	reeve submit nothing --queue pulled --priority -1 >/dev/null
+	reeve queue set pulled --workers 1 >/dev/null
+	taken=$(reeve fetch --queue pulled -n 5 --json)
+	expect_eq 1 "$(wc -l <<<"$taken")"
+	expect_fail 1 reeve fetch --queue pulled -n 5
+	reeve report "$(jq .task_id <<<"$taken")" "$(jq .token <<<"$taken")" --returned
+	expect_eq "$(jq .task_id <<<"$taken")" "$(reeve fetch --queue pulled -n 5 --max-wait 10s --json | jq .task_id)"
+	expect_exact pulled
+}
+
+# Two managers with a worker each, a change of the limit, the crash of a worker, the crash of a manager.
+test_two_managers_and_crashes() {
+	local manager=$REEVE_MANAGER
+	start_worker a --manager "${URL[other]},${URL[manager]}" --concurrency 8
+	start_worker b --manager "${URL[manager]},${URL[other]}" --concurrency 8
+	start_manager third --lease 2s --heartbeat 500ms
+	REEVE_MANAGER=$manager
+	start_worker c --manager "${URL[third]},${URL[manager]}" --concurrency 8
+	reeve queue set fleet --workers 3 >/dev/null
+	for _ in $(seq 1 400); do echo '{"details":"sleep 0.05","max_attempts":20}'; done |
+		reeve submit --bulk - sh --queue fleet >"$DIR/ids"
+	ended='sql "select count(*) from task_history where queue = '\''fleet'\''"'
+	wait_until 60 "[ \"\$($ended)\" -ge 40 ]"
+	expect_exact fleet
+	kill_worker c
+	wait_until 60 "[ \"\$($ended)\" -ge 80 ]"
+	kill_manager third
+	wait_until 60 "[ \"\$($ended)\" -ge 140 ]"
+	expect_exact fleet
+	expect_eq 3 "$(most_at_once fleet)"
+	reeve queue set fleet --workers 6 >/dev/null
+	wait_until 60 "[ \"\$($ended)\" -ge 280 ]"
+	expect_eq 6 "$(most_at_once fleet)"
+	reeve queue set fleet --workers 1 >/dev/null
+	since=$(sql 'select clock_timestamp()')
+	wait_until 60 "[ \"\$($ended)\" -ge 300 ]"
+	before=$(sql 'select clock_timestamp()')
+	reeve queue set fleet --workers 6 >/dev/null
+	wait_until 60 "[ \"\$($ended)\" = 400 ]"
+	expect_eq 400 "$(sql "select count(*) from task_history where queue = 'fleet' and status = 'completed'")"
+	expect_eq 6 "$(most_at_once fleet)"
+	expect_eq 1 "$(most_at_once fleet "$since" "$before")"
+	wait_until 20 "[ \"\$(sql \"select taken from limits where queue = 'fleet'\")\" = 0 ]"
+}
+
+# The higher priority goes first, and tasks of all types share the limit.
+test_the_order_is_by_priority() {
+	reeve queue set order --workers 1 >/dev/null
+	for p in 1 9 5; do reeve submit sh "echo $p" --queue order --priority $p; done >"$DIR/ids"
+	reeve submit nothing --queue order --priority 7 >>"$DIR/ids"
+	start_worker worker --queue order --concurrency 4
+	reeve wait - <"$DIR/ids" >/dev/null
+	expect_eq '9 7 5 1' "$(sql "select priority from task_history where queue = 'order' order by token" | xargs)"
+	expect_eq 1 "$(most_at_once order)"
+}
+
+# A queue whose limit is reached holds back neither other queues nor lower priorities, however many tasks it has.
+test_other_queues_go_on() {
+	start_worker worker --concurrency 4
+	reeve queue set big --workers 1 >/dev/null
+	hold=$(reeve submit sh "$HOLD" --queue big --priority 100)
+	wait_began "$hold"
+	yes '{"priority":50}' 2>/dev/null | head -n 20000 >"$DIR/tasks" || true
+	reeve submit --bulk "$DIR/tasks" nothing --queue big >/dev/null
+	for _ in 1 2 3 4 5; do reeve submit nothing --queue small --wait --timeout 10s >/dev/null; done
+	for _ in $(seq 1 500); do echo '{}'; done | reeve submit --bulk - nothing --queue small --wait --timeout 60s >/dev/null
+	expect_eq 1 "$(executing big)"
+	reeve queue purge big >/dev/null
+	release
+	reeve wait "$hold" >/dev/null
+}
+
+test_what_is_wrong() {
+	expect_fail 2 reeve queue set x --workers -2
+	expect_fail 2 reeve queue set x --workers 1000001
+	reeve queue set gone --workers 2 >/dev/null
+	reeve queue delete gone >/dev/null
+	expect_eq 0 "$(sql "select count(*) from limits where queue = 'gone'")"
+}
+
+run_tests
