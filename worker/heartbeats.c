@@ -25,6 +25,7 @@ struct beat {
 	Reeve__V1__Remark *remarks;
 	Reeve__V1__Remark **remark_pointers;
 	struct accepts *accepts; /* has the types in the message; NULL: it has none */
+	struct counts_sent counts;
 	int64_t sent_ms;
 	bool done;
 	struct rpc_answer answer;
@@ -126,6 +127,9 @@ static void compose(struct beat *beat)
 	request->no_slots = !heartbeats->slots->concurrency;
 	request->succeeded = heartbeats->in_flight->succeeded;
 	request->failed = heartbeats->in_flight->failed;
+	counts_send(&heartbeats->in_flight->counts, &beat->counts);
+	request->counts = beat->counts.list;
+	request->n_counts = beat->counts.count;
 	if (!heartbeats->handlers->types_sent) {
 		beat->accepts = accepts_use(heartbeats->handlers->accepts);
 		request->types = beat->accepts->types.list;
@@ -207,6 +211,7 @@ static int64_t apply(struct beat *beat)
 	}
 	heartbeats->failures = 0;
 	forget_remarks(beat);
+	counts_sent_acked(&heartbeats->in_flight->counts, &beat->counts);
 	heartbeats->handlers->types_sent |= beat->accepts == heartbeats->handlers->accepts;
 	session_renew(session, beat->sent_ms);
 	commands_apply_all(heartbeats->commands, response->commands, response->n_commands, beat->sent_ms);
@@ -274,6 +279,7 @@ static void *heartbeats_main(void *arg)
 		if (heartbeats->incarnation != session->incarnation) {
 			heartbeats->incarnation = session->incarnation;
 			heartbeats->seq = 0;
+			counts_resend(&heartbeats->in_flight->counts);
 			heartbeats->next_ms =
 			    session->lease_until_ms - session->lease_ms + session->heartbeat_ms; /* Register started the lease */
 		}

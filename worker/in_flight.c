@@ -27,6 +27,7 @@ void in_flight_destroy(struct in_flight *in_flight)
 		HASH_DEL(in_flight->all, attempt);
 		attempt_free(attempt);
 	}
+	counts_clear(&in_flight->counts);
 	pthread_cond_destroy(&in_flight->work);
 }
 
@@ -127,10 +128,18 @@ void in_flight_forget(struct in_flight *in_flight, struct attempt *attempt)
 /* Counts an attempt by its outcome. A returned attempt does not count. */
 static void count_end(struct in_flight *in_flight, const struct attempt *attempt)
 {
+	const Reeve__V1__Assignment *assignment = attempt->assignment;
+
 	switch (attempt->result.outcome) {
-	case REEVE__V1__OUTCOME__OUTCOME_COMPLETED: in_flight->succeeded++; break;
+	case REEVE__V1__OUTCOME__OUTCOME_COMPLETED:
+		in_flight->succeeded++;
+		counts_add(&in_flight->counts, assignment->queue, assignment->batch_id, true);
+		break;
 	case REEVE__V1__OUTCOME__OUTCOME_FAILED:
-	case REEVE__V1__OUTCOME__OUTCOME_FATAL: in_flight->failed++; break;
+	case REEVE__V1__OUTCOME__OUTCOME_FATAL:
+		in_flight->failed++;
+		counts_add(&in_flight->counts, assignment->queue, assignment->batch_id, false);
+		break;
 	case REEVE__V1__OUTCOME__OUTCOME_CANCELLED: in_flight->cancelled++; break;
 	default: return;
 	}

@@ -13,6 +13,7 @@
 
 #include "common/limits.h"
 #include "worker/attempt.h"
+#include "worker/counts.h"
 #include "worker/heartbeat_timer.h"
 #include "worker/life.h"
 #include "worker/shared.h"
@@ -42,6 +43,7 @@ struct in_flight {
 	struct unacked unacked;
 	pthread_cond_t work; /* an attempt has become ready, or an idle slot must check its state */
 	struct declined declined;
+	struct counts counts;
 	int idle_slots;    /* slots that wait for `work` */
 	bool any_received; /* the worker has got a task at least once */
 

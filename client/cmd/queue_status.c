@@ -47,21 +47,23 @@ static void show_mode(const void *message, int64_t now_us, struct shown *out)
 		fields_word(message, "mode", out);
 }
 
-static const struct column worker_columns[] = {
-    COL_NUMBER("ID", "incarnation"),
-    COL_TEXT("WORKER", "name"),
-    COL_WORD("STATE", "state"),
-    COL_WORD("MODE", NULL, .show = show_mode),
-    COL_NUMBER("SINCE", "mode_since_us", .as = AS_AGE),
-    COL_NUMBER("HOLDS", "holding"),
-    COL_NUMBER("SUCCEEDED", "succeeded"),
-    COL_NUMBER("FAILED", "failed"),
-    COL_NUMBER("UP", "registered_us", .as = AS_AGE),
-    {0},
-};
+/* `of`: "queue" or "batch", whose attempts are counted. */
+#define WORKER_COLUMNS(of)                                                                                             \
+	{                                                                                                                  \
+		COL_NUMBER("ID", "incarnation"), COL_TEXT("WORKER", "name"), COL_WORD("STATE", "state"),                       \
+		    COL_WORD("MODE", NULL, .show = show_mode), COL_NUMBER("SINCE", "mode_since_us", .as = AS_AGE),             \
+		    COL_NUMBER("HOLDS", "holding"), COL_NUMBER("SUCCEEDED", of "_succeeded"),                                  \
+		    COL_NUMBER("FAILED", of "_failed"), COL_NUMBER("UP", "registered_us", .as = AS_AGE),                       \
+		{                                                                                                              \
+			0                                                                                                          \
+		}                                                                                                              \
+	}
+
+static const struct column queue_columns[] = WORKER_COLUMNS("queue"), batch_columns[] = WORKER_COLUMNS("batch");
 
 static void write_workers(FILE *out, const Reeve__V1__QueueStatusResponse *s, int64_t now_us)
 {
+	const struct column *worker_columns = s->batch ? batch_columns : queue_columns;
 	struct table *table = table_create(worker_columns);
 
 	for (size_t i = 0; i < s->n_workers; i++)

@@ -361,7 +361,7 @@ void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct
 	b->leases = l;
 	b->given = op;
 	b->requeue = requeue_create(l, holding);
-	b->op.carries = holding_bytes(holding) + 64 * (size_t)op->type_count;
+	b->op.carries = holding_bytes(holding) + 64 * (size_t)(op->type_count + op->count_count);
 	store_heartbeat(l->base->store, &b->op);
 }
 

@@ -120,6 +120,7 @@ static void on_status_read(struct store_op *op, const struct reeve_error *error)
 	c->status = r;
 	request.queue = response->queue;
 	request.limit = WORKERS_SHOWN;
+	request.batch_id = response->batch ? response->batch->id : 0;
 	reading_begin_of(&c->workers, r->services, r->call, SQL_WORKER_LIST, &request.base, on_workers_read);
 	reading_send(&c->workers);
 }

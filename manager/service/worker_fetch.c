@@ -124,6 +124,7 @@ void fetch_message_fill(struct fetch_message *m, const struct core *core, int64_
 		a->timeout_ms = won->timeout_ms;
 		a->expires_in_ms = won->expires_in_ms;
 		a->assignment_id = won->assignment_id;
+		a->batch_id = won->batch_id;
 		a->resting_ms = queues_get(core->queues, a->queue)->resting_ms;
 	}
 	m->commands = mem_calloc((size_t)answer->command_count + 1, sizeof *m->commands);

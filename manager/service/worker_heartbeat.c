@@ -1,5 +1,6 @@
 /* Heartbeat. */
 #include "common/limits.h"
+#include "common/text.h"
 #include "manager/core/leases.h"
 #include "manager/service/check.h"
 #include "manager/service/worker_methods.h"
@@ -11,6 +12,7 @@ struct heartbeat_call {
 	struct store_heartbeat op;
 	struct rpc_call *call;
 	struct services *services;
+	struct store_worker_count counts[]; /* their names belong to the call */
 };
 
 static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
@@ -69,12 +71,17 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
 	    !check_range("in_flight", (int64_t)r->n_in_flight, 0, LIMIT_IN_FLIGHT, error) ||
 	    !check_range("remarks", (int64_t)r->n_remarks, 0, LIMIT_IN_FLIGHT, error) ||
+	    !check_range("counts", (int64_t)r->n_counts, 0, LIMIT_LIST, error) ||
 	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, LIMIT_WAITING_FETCHES, error) ||
 	    !check_names("types", r->types, r->n_types, error) || !worker_names_check(NULL, 0, r->types, r->n_types, error))
 		return false;
 	for (size_t i = 0; i < r->n_in_flight; i++)
 		if (r->in_flight[i]->task_id < 1 || r->in_flight[i]->token < 1)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "in_flight[%zu] is not an attempt", i);
+	for (size_t i = 0; i < r->n_counts; i++)
+		if (name_problem(r->counts[i]->queue, false) || r->counts[i]->batch_id < 0 || r->counts[i]->succeeded < 0 ||
+		    r->counts[i]->failed < 0)
+			return error_set(error, STATUS(INVALID_ARGUMENT), "counts[%zu] is not of a queue, or below 0", i);
 	for (size_t i = 0; i < r->n_remarks; i++)
 		if (r->remarks[i]->task_id < 1 || r->remarks[i]->token < 1)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "remarks[%zu] is of no attempt", i);
@@ -133,7 +140,7 @@ void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct heartbeat_call *c = mem_calloc(1, sizeof *c);
+	struct heartbeat_call *c = mem_calloc(1, sizeof *c + sizeof *c->counts * request->n_counts);
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_heartbeat){
@@ -146,7 +153,15 @@ void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .failed = request->failed,
 	    .type_count = (int)request->n_types,
 	    .types = request->types,
+	    .count_count = (int)request->n_counts,
+	    .counts = c->counts,
 	};
+	for (size_t i = 0; i < request->n_counts; i++)
+		c->counts[i] = (struct store_worker_count){.incarnation = request->incarnation,
+		    .queue = request->counts[i]->queue,
+		    .batch_id = request->counts[i]->batch_id,
+		    .succeeded = request->counts[i]->succeeded,
+		    .failed = request->counts[i]->failed};
 	int64_t *ids = mem_malloc(sizeof *ids * 2 * (request->n_in_flight + 1)), *tokens = ids + request->n_in_flight;
 	for (size_t i = 0; i < request->n_in_flight; i++) {
 		ids[i] = request->in_flight[i]->task_id;

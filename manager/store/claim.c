@@ -21,6 +21,7 @@ static struct store_claimed claimed_row(const PGresult *rows, int row)
 	    .timeout_ms = row_int8(rows, row, 5),
 	    .route = row_int4(rows, row, 6),
 	    .assignment_id = row_int8(rows, row, 7),
+	    .batch_id = row_null(rows, row, 8) ? 0 : row_int8(rows, row, 8),
 	    .order = row,
 	};
 	for (int i = 0; i < SQL_ASSIGNED; i++)
@@ -36,7 +37,7 @@ static void on_claimed(struct role *role, const PGresult *rows)
 	op->won = role->state;
 	for (int row = 0; row < op->won_count; row++) {
 		op->won[row] = claimed_row(rows, row);
-		op->won[row].slot = row_int4(rows, row, 8) - 1;
+		op->won[row].slot = row_int4(rows, row, 9) - 1;
 		op->won[row].expires_in_ms = op->won[row].timeout_ms + op->expiry_grace_ms;
 	}
 	role_done(role);
@@ -55,7 +56,7 @@ static void on_claimed_limited(struct role *role, const PGresult *rows)
 	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
 	op->won = role->state = mem_malloc(sizeof *op->won * (size_t)(PQntuples(rows) + 1));
 	for (int row = 0; row < PQntuples(rows); row++) {
-		int kind = row_int4(rows, row, 9);
+		int kind = row_int4(rows, row, 10);
 		if (kind != WON) {
 			struct store_try *try = find_try(op, row_int8(rows, row, 0));
 			try->blocked = kind == BLOCKED;
@@ -64,7 +65,7 @@ static void on_claimed_limited(struct role *role, const PGresult *rows)
 		}
 		struct store_claimed *won = &op->won[op->won_count++];
 		*won = claimed_row(rows, row);
-		won->slot = row_int4(rows, row, 8) - 1;
+		won->slot = row_int4(rows, row, 9) - 1;
 		won->expires_in_ms = won->timeout_ms + op->expiry_grace_ms;
 	}
 	role_done(role);
@@ -162,24 +163,24 @@ static void on_redelivered(struct role *role, const PGresult *rows)
 		op->won_count = 0;
 		op->left_out = left_out;
 		op->left_out_count = 0;
-		op->later = row_bool(rows, row, 15);
-		op->life = row_null(rows, row, 12) ? STORE_LIFE_NEVER
-		    : row_bool(rows, row, 12)      ? STORE_LIFE_OVER
+		op->later = row_bool(rows, row, 16);
+		op->life = row_null(rows, row, 13) ? STORE_LIFE_NEVER
+		    : row_bool(rows, row, 13)      ? STORE_LIFE_OVER
 		                                   : STORE_LIFE_LIVES;
-		for (; row < row_count && row_int4(rows, row, 11) == i + 1; row++) {
+		for (; row < row_count && row_int4(rows, row, 12) == i + 1; row++) {
 			if (row_null(rows, row, 0) || op->later)
 				continue;
 			if (row_null(rows, row, 2)) {
 				*left_out++ = (struct store_candidate){
-				    .id = row_int8(rows, row, 0), .version = row_time(rows, row, 1), .bytes = row_int4(rows, row, 14)};
+				    .id = row_int8(rows, row, 0), .version = row_time(rows, row, 1), .bytes = row_int4(rows, row, 15)};
 				op->left_out_count++;
 				continue;
 			}
 			*won = claimed_row(rows, row);
 			won->slot = 0;
-			won->expires_in_ms = (int64_t)row_float8(rows, row, 8);
-			won->queue = row_text(rows, row, 9);
-			won->type = row_text(rows, row, 10);
+			won->expires_in_ms = (int64_t)row_float8(rows, row, 9);
+			won->queue = row_text(rows, row, 10);
+			won->type = row_text(rows, row, 11);
 			won++;
 			op->won_count++;
 		}

@@ -162,11 +162,35 @@ static enum step_result take_renewed(struct role *role, const PGresult *rows)
 	return STEP_NEXT;
 }
 
+static bool add_counts(struct role *role)
+{
+	static const struct params_column columns[] = {
+	    COLUMN(struct store_worker_count, incarnation, INT8),
+	    COLUMN(struct store_worker_count, queue, TEXT),
+	    COLUMN(struct store_worker_count, batch_id, INT8),
+	    COLUMN(struct store_worker_count, succeeded, INT8),
+	    COLUMN(struct store_worker_count, failed, INT8),
+	};
+	int all = 0, n = 0;
+	for (int i = 0; i < role->count; i++)
+		all += heartbeat(role, i)->renewed ? heartbeat(role, i)->count_count : 0;
+	if (!all)
+		return false;
+	const struct store_worker_count **counts = mem_malloc(sizeof *counts * (size_t)all);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; heartbeat(role, i)->renewed && k < heartbeat(role, i)->count_count; k++)
+			counts[n++] = &heartbeat(role, i)->counts[k];
+	params_columns(&role->params, counts, n, COLUMNS(columns));
+	free(counts);
+	return true;
+}
+
 static void heartbeat_start(struct role *role)
 {
 	static const struct step steps[] = {
 	    {add_heartbeats, SQL_HEARTBEAT, take_renewed},
 	    {add_workers_unless_renewed, SQL_WORKER_LOOKUP, take_unrenewed},
+	    {add_counts, SQL_WORKER_COUNTS, NULL},
 	    {add_workers, SQL_WORKER_COMMANDS, take_commands},
 	};
 	steps_run(role, STEPS(steps));

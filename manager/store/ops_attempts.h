@@ -81,7 +81,7 @@ struct store_fetch {
 };
 
 struct store_claimed {
-	int64_t id, token, assignment_id, timeout_ms;
+	int64_t id, token, assignment_id, batch_id, timeout_ms;
 	int64_t expires_in_ms;
 	const char *details;
 	const char *texts[SQL_ASSIGNED]; /* of the columns sql_columns_assigned; "": null */

@@ -80,6 +80,12 @@ struct store_lose {
 };
 void store_lose(struct store *store, struct store_lose *op);
 
+/* How many of a worker's attempts of a queue and batch succeeded and failed. */
+struct store_worker_count {
+	int64_t incarnation, batch_id, succeeded, failed;
+	const char *queue;
+};
+
 /* Renews a worker's lease, and returns the commands for it. */
 struct store_heartbeat {
 	struct store_op op;
@@ -90,6 +96,8 @@ struct store_heartbeat {
 	int64_t succeeded, failed; /* attempts */
 	int type_count;            /* the types it runs now; 0: unchanged */
 	const char *const *types;
+	int count_count;
+	const struct store_worker_count *counts; /* those that have changed */
 	/* results */
 	bool renewed;   /* it raised the sequence number */
 	bool overtaken; /* a later one has arrived: this one has no effect */

@@ -186,7 +186,8 @@ insert into live_counts
 select route_id, count(*), count(retrying), coalesce((select sum(d.count) from live_due d where d.route_id = t.route_id), 0)
 from tasks t group by route_id;
 
--- Limits of the tasks of a queue that execute at once; the waiting period after the start of a batch or queue.
+-- Limits of the tasks of a queue that execute at once; the waiting period after the start of a batch or queue; counts of
+-- workers by queue and batch.
 alter table queues
   add column waiting_until timestamptz,
   add column max_workers int;
@@ -199,3 +200,12 @@ create table limits (
   maximum int not null,
   taken int not null default 0
 ) with (fillfactor = 50);
+create table worker_counts (
+  worker_id bigint not null,
+  queue text not null,
+  batch_id bigint not null,
+  succeeded bigint not null,
+  failed bigint not null,
+  primary key (worker_id, queue, batch_id)
+) with (fillfactor = 50);
+create index worker_counts_batch on worker_counts (batch_id) where batch_id <> 0;

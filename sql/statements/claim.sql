@@ -25,10 +25,10 @@ with won as (
       where (q.state <> 'running' or q.max_workers is not null or q.waiting_until is not null)
         and (q.state <> 'running' or q.max_workers is not null or q.waiting_until > statement_timestamp())))
   returning t.id, t.last_updated, t.assignment_id, t.expiry, t.timeout_ms, t.route_id, u.slot, t.attempt, t.max_attempts,
-    t.retrying, t.details, t.{assigned}),
+    t.retrying, t.batch_id, t.details, t.{assigned}),
  journal as (
   insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open, plain_route) overriding system value
   select assignment_id, ($4::bigint[])[slot], ($5::bigint[])[slot], min(expiry), array_agg(id), count(*),
     case when min(route_id) = max(route_id) and count(retrying) = 0 then min(route_id) end
   from won group by assignment_id, slot)
-select id, last_updated, details, attempt, max_attempts, timeout_ms, route_id, assignment_id, slot, {assigned} from won
+select id, last_updated, details, attempt, max_attempts, timeout_ms, route_id, assignment_id, batch_id, slot, {assigned} from won

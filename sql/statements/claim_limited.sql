@@ -50,7 +50,7 @@ with tried as materialized (
   from (select id, slot, limit_id, assignment_id, lease_ms from ranked where kind = 0 offset 0) u
   where t.id between u.id and u.id
   returning t.id, t.last_updated, t.assignment_id, t.expiry, t.timeout_ms, t.route_id, u.slot, t.attempt, t.max_attempts,
-    t.retrying, t.permits, t.details, t.{assigned}),
+    t.retrying, t.permits, t.batch_id, t.details, t.{assigned}),
  taken as (
   update limits l set taken = l.taken + p.n
   from (select permits[1] as id, count(*)::int as n from won where permits is not null group by 1 order by 1) p
@@ -60,8 +60,9 @@ with tried as materialized (
   select assignment_id, ($4::bigint[])[slot], ($5::bigint[])[slot], min(expiry), array_agg(id), count(*),
     case when min(route_id) = max(route_id) and count(retrying) = 0 then min(route_id) end
   from won group by assignment_id, slot)
-select id, last_updated, details, attempt, max_attempts, timeout_ms, route_id, assignment_id, slot, 0 as kind, {assigned} from won
+select id, last_updated, details, attempt, max_attempts, timeout_ms, route_id, assignment_id, batch_id, slot, 0 as kind, {assigned}
+from won
 union all
-select r.id, null, null, null, null, null, null, null, r.slot, r.kind, t.{assigned}
+select r.id, null, null, null, null, null, null, null, null, r.slot, r.kind, t.{assigned}
 from ranked r left join tasks t on false
 where r.kind > 0

@@ -1,5 +1,5 @@
 -- Deletes from one page of batches, from a place on, those that have ended and whose tasks are all gone, with their
--- callbacks. Returns how many, and the page's end; null where batches begin that are too young to be deleted.
+-- callbacks and workers' counts. Returns how many, and the page's end; null where batches begin that are too young to be deleted.
 --   $1 the retention in days, if neither their queue sets it nor another manager has a longer one; the place:
 --   $2 unused, $3 id
 with page as materialized (
@@ -12,6 +12,7 @@ with page as materialized (
     and not exists (select from task_history h where h.batch_id = p.id offset 0 limit 1)
     and not exists (select from callbacks c where c.batch_id = p.id and c.state = 'waiting' offset 0 limit 1)),
  gone as (delete from batches where id = any(array(select id from old)) returning id),
- told as (delete from callbacks where batch_id = any(array(select id from gone)))
+ told as (delete from callbacks where batch_id = any(array(select id from gone))),
+ counts as (delete from worker_counts where batch_id <> 0 and batch_id = any(array(select id from gone)))
 select (select count(*) from gone), $2::timestamptz, (
   select max(id) from page having count(*) = 500 and bool_or(created < statement_timestamp() - interval '1 day'))

@@ -14,7 +14,7 @@
 --   several tasks, $5 the bytes that each takes in it in addition to its strings, $6 the maximum bytes of all details
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn)
 select id, last_updated, case when fits and not later then details end, attempt, max_attempts, timeout_ms, route_id,
-  assignment_id, extract(epoch from expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, queue, type,
+  assignment_id, batch_id, extract(epoch from expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, queue, type,
   place::int, lost, case when id is not null then (select lsn from fence) end, octet_length(details), later, {assigned}
 from (
   select f.place, w.lost, t.*, coalesce(sum(octet_length(t.details)) filter (where t.fits) over earlier > 0 and t.id is not null and

@@ -1,9 +1,10 @@
 -- Lists workers by id, and pull clients that have tasks: as many as fit into an answer, but at least one. Up to
 -- $6 incarnations are checked; the last column is the id above which there may be more (0: there are none), in one row
 -- without a worker if none was found. `all`: also those that are gone, and pull clients without tasks.
--- takes ListWorkersRequest: all, @lease_ms, queue?, after, limit, @max_scanned, @max_bytes
+-- takes ListWorkersRequest: all, @lease_ms, queue?, after, limit, @max_scanned, @max_bytes, batch_id?
 -- gives ListWorkersResponse.workers: incarnation, name, host, pid, version, concurrency, queues, types, registered_us, heartbeat_us, state,
---   holding, mode, mode_since_us, succeeded, failed, manual, uptime_ms, .next_after
+--   holding, mode, mode_since_us, succeeded, failed, manual, uptime_ms, queue_succeeded, queue_failed, batch_succeeded,
+--   batch_failed, .next_after
 with looked as materialized (
   (select * from workers where $1::boolean and id > $4 order by id limit case when $3::text is null then $5::bigint else $6::bigint end)
   union all
@@ -25,12 +26,17 @@ select w.id, w.name, w.host, w.pid, w.version, w.concurrency, w.queues, w.types,
   coalesce((select sum(a.open) from assignments a where a.worker_id = w.id and a.closed_at is null), 0)::bigint
     as holding, coalesce(l.event, w.mode) as mode, coalesce(l.at, w.mode_since) as mode_since, w.succeeded, w.failed, w.manual,
   (1000 * extract(epoch from case when w.lost then greatest(w.hb_at, w.registered) else clock_timestamp() end - w.registered))::bigint
-    as uptime_ms, n.next_after
+    as uptime_ms, c.queue_succeeded, c.queue_failed, c.batch_succeeded, c.batch_failed, n.next_after
 from (
   select case when (select count(*) from fitting) < (select count(*) from found) or (select count(*) from found) = $5
       then (select max(id) from fitting)
     when (select count(*) from looked) >= $6 then (select max(id) from looked) else 0 end as next_after) n
 left join fitting w on true
+left join lateral (
+  select sum(c.succeeded)::bigint as queue_succeeded, sum(c.failed)::bigint as queue_failed,
+    (sum(c.succeeded) filter (where c.batch_id = $8::bigint))::bigint as batch_succeeded,
+    (sum(c.failed) filter (where c.batch_id = $8::bigint))::bigint as batch_failed
+  from worker_counts c where c.worker_id = w.id and c.queue = $3) c on true
 left join lateral (
   select e.event, e.at from worker_events e
   where e.worker_id = w.id and e.event in ('left', 'lost') and e.at between w.gone_at and w.gone_at + interval '1 s' limit 1) l on true

@@ -37,6 +37,17 @@ create index workers_here on workers (id) where gone_at is null and registered i
 create index workers_gone on workers (gone_at) where gone_at is not null;
 
 -- The audit of workers: registrations, departures, losses and commands.
+-- Attempts of a worker by queue and batch (0: none), as it reports them.
+create table worker_counts (
+  worker_id bigint not null,
+  queue text not null,
+  batch_id bigint not null,
+  succeeded bigint not null,
+  failed bigint not null,
+  primary key (worker_id, queue, batch_id)
+) with (fillfactor = 50);
+create index worker_counts_batch on worker_counts (batch_id) where batch_id <> 0;
+
 create table worker_events (
   id bigint generated always as identity primary key,
   worker_id bigint not null,

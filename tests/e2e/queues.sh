@@ -307,6 +307,26 @@ test_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	expect_match "task $d \(sh\): its slot rests for 1s" "$(cat "$DIR/logs")"
 }
 
+# What a worker did for this queue and this batch, whatever else it does.
+test_workers_count_by_queue_and_batch() {
+	start_worker worker --concurrency 2
+	reeve queue set counted --batches yes --retry-limit 0 >/dev/null
+	reeve submit sh 'exit 0' --queue counted-too --wait >/dev/null
+	expect_fail 1 reeve submit sh 'exit 1' --queue counted-too --max-attempts 1 --wait
+	for _ in 1 2; do
+		printf '{"details":"exit %d"}\n' 0 0 1 | reeve submit --bulk - sh --queue counted >"$DIR/ids" # together: one batch
+		expect_fail 1 reeve wait - <"$DIR/ids"
+		wait_state 5 counted finished
+	done
+	counts='reeve queue status counted --json | jq -r ".workers[] | select(.name == \"worker\")
+		| [.batch_succeeded, .batch_failed, .queue_succeeded, .queue_failed, .succeeded, .failed] | join(\" \")"'
+	wait_until 10 "[ \"\$($counts)\" = '2 1 4 2 5 3' ]"
+	expect_match ' worker +alive +running +[^ ]+ +0 +2 +1 ' "$(reeve queue status counted)"
+	wait_until 10 '[ "$(reeve queue status counted-too --json | jq -r ".workers[] | select(.name == \"worker\")
+		| [.queue_succeeded, .queue_failed] | join(\" \")")" = "1 1" ]'
+	expect_match ' worker +alive +running +[^ ]+ +0 +1 +1 ' "$(reeve queue status counted-too)"
+}
+
 test_status_and_progress_show_batch_and_workers() {
 	start_worker worker --concurrency 4
 	reeve queue set shown --batches yes --retry-limit 0 >/dev/null
