@@ -262,8 +262,10 @@ static Reeve__V1__CheckResponse *ask(struct reeve_client *client, const struct c
 	    reeve_admin_check(client, &request, &(struct reeve_call_options){.timeout_ms = options->timeout_ms}, failure);
 	if (!response || response->n_measures == outcome->count)
 		return response;
+	snprintf(failure->message, sizeof failure->message,
+	    "the manager answered %zu of %zu conditions; its version must be that of reeve, %s", response->n_measures,
+	    outcome->count, REEVE_VERSION);
 	reeve_free(response);
-	snprintf(failure->message, sizeof failure->message, "the manager's answer has not what was asked for");
 	return NULL;
 }
 
@@ -311,7 +313,8 @@ int command_check(int argc, char **argv)
 	}
 	client = command_connect(&shared, &code);
 	if (!client)
-		return unknown(shared.json, "--manager is wrong");
+		return unknown(
+		    shared.json, "--manager: the URL is invalid; it takes tcp://HOST:PORT or ipc:///PATH, separated by commas");
 	check = ask(client, &options, &outcome, &failure);
 	code = check ? tell(client, &outcome, check, shared.json) : unknown(shared.json, failure.message);
 	reeve_free(check);

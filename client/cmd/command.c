@@ -35,12 +35,15 @@ const struct option_table shared_options_table = {
     .specs = shared_specs,
 };
 
+static const struct option_table *running; /* the options of the command; NULL: not parsed yet */
+
 bool command_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
     char **argv, int *operands, int *code)
 {
 	struct reeve_error error = {0};
 	char wants;
 
+	running = table;
 	if (!options_parse(
 	        table, target, &shared_options_table, shared, NULL, NULL, argc, argv, operands, &wants, &error)) {
 		*code = command_usage(table, "%s", error.message);
@@ -128,9 +131,36 @@ int command_exit_code(const struct reeve_failure *failure)
 	}
 }
 
+/* True if two paths lead to the same field, one of them through more messages: "filter.queue" and "queue". */
+static bool same_field(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	if (a_length < b_length)
+		return same_field(b, b_length, a, a_length);
+	return memcmp(a + a_length - b_length, b, b_length) == 0 &&
+	    (a_length == b_length || a[a_length - b_length - 1] == '.');
+}
+
+/* Returns the name of the option for a field; NULL: no option sets it. */
+static const char *option_of(const char *path, size_t length)
+{
+	const struct option_spec *spec = running && length ? running->specs : NULL;
+
+	for (; spec && spec->name; spec++)
+		if (spec->place.field && same_field(path, length, spec->place.field, strlen(spec->place.field)))
+			return spec->name;
+	return NULL;
+}
+
 int command_failed(const struct reeve_failure *failure)
 {
-	command_log("%s", failure->message);
+	const char *rest = failure->message + strspn(failure->message, "abcdefghijklmnopqrstuvwxyz0123456789_.");
+	const char *option =
+	    *rest == ' ' || *rest == ':' ? option_of(failure->message, (size_t)(rest - failure->message)) : NULL;
+
+	if (option)
+		command_log("--%s%s", option, rest);
+	else
+		command_log("%s", failure->message);
 	return command_exit_code(failure);
 }
 

@@ -58,7 +58,8 @@ const char *command_operand(const struct option_table *table, const char *noun, 
 /* Prints "reeve COMMAND: …" and how to get help on standard error; returns EXIT_USAGE. */
 int command_usage(const struct option_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints why something failed and returns the exit code for it. */
+/* Prints why something failed and returns the exit code for it. If the message begins with the path of a field that an
+ * option of the command sets ("filter.queue is …"), the option takes its place ("--queue is …"). */
 int command_failed(const struct reeve_failure *failure);
 
 /* Returns the exit code for a failure: unreachable (or refused for now), refused, or 128 + SIGINT for an interrupt. */

@@ -160,7 +160,7 @@ int queue_set(int argc, char **argv)
 	if (!take_options(&change, &error))
 		return command_usage(&table, "%s", error.message);
 	if (!message->n_set)
-		return command_usage(&table, "the setting is missing");
+		return command_usage(&table, "nothing is to be changed: give at least one setting, such as --retry-limit 5");
 	request.n_fields = message->n_set;
 	request.fields = message->set;
 	client = command_connect_to_change(&shared, &code);

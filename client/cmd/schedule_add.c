@@ -205,7 +205,7 @@ static bool take_action(struct definition *d, struct reeve_error *error)
 static bool take_definition(struct definition *d, int operands, char **argv, struct reeve_error *error)
 {
 	if (operands < 1)
-		return wrong(error, "the name is missing");
+		return wrong(error, "the schedule's NAME is missing");
 	if (is_set(d, "task.pipeline") && operands > 2)
 		return wrong(
 		    error, "a TYPE cannot be combined with --pipeline: give NAME and DETAILS (quote details with blanks)");
@@ -226,7 +226,7 @@ static const char *addition_problem(const struct definition *d)
 	const Reeve__V1__Schedule *s = &d->schedule;
 
 	if (!is_set(d, "cron") && !s->every_ms && !s->manual)
-		return "when? (--cron, --every or --manual)";
+		return "a schedule needs --cron, --every or --manual";
 	if (s->start_us && !s->every_ms)
 		return "--start needs --every";
 	if (s->queue_action && !*s->action_queue)
@@ -264,14 +264,9 @@ static bool check_task(struct reeve_client *client, const struct definition *d, 
 	if (!is_new && !is_set(d, "task.key"))
 		full.key = "x";
 	/* The limit of details is known after the first contact. */
-	if (reeve_client_ready(client, &failure)) {
-		if (reeve_check(client, &full, &failure))
-			return true;
-		command_log("task.%s", failure.message);
-		*code = command_exit_code(&failure);
-	} else {
-		*code = command_failed(&failure);
-	}
+	if (reeve_client_ready(client, &failure) && reeve_check(client, &full, &failure))
+		return true;
+	*code = command_failed(&failure);
 	return false;
 }
 
@@ -342,7 +337,9 @@ static int define(const struct option_table *table, bool is_new, int argc, char 
 		return code;
 	if (!take_definition(&d, operands, argv, &error))
 		return command_usage(table, "%s", error.message);
-	problem = is_new ? addition_problem(&d) : d.n_fields ? NULL : "the change is missing";
+	problem = is_new ? addition_problem(&d)
+	    : d.n_fields ? NULL
+	                 : "nothing is to be changed: give the options to change, or a TYPE";
 	if (problem)
 		return command_usage(table, "%s", problem);
 	interrupts_hold();

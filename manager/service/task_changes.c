@@ -34,9 +34,8 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	case STORE_RETRY:
 		if (t->stopping)
 			return "its worker has been told to stop already";
-		return executing && !op->executing
-		    ? "it is executing, and is started again only if executing ones are asked for (--executing)"
-		    : "a cancel has been asked for";
+		return executing && !op->executing ? "it is executing: only a retry with `executing` set starts it again"
+		                                   : "a cancel has been asked for";
 	case STORE_UPDATE: return "it has ended";
 	}
 	return "";

@@ -13,15 +13,15 @@ begin
   delays := case when kind = 'list' then string_to_array(parts[2], ',') else array[parts[2]] end;
   if kind is null or kind not in ('fixed', 'linear', 'exp', 'poly', 'list') or cardinality(parts) < 2
     or cardinality(parts) > (case when kind in ('fixed', 'list') then 2 else 3 end) then
-    bad := 'it is none';
+    bad := 'it is invalid';
   elsif exists (select from unnest(delays) d where duration_ms(d) is null or duration_ms(d) > longest)
     or cardinality(parts) = 3 and kind <> 'poly' and (duration_ms(parts[3]) is null or duration_ms(parts[3]) > longest) then
-    bad := 'a delay is no duration like 250ms, 5s, 1m30s or 2h, of at most LIMIT_RETRY_DAYS days';
+    bad := 'a delay is not a duration like 250ms, 5s, 1m30s or 2h of at most LIMIT_RETRY_DAYS days';
   elsif cardinality(delays) > LIMIT_RETRY_DELAYS or cardinality(delays) = 0 then
     bad := 'a list has from 1 to LIMIT_RETRY_DELAYS delays';
   elsif kind = 'poly' and parts[3] is not null
     and not (case when parts[3] ~ '^[0-9]{1,3}([.][0-9]{1,9})?$' then parts[3]::numeric between 0.000000001 and LIMIT_RETRY_EXPONENT else false end) then
-    bad := 'the exponent is no number above 0, at most LIMIT_RETRY_EXPONENT';
+    bad := 'the exponent is not a number above 0, at most LIMIT_RETRY_EXPONENT';
   else
     first := case when kind <> 'list' then duration_ms(parts[2]) end;
     second := case when kind <> 'poly' then duration_ms(parts[3]) end;

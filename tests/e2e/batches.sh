@@ -86,7 +86,7 @@ test_a_batch_is_opened_filled_closed_and_reported() {
 	expect_eq "$two" "$(reeve batch list --json --open | jq -r .id | xargs)"
 	expect_eq "$id" "$(reeve --json batch list --queue q | jq -r .id | xargs)"
 	expect_fail 4 reeve batch list --queue nosuch
-	expect_eq 'reeve: queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
+	expect_eq 'reeve: --queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
 	early=$(reeve batch open early --queue no-tasks-yet)
 	expect_eq "$early" "$(reeve batch list --queue no-tasks-yet --json | jq .id)"
 	expect_match "$id +nightly +q +ended +ended +3 +0 +2 +1" "$(reeve batch list)"
@@ -313,7 +313,7 @@ test_errors_name_the_invalid_input() {
 	expect_fail 2 reeve batch open x --callback-secret-file "$DIR/none"
 	expect_fail 2 reeve submit echo --batch 0
 	expect_fail 4 reeve batch open x --callback ftp://host/
-	expect_match 'callback_url' "$OUTPUT"
+	expect_match '--callback ' "$OUTPUT"
 	expect_match '  close +close a batch' "$(reeve batch --help)"
 	for word in open close list report wait; do expect_match "reeve batch $word" "$(reeve batch $word --help)"; done
 }

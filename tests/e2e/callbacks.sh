@@ -544,7 +544,7 @@ test_urls_and_secrets_are_checked_where_they_are_given() {
 	start_manager
 	for url in ftp://example.org/ example.org http:// 'http://a b/' http://user:word@example.org/; do
 		expect_fail 4 reeve batch open x --callback "$url"
-		expect_match 'callback_url ' "$OUTPUT"
+		expect_match '--callback ' "$OUTPUT"
 	done
 	echo whsec_x >"$DIR/secret"
 	expect_fail 4 reeve batch open x --callback http://example.org/ --callback-secret-file "$DIR/secret"

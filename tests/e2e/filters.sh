@@ -158,7 +158,7 @@ test_hung_tasks_are_found_and_started_again() {
 	wait_began "$hung"
 	wait_began "$fresh"
 	expect_fail 4 reeve retry "$hung"
-	expect_match 'executing +no +it is executing, and is started again only if executing ones are asked for .--executing' "$OUTPUT"
+	expect_match 'executing +no +it is executing: only a retry with .executing. set starts it again' "$OUTPUT"
 	wait_until 10 "[ \"\$(reeve list --running-longer 1s --json | jq .id | sort -n | xargs)\" = '$hung $fresh' ]"
 	expect_match 'runs for [0-9]+s' "$(reeve list --running-longer 1s)"
 	expect_fail 4 reeve retry --running-longer 1h

@@ -387,7 +387,7 @@ test_invalid_input_is_refused() {
 	refused 2 'the verb is missing' reeve queue
 	refused 2 'unknown verb "park"' reeve queue park x
 	refused 2 'unexpected argument "b": give one queue' reeve queue pause a b
-	refused 2 'the setting is missing' reeve queue set x
+	refused 2 'nothing is to be changed' reeve queue set x
 	refused 2 'backoff: "fixd:1s" is invalid' reeve queue set x --backoff fixd:1s
 	refused 2 'longer than 365 days' reeve queue set x --backoff fixed:9999d
 	refused 2 'jitter needs a --backoff' reeve queue set x --jitter 5
@@ -397,10 +397,10 @@ test_invalid_input_is_refused() {
 	refused 2 'is negative' reeve queue set x --resting -1s
 	refused 2 'out of range' reeve queue set x --retry-limit 10000
 	refused 2 'No such file' reeve queue set x --callback-secret-file "$DIR/nowhere"
-	refused 4 'callback_url' reeve queue set x --callback ftp://example.org
-	refused 4 'callback_tasks needs a callback_url, and the queue has none' reeve queue set x --callback-tasks yes
+	refused 4 '--callback ' reeve queue set x --callback ftp://example.org
+	refused 4 '--callback-tasks needs a callback_url, and the queue has none' reeve queue set x --callback-tasks yes
 	refused 4 'batches is off, and autostart is off' reeve queue set x --autostart no --batches no
-	refused 4 'entry_type holds a control character' reeve queue set x --entry $'a\nb'
+	refused 4 '--entry holds a control character' reeve queue set x --entry $'a\nb'
 	refused 4 'queue holds a control character' reeve queue set $'a\nb' --verbose yes
 	for action in start resume stop purge delete describe status; do
 		refused 4 'there is no queue "never"' reeve queue $action never

@@ -131,7 +131,7 @@ test_a_schedule_of_a_pipeline() {
 	expect_eq "two next 2 $(printf hello | sha256sum | cut -c1-64)" "$(reeve show "$id" --json | jq -r '[.pipeline, .stage, .step, .result[0:64]] | join(" ")')"
 	was=$(of piped .task)
 	expect_fail 4 reeve schedule edit piped --timeout 5m
-	expect_match 'schedule.task.timeout_ms cannot be combined with a pipeline' "$OUTPUT"
+	expect_match '--timeout cannot be combined with a pipeline' "$OUTPUT"
 	expect_fail 4 reeve schedule edit piped --pipeline nothing
 	expect_match 'there is no pipeline "nothing"' "$OUTPUT"
 	expect_fail 2 reeve schedule edit piped --pipeline two echo hello
@@ -390,36 +390,36 @@ test_errors_name_the_invalid_input() {
 		eval "expect_fail $code reeve schedule $line"
 		expect_match "$words" "$OUTPUT" "$line"
 	done <<-'END'
-		4|schedule.cron: it never fires|add x --cron '0 0 30 2 *' nothing
-		4|schedule.cron: .*4 fields|add x --cron '0 0 30 2' nothing
-		4|schedule.cron: .*minute|add x --cron '60 0 * * *' nothing
-		4|schedule.cron: .*hour|add x --cron '0 24 * * *' nothing
-		4|schedule.cron: |add x --cron 'nonsense' nothing
-		4|schedule.cron: |add x --cron '0 0 */0 * *' nothing
-		4|schedule.cron: |add x --cron '0 0 1-40 * *' nothing
-		4|schedule.cron has 300 bytes; at most 255|add x --cron "$(printf '%300s' '* * * * *')" nothing
+		4|--cron: it never fires|add x --cron '0 0 30 2 *' nothing
+		4|--cron: .*4 fields|add x --cron '0 0 30 2' nothing
+		4|--cron: .*minute|add x --cron '60 0 * * *' nothing
+		4|--cron: .*hour|add x --cron '0 24 * * *' nothing
+		4|--cron: |add x --cron 'nonsense' nothing
+		4|--cron: |add x --cron '0 0 */0 * *' nothing
+		4|--cron: |add x --cron '0 0 1-40 * *' nothing
+		4|--cron has 300 bytes; at most 255|add x --cron "$(printf '%300s' '* * * * *')" nothing
 		2|--cron is empty|add x --cron '' nothing
 		2|--zone is empty|edit there --zone ''
 		4|no time zone "Mars/Phobos"|add x --cron '0 0 * * *' --zone Mars/Phobos nothing
 		4|no time zone "../../etc/passwd"|add x --cron '0 0 * * *' --zone ../../etc/passwd nothing
-		4|schedule.zone holds a control|add x --cron '0 0 * * *' --zone $'a\nb' nothing
+		4|--zone holds a control|add x --cron '0 0 * * *' --zone $'a\nb' nothing
 		2|--every: .*from 100ms to|add x --every 99ms nothing
 		2|--every: .*from 100ms to|add x --every 3651d nothing
 		2|--every: .*negative|add x --every -5s nothing
 		2|--every: .*is not a duration|add x --every often nothing
-		4|start_us lies more than 3650 days ahead|add x --every 5s --start 2200-01-01 nothing
+		4|--start lies more than 3650 days ahead|add x --every 5s --start 2200-01-01 nothing
 		2|--start lies before 1970|add x --every 5s --start 1960-01-01 nothing
 		2|--start: .*is not a time|add x --every 5s --start soon nothing
 		2|--start needs --every|add x --cron '0 0 * * *' --start +5m nothing
 		2|--cron, --every and --manual cannot be combined|add x --cron '0 0 * * *' --every 5s nothing
 		2|--cron, --every and --manual cannot be combined|add x --manual --every 5s nothing
-		2|when\? |add x nothing
+		2|a schedule needs --cron, --every or --manual|add x nothing
 		2|the task's TYPE is missing|add x --manual
-		2|the name is missing|add
+		2|the schedule's NAME is missing|add
 		2|the schedule's NAME is empty|add '' --manual nothing
 		4|schedule.name is longer than 255 bytes|add "$(printf 'n%.0s' {1..256})" --manual nothing
 		4|schedule.name holds a control character|add $'a\tb' --manual nothing
-		4|schedule.task.key is longer than 255 bytes when|add "$(printf 'n%.0s' {1..255})" --every 1h nothing
+		4|--key is longer than 255 bytes when|add "$(printf 'n%.0s' {1..255})" --every 1h nothing
 		4|there is a schedule "there" already|add there --manual nothing
 		2|--catch-up: "all:0" is invalid; it takes skip, one or all:N|add x --manual nothing --catch-up all:0
 		2|--catch-up: "all:1001" is invalid|add x --manual nothing --catch-up all:1001
@@ -428,11 +428,11 @@ test_errors_name_the_invalid_input() {
 		2|--concurrency-policy: "both" is invalid; it takes allow, forbid or queue|add x --manual nothing --concurrency-policy both
 		2|--at cannot be used here|add x --manual nothing --at +5m
 		2|--version cannot be used here|add x --manual nothing --key k --version 3
-		4|key_ttl_ms needs a key|add x --manual nothing --key-ttl 5m
-		4|schedule.task.key is "k", the same for all|add x --every 5s nothing --key k
-		4|schedule.task.key has \{day\}; \{name\}|add x --every 5s nothing --key '{name}{day}'
-		4|task.key holds a control character|edit there --priority 1 nothing --key $'a\nb'
-		4|task.details is longer than|add x --manual nothing - <"$DIR/long"
+		4|--key-ttl needs a key|add x --manual nothing --key-ttl 5m
+		4|--key is "k", the same for all|add x --every 5s nothing --key k
+		4|--key has \{day\}; \{name\}|add x --every 5s nothing --key '{name}{day}'
+		4|--key holds a control character|edit there --priority 1 nothing --key $'a\nb'
+		4|details is longer than|add x --manual nothing - <"$DIR/long"
 		4|details holds a NUL byte|add x --manual nothing - < <(printf 'a\0b')
 		4|there is no batch 12345|add x --manual nothing --batch 12345
 		4|batch [0-9]+ is of queue "elsewhere", the schedule's tasks of "q"|add x --manual nothing --queue q --batch $open
@@ -442,7 +442,7 @@ test_errors_name_the_invalid_input() {
 		2|takes no options of a task but --queue|add x --manual --queue-action stop --queue q --priority 3
 		2|unknown option --sometimes|add x --sometimes nothing
 		2|--start needs --every|edit acting --cron '0 0 * * *' --zone UTC --start +1h
-		2|the change is missing|edit there
+		2|nothing is to be changed|edit there
 		4|there is no schedule "nobody"|edit nobody --priority 3
 		4|schedule.task is given, and the schedule acts on a queue|edit acting --priority 3
 		4|there is no schedule "nobody"|show nobody

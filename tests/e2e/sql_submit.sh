@@ -233,7 +233,7 @@ test_invalid_input_is_refused_and_nothing_is_lost() {
 	refused 22023 'max_attempts is 10001' "'t', max_attempts => 10001"
 	refused 22023 'timeout is 31 days; it must be from 00:00:00.001 to 30 days' "'t', timeout => '31 days'"
 	refused 22023 'timeout is 00:00:00' "'t', timeout => '0'"
-	refused 22023 'backoff is "often": it is none' "'t', backoff => 'often'"
+	refused 22023 'backoff is "often": it is invalid' "'t', backoff => 'often'"
 	refused 22023 'backoff is "exp:5x"' "'t', backoff => 'exp:5x'"
 	refused 22023 'backoff is "fixed:0": it has a delay of 0' "'t', backoff => 'fixed:0'"
 	refused 22023 'backoff is "fixed:1s:2s"' "'t', backoff => 'fixed:1s:2s'"

@@ -79,7 +79,7 @@ Test(task_commands, submit_refuses_nonsense)
 	RUN(EXIT_REFUSED, "submit", "a\nb");
 	ERR("reeve: type holds a control character\n");
 	RUN(EXIT_REFUSED, "submit", "t", "--queue", "\x1b[31m");
-	ERR("reeve: queue holds a control character\n");
+	ERR("reeve: --queue holds a control character\n");
 	fake_server_fail_submits(run_fake_server, 0, 1, STATUS(PERMISSION_DENIED));
 	RUN(EXIT_REFUSED, "submit", "t");
 	ERR("reeve: as the test wants it\n");
