@@ -13,6 +13,7 @@
 #define LIMIT_CRON_BYTES 255
 #define LIMIT_REMARK_BYTES 4096
 #define LIMIT_STACK_BYTES 65536
+#define LIMIT_ERROR_BYTES 65536 /* by which tasks are chosen */
 #define LIMIT_REASON_BYTES 1000 /* of a cancel, a discard, or a worker that leaves */
 
 /* A call. */
@@ -20,9 +21,10 @@
 #define LIMIT_CALL_EVENTS 100000
 #define DEFAULT_CALL_EVENTS 1000
 #define LIMIT_CALL_METRICS 1000 /* to put */
+#define LIMIT_METRICS 10000     /* of applications */
 #define LIMIT_LIST 1000         /* items of an answer */
 #define DEFAULT_LIST 100
-#define LIMIT_LIST_LONG 10000 /* tasks of a batch, metrics */
+#define LIMIT_LIST_LONG 10000 /* tasks of a batch, metrics, groups of errors */
 #define LIMIT_PREVIEW 1000    /* scheduled times */
 
 /* A task. */

@@ -1,6 +1,7 @@
 /* `reeve stats` and `reeve errors`: totals, counts of ended attempts, errors in groups. */
 #include "client/cmd/command.h"
 #include "client/cmd/list.h"
+#include "common/limits.h"
 
 #include <inttypes.h>
 #include <reeve/v1/admin_calls.h>
@@ -151,8 +152,8 @@ static const struct option_spec errors_specs[] = {
     OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "only tasks of this queue"),
     OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "only tasks of this type"),
     OPT_TIME(0, "since", OPTION_FIELD("since_us"), "only errors from this time on; if not set, of the last day"),
-    OPT_INTEGER('n', "limit", OPTION_AT(struct errors_options, limit), 1, 10000, "N", "maximum number of groups",
-        .default_value = "100"),
+    OPT_INTEGER('n', "limit", OPTION_AT(struct errors_options, limit), 1, LIMIT_LIST_LONG, "N",
+        "maximum number of groups", .default_value = "100"),
     {0},
 };
 

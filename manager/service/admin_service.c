@@ -55,8 +55,6 @@ static bool stats_complete(struct reading *r, struct reeve_error *error)
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */
 
-enum { NAMED_MAX = 1000 };
-
 /* Answers the parked Fetches of the workers here with the command; other managers are notified by the statement. */
 static void on_controlled(struct store_op *op, const struct reeve_error *error)
 {
@@ -66,14 +64,14 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	Reeve__V1__ControlWorkersResponse answer = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
 	bool scale = request->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE;
 	struct store_worker_command command = {.kind = "concurrency", .value = (int32_t)request->concurrency};
-	const char *names[NAMED_MAX];
+	const char *names[LIMIT_LIST];
 	char word[JSON_NAME_BYTES];
 	struct reeve_error unknown;
 	if (!scale && json_enum_word(&reeve__v1__worker_action__descriptor, (int)request->action, word))
 		snprintf(command.kind, sizeof command.kind, "%.11s", word);
 	for (size_t i = 0; !error && i < told->n_workers; i++) {
 		dispatch_commands(r->services->core->dispatch, told->workers[i]->incarnation, &command, 1);
-		if (i < NAMED_MAX)
+		if (i < LIMIT_LIST)
 			names[answer.n_names++] = told->workers[i]->name;
 	}
 	answer.notified = (uint32_t)told->n_workers;

@@ -16,7 +16,7 @@
 #define WAITING (BIT(QUEUED) | BIT(FAILED))
 #define ENDED (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED))
 
-enum { ERROR_MAX_BYTES = 65536, STATUSES_MAX = 100 };
+enum { STATUSES_MAX = 100 };
 
 struct names_wait {
 	struct services *services;
@@ -80,9 +80,9 @@ bool check_known_names(
 static bool check_error_text(const char *field, const char *text, struct reeve_error *error)
 {
 	size_t length = strlen(text);
-	return length <= ERROR_MAX_BYTES ||
-	    error_set(
-	        error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length, ERROR_MAX_BYTES);
+	return length <= LIMIT_ERROR_BYTES ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length,
+	        LIMIT_ERROR_BYTES);
 }
 
 static unsigned statuses_of(const Reeve__V1__TaskFilter *filter)

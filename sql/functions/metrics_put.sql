@@ -1,7 +1,7 @@
 -- Sets metrics of applications; of a metric that is set twice, the last value counts. Raises RV429 if there would be
--- more than `most`. Of concurrent calls, the one that gets the row lock last wins, and has the later time. Returns the
+-- more than LIMIT_METRICS. Of concurrent calls, the one that gets the row lock last wins, and has the later time. Returns the
 -- time.
-create or replace function metrics_put(in_categories text[], in_names text[], new_values float8[], by text, most int) returns timestamptz
+create or replace function metrics_put(in_categories text[], in_names text[], new_values float8[], by text) returns timestamptz
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -19,9 +19,9 @@ begin
   select count(*) filter (where put.made) into made from put;
   if made > 0 then
     perform from locks where name = 'metrics' for no key update; -- counts what others have created once it is committed
-    if (select count(*) from metrics where manager_id is null) > most then
+    if (select count(*) from metrics where manager_id is null) > LIMIT_METRICS then
       raise exception using errcode = 'RV429',
-        message = format('there are %s metrics already, as many as there may be; no further names are taken', most);
+        message = 'there are LIMIT_METRICS metrics already, as many as there may be; no further names are taken';
     end if;
   end if;
   return clock_timestamp();

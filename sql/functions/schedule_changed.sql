@@ -18,8 +18,8 @@ begin
       raise exception using errcode = 'RV400', message = 'schedule.start_us needs every_ms';
     end if;
     s.start_at := timestamptz 'epoch' + interval '1us' * (change ->> 'start_us')::bigint;
-    if s.start_at > clock_timestamp() + interval '3650 days' then
-      raise exception using errcode = 'RV400', message = 'schedule.start_us lies more than 3650 days ahead';
+    if s.start_at > clock_timestamp() + interval '1 day' * LIMIT_EVERY_DAYS then
+      raise exception using errcode = 'RV400', message = 'schedule.start_us lies more than LIMIT_EVERY_DAYS days ahead';
     end if;
   end if;
   s.catch_up := coalesce(change ->> 'catch_up', s.catch_up);

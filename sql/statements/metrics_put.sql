@@ -1,4 +1,4 @@
--- Sets metrics. There can be 10,000 of them.
+-- Sets metrics.
 -- takes PutMetricsRequest: metrics[].category, metrics[].name, metrics[].value, @actor
 -- gives PutMetricsResponse: at_us
-select metrics_put($1::text[], $2::text[], $3::float8[], $4::text, 10000)
+select metrics_put($1::text[], $2::text[], $3::float8[], $4::text)
