@@ -72,18 +72,3 @@ int64_t uuid7_time_ms(const uint8_t uuid[UUID_BYTES])
 		ms = ms << 8 | uuid[i];
 	return ms;
 }
-
-const char *uuid_format(const uint8_t uuid[UUID_BYTES], char out[UUID_TEXT])
-{
-	static const char digits[] = "0123456789abcdef";
-	char *to = out;
-
-	for (int i = 0; i < UUID_BYTES; i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*to++ = '-';
-		*to++ = digits[uuid[i] >> 4];
-		*to++ = digits[uuid[i] & 15];
-	}
-	*to = '\0';
-	return out;
-}

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { UUID_BYTES = 16, UUID_TEXT = 37 };
+enum { UUID_BYTES = 16 };
 
 /* Creates a UUID for a time in milliseconds since 1970. A process's ids increase even if the time stays the same or
  * goes back by up to 10 s; if it goes back further, they restart at that time. Thread-safe. */
@@ -13,8 +13,5 @@ void uuid7_make(int64_t unix_ms, uint8_t uuid[UUID_BYTES]);
 
 /* Returns the time in a version 7 UUID, in milliseconds since 1970, or −1 for a UUID of another version. */
 int64_t uuid7_time_ms(const uint8_t uuid[UUID_BYTES]);
-
-/* Writes the usual 36 characters and a NUL into `out` and returns it. */
-const char *uuid_format(const uint8_t uuid[UUID_BYTES], char out[UUID_TEXT]);
 
 #endif

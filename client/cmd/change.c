@@ -24,8 +24,6 @@ struct options {
 	int64_t delay_ms; /* of an update; NOT_GIVEN: not set */
 };
 
-#define NOT_GIVEN INT64_MIN
-
 #define SELECTING                                                                                                      \
 	OPT_JOINED(0, "where", OPTION_AT(struct options, where), "CONDITIONS",                                             \
 	    "instead of ids: all tasks that match, such as 'status=dead type=mail error~timeout older=1h'"),               \

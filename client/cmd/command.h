@@ -29,6 +29,9 @@ struct command {
 	const char *summary;     /* for the lists of --help; a phrase without a full stop */
 };
 
+/* The value of a numeric option that is not set. */
+#define NOT_GIVEN INT64_MIN
+
 /* The options that every command takes in addition to its own. */
 struct shared_options {
 	const char *manager;

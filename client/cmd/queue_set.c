@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NOT_GIVEN INT64_MIN
-
 struct set_options {
 	struct option_message message; /* the settings */
 	int64_t jitter;

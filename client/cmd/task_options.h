@@ -9,9 +9,6 @@
 #include <reeve/client.h>
 #include <reeve/v1/batch.pb-c.h>
 
-/* The value of a numeric option that is not set. */
-#define NOT_GIVEN INT64_MIN
-
 /* The values of those options that are no fields of a TaskSpec. */
 struct task_options {
 	const char *backoff;

@@ -68,6 +68,13 @@ static bool parse_id(const char *text)
 	return i == UUID_BYTES && !*text;
 }
 
+static void print_id(void)
+{
+	for (int i = 0; i < UUID_BYTES; i++)
+		printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", request_id[i]);
+	putchar('\n');
+}
+
 static void *send_one(void *arg)
 {
 	struct sender *sender = arg;
@@ -213,10 +220,8 @@ static int schedule(const char *name, const char *text, char **urls, int url_cou
 int main(int argc, char **argv)
 {
 	if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "id")) {
-		char text[UUID_TEXT];
-
 		uuid7_make(clock_wall_us() / 1000 + (argc == 3 ? atoll(argv[2]) * 1000 : 0), request_id);
-		puts(uuid_format(request_id, text));
+		print_id();
 		return EXIT_OK;
 	}
 	if (argc < 3 || !parse_id(argv[2]))
