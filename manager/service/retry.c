@@ -1,6 +1,7 @@
 /* sql/tables/tasks.sql describes the JSON of the column retry_policy. */
 #include "manager/service/retry.h"
 
+#include "common/json_names.h"
 #include "common/limits.h"
 #include "manager/service/check.h"
 
@@ -16,15 +17,14 @@ enum kind {
 	LIST = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST,
 };
 
-static const char *const kinds[] = {[EXPONENTIAL] = "exponential",
-    [FIXED] = "fixed",
-    [LINEAR] = "linear",
-    [POLYNOMIAL] = "polynomial",
-    [LIST] = "list"};
-
 static enum kind kind_of(const Reeve__V1__RetryPolicy *p)
 {
 	return p->kind ? (enum kind)p->kind : EXPONENTIAL;
+}
+
+static const char *kind_word(enum kind kind, char *word)
+{
+	return json_enum_word(&reeve__v1__retry_kind__descriptor, kind, word) ? word : "";
 }
 
 static bool in_range(
@@ -38,8 +38,10 @@ static bool in_range(
 static bool belongs(
     const char *field, const char *part, bool given, enum kind kind, enum kind to, struct reeve_error *error)
 {
+	char for_kind[JSON_NAME_BYTES], word[JSON_NAME_BYTES];
 	return !given || kind == to ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is for kind %s, not %s", field, part, kinds[to], kinds[kind]);
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is for kind %s, not %s", field, part, kind_word(to, for_kind),
+	        kind_word(kind, word));
 }
 
 bool retry_check(const char *field, const Reeve__V1__RetryPolicy *p, struct reeve_error *error)
@@ -73,7 +75,8 @@ char *retry_json(const Reeve__V1__RetryPolicy *p)
 	enum kind kind = kind_of(p);
 	if (kind == EXPONENTIAL && p->jitter_percent == 0)
 		return NULL;
-	json_t *json = json_pack("{ss}", "kind", kinds[kind]);
+	char word[JSON_NAME_BYTES];
+	json_t *json = json_pack("{ss}", "kind", kind_word(kind, word));
 	if (kind == LINEAR)
 		json_object_set_new(json, "step_ms", json_integer(p->step_ms));
 	if (kind == POLYNOMIAL)

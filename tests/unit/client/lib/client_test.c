@@ -1,5 +1,6 @@
 /* libreeve against a fake manager, over real sockets. */
 #include "common/clock.h"
+#include "common/json_names.h"
 #include "tests/unit/client/fake_server.h"
 
 #include <criterion/criterion.h>
@@ -168,6 +169,19 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	cr_assert(eq(sz, fake_server_submits(fake_server, submits), 0));
 	long_details[FAKE_SERVER_MAX_DETAILS] = '\0';
 	cr_assert(reeve_check(client, &WITH(.details = long_details), &failure), "%s", failure.message);
+}
+
+/* The names are a table, because they must stay valid. */
+Test(client, names_each_status_as_the_contract_does)
+{
+	const ProtobufCEnumDescriptor *statuses = &reeve__v1__task_status__descriptor;
+	char word[JSON_NAME_BYTES];
+
+	for (unsigned i = 1; i < statuses->n_values; i++) {
+		cr_assert(json_enum_word(statuses, statuses->values[i].value, word));
+		cr_assert(eq(str, (char *)reeve_task_status_name((Reeve__V1__TaskStatus)statuses->values[i].value), word));
+	}
+	cr_assert(eq(str, (char *)reeve_task_status_name((Reeve__V1__TaskStatus)100), ""));
 }
 
 Test(client, finds_the_managers_by_the_environment)
