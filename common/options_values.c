@@ -1,5 +1,6 @@
 /* The values of options: checks strings by the option's type and stores them, in a struct or in a message. */
 #include "common/clock.h"
+#include "common/field.h"
 #include "common/json_names.h"
 #include "common/mem.h"
 #include "common/options_internal.h"
@@ -223,19 +224,13 @@ static bool add_names(struct option_list *list, const char *text)
 }
 
 /* Finds a field by its path; creates the messages inside. */
-static void *field_at(ProtobufCMessage *message, const char *path, const ProtobufCFieldDescriptor **found)
+static void *field_by_path(ProtobufCMessage *message, const char *path, const ProtobufCFieldDescriptor **found)
 {
 	for (;;) {
-		size_t length = strcspn(path, ".");
-		char name[JSON_NAME_BYTES];
-		void *at;
+		*found = field_step(message->descriptor, &path);
+		void *at = field_at(message, *found);
 
-		snprintf(name, sizeof name, "%.*s", (int)length, path);
-		*found = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-		if (!*found)
-			abort(); /* a mistake in a table of options, which every use of the option finds */
-		at = (char *)message + (*found)->offset;
-		if (!path[length])
+		if (!*path)
 			return at;
 		if (!*(ProtobufCMessage **)at) {
 			const ProtobufCMessageDescriptor *inner = (*found)->descriptor;
@@ -244,7 +239,6 @@ static void *field_at(ProtobufCMessage *message, const char *path, const Protobu
 			protobuf_c_message_init(inner, *(ProtobufCMessage **)at);
 		}
 		message = *(ProtobufCMessage **)at;
-		path += length + 1;
 	}
 }
 
@@ -378,7 +372,7 @@ bool option_set(const struct option_spec *spec, void *target, const char *where,
 	if (spec->place.field) {
 		struct option_message *message = target;
 
-		setting.at = field_at(message->message, spec->place.field, &setting.field);
+		setting.at = field_by_path(message->message, spec->place.field, &setting.field);
 		if (!is_default)
 			option_note(message, spec->place.field);
 	} else {

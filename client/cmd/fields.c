@@ -3,6 +3,7 @@
 
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
+#include "common/field.h"
 #include "common/json_names.h"
 #include "common/mem.h"
 
@@ -13,35 +14,17 @@
 
 void *fields_at(const void *message, const char *path, const ProtobufCFieldDescriptor **field)
 {
-	const char *at = message;
-	const ProtobufCMessageDescriptor *descriptor = ((const ProtobufCMessage *)message)->descriptor;
+	const ProtobufCMessage *inner = message;
+	const ProtobufCMessageDescriptor *descriptor = inner->descriptor;
 
 	for (;;) {
-		size_t length = strcspn(path, ".");
-		char name[JSON_NAME_BYTES];
+		*field = field_step(descriptor, &path);
+		void *at = inner ? field_at(inner, *field) : NULL;
 
-		snprintf(name, sizeof name, "%.*s", (int)length, path);
-		*field = protobuf_c_message_descriptor_get_field_by_name(descriptor, name);
-		if (!*field)
-			abort();
-		at = at ? at + (*field)->offset : NULL;
-		if (!path[length])
-			return (void *)(uintptr_t)at;
-		at = at ? *(const char *const *)at : NULL;
+		if (!*path)
+			return at;
+		inner = at ? *(ProtobufCMessage *const *)at : NULL;
 		descriptor = (*field)->descriptor;
-		path += length + 1;
-	}
-}
-
-static int64_t number_at(const ProtobufCFieldDescriptor *field, const void *at)
-{
-	switch (field->type) {
-	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_ENUM: return *(const int32_t *)at;
-	case PROTOBUF_C_TYPE_UINT32: return *(const uint32_t *)at;
-	case PROTOBUF_C_TYPE_BOOL: return *(const protobuf_c_boolean *)at;
-	default: return *(const int64_t *)at;
 	}
 }
 
@@ -74,12 +57,12 @@ static void show_value(const ProtobufCFieldDescriptor *field, const void *at, st
 			out->value = *(const char *const *)at;
 		return;
 	case PROTOBUF_C_TYPE_ENUM:
-		if (number_at(field, at) && json_enum_word(field->descriptor, (int)number_at(field, at), word))
+		if (field_number_at(field, at) && json_enum_word(field->descriptor, (int)field_number_at(field, at), word))
 			snprintf(out->text, sizeof out->text, "%s", word);
 		return;
-	case PROTOBUF_C_TYPE_BOOL: strcpy(out->text, number_at(field, at) ? "yes" : "no"); return;
+	case PROTOBUF_C_TYPE_BOOL: strcpy(out->text, field_number_at(field, at) ? "yes" : "no"); return;
 	case PROTOBUF_C_TYPE_DOUBLE: snprintf(out->text, sizeof out->text, "%.15g", *(const double *)at); return;
-	default: snprintf(out->text, sizeof out->text, "%" PRId64, number_at(field, at));
+	default: snprintf(out->text, sizeof out->text, "%" PRId64, field_number_at(field, at));
 	}
 }
 
@@ -122,7 +105,7 @@ static void show_field(const struct column *column, const void *message, int64_t
 		out->colour = column->as == AS_STATE ? terminal_state_colour(out->value) : "";
 		return;
 	}
-	number = number_at(field, at);
+	number = field_number_at(field, at);
 	if (column->as == AS_SWITCH)
 		strcpy(out->text, number ? "on" : "off");
 	else if (number && column->as == AS_AGE)

@@ -4,6 +4,7 @@
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
 #include "client/cmd/progress.h"
+#include "common/field.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static ProtobufCMessage **items_of(const struct list *list, const void *answer, 
 	const ProtobufCFieldDescriptor *field;
 	ProtobufCMessage ***items = fields_at(answer, list->items, &field);
 
-	*count = *(const size_t *)((const char *)answer + field->quantifier_offset);
+	*count = *field_count(answer, field);
 	return *items;
 }
 
@@ -89,7 +90,7 @@ static void *read_page(const struct printing *printing, void *request, int64_t l
 	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(descriptor, "limit");
 
 	if (field)
-		*(uint32_t *)((char *)request + field->offset) = (uint32_t)(limit < PAGE ? limit : PAGE);
+		*(uint32_t *)field_at(request, field) = (uint32_t)(limit < PAGE ? limit : PAGE);
 	return reeve_call(printing->client, list->service, list->method, request, NULL, failure);
 }
 

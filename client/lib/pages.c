@@ -1,16 +1,12 @@
 /* Answers that come in pages. The names of fields connect them: reeve_next_page. */
 #include "client/lib/internal.h"
+#include "common/field.h"
 #include "common/limits.h"
 #include "common/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void *at(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-	return (char *)(uintptr_t)message + field->offset;
-}
 
 static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *prefix, const char *name)
 {
@@ -28,13 +24,11 @@ struct items {
 
 static struct items items_of(const ProtobufCMessage *answer)
 {
-	for (unsigned i = 0; i < answer->descriptor->n_fields; i++) {
-		const ProtobufCFieldDescriptor *field = &answer->descriptor->fields[i];
+	const ProtobufCFieldDescriptor *field = field_items(answer->descriptor);
 
-		if (field->label == PROTOBUF_C_LABEL_REPEATED && field->type == PROTOBUF_C_TYPE_MESSAGE)
-			return (struct items){at(answer, field), (size_t *)((char *)(uintptr_t)answer + field->quantifier_offset)};
-	}
-	abort(); /* such an answer has no pages */
+	if (!field)
+		abort(); /* such an answer has no pages */
+	return (struct items){field_at(answer, field), field_count(answer, field)};
 }
 
 /* Copies a number or string to a field of the request. Returns true if it is neither 0 nor empty. */
@@ -42,13 +36,13 @@ static bool set_position(ProtobufCMessage *request, const ProtobufCFieldDescript
     const ProtobufCFieldDescriptor *from)
 {
 	if (from->type == PROTOBUF_C_TYPE_STRING) {
-		const char *text = *(const char **)at(message, from);
+		const char *text = *(const char **)field_at(message, from);
 
-		*(const char **)at(request, to) = text;
+		*(const char **)field_at(request, to) = text;
 		return *text;
 	}
-	*(int64_t *)at(request, to) = *(int64_t *)at(message, from);
-	return *(int64_t *)at(message, from) != 0;
+	*(int64_t *)field_at(request, to) = *(int64_t *)field_at(message, from);
+	return *(int64_t *)field_at(message, from) != 0;
 }
 
 bool reeve_next_page(void *request, const void *answer)
@@ -56,7 +50,7 @@ bool reeve_next_page(void *request, const void *answer)
 	const ProtobufCMessageDescriptor *descriptor = ((ProtobufCMessage *)request)->descriptor;
 	const ProtobufCFieldDescriptor *more = field_of(answer, "", "more");
 	struct items items = items_of(answer);
-	bool found = more && *(protobuf_c_boolean *)at(answer, more) && *items.count > 0;
+	bool found = more && *(protobuf_c_boolean *)field_at(answer, more) && *items.count > 0;
 
 	for (unsigned i = 0; i < descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *to = &descriptor->fields[i];

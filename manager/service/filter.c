@@ -1,11 +1,11 @@
 /* Checks filters, and limits them to the tasks that a change can apply to. */
 #include "manager/service/filter.h"
 
+#include "common/field.h"
 #include "common/limits.h"
 #include "common/text.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
-#include "manager/service/field.h"
 
 #include <stdio.h>
 #include <stdlib.h>

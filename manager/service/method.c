@@ -1,9 +1,9 @@
 /* Checks the request's fields by their names, fills in defaults, then runs the statement. */
 #include "manager/service/method.h"
 
+#include "common/field.h"
 #include "common/limits.h"
 #include "manager/service/check.h"
-#include "manager/service/field.h"
 #include "manager/service/filter.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static bool rule_check(const struct rule *rule, const ProtobufCMessage *request, struct reeve_error *error)
 {
-	const ProtobufCFieldDescriptor *field = field_named(request, rule->field);
+	const ProtobufCFieldDescriptor *field = field_named(request->descriptor, rule->field);
 	switch (rule->kind) {
 	case RULE_NAME:
 	case RULE_NAME_OR_NONE:
@@ -24,7 +24,7 @@ static bool rule_check(const struct rule *rule, const ProtobufCMessage *request,
 
 static void rule_fill(const struct rule *rule, ProtobufCMessage *request, const struct services *services)
 {
-	const ProtobufCFieldDescriptor *field = field_named(request, rule->field);
+	const ProtobufCFieldDescriptor *field = field_named(request->descriptor, rule->field);
 	if (rule->kind == RULE_SINCE && !field_number(request, field))
 		field_set_number(request, field, core_clock_us(services->core) - rule->otherwise);
 	if (rule->kind == RULE_NUMBER && rule->otherwise && !field_number(request, field))
@@ -61,7 +61,7 @@ static bool not_found(const char *text, const ProtobufCMessage *request, struct 
 		}
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 1, "}"), text + 1);
 		text += strlen(name) + 2;
-		const ProtobufCFieldDescriptor *field = field_named(request, name);
+		const ProtobufCFieldDescriptor *field = field_named(request->descriptor, name);
 		if (field->type == PROTOBUF_C_TYPE_STRING)
 			length += (size_t)snprintf(message + length, sizeof message - length, "%s", field_text(request, field));
 		else
@@ -93,12 +93,10 @@ static bool items_cut(ProtobufCMessage **items, size_t *count, size_t limit, siz
 static void page_cut(const struct reading *r)
 {
 	const ProtobufCMessageDescriptor *d = r->response->descriptor;
-	const ProtobufCFieldDescriptor *items = NULL, *more = NULL, *next = NULL, *limit;
+	const ProtobufCFieldDescriptor *items = field_items(d), *more = NULL, *next = NULL, *limit;
 	for (unsigned i = 0; i < d->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &d->fields[i];
-		if (!items && field->label == PROTOBUF_C_LABEL_REPEATED && field->type == PROTOBUF_C_TYPE_MESSAGE)
-			items = field;
-		else if (!strcmp(field->name, "more"))
+		if (!strcmp(field->name, "more"))
 			more = field;
 		else if (!strncmp(field->name, "next_", 5) && field->type == PROTOBUF_C_TYPE_INT64)
 			next = field;
@@ -106,7 +104,7 @@ static void page_cut(const struct reading *r)
 	if (!items || (!more && !next))
 		return;
 	ProtobufCMessage **list = *(ProtobufCMessage ***)field_at(r->response, items);
-	size_t *count = (size_t *)((char *)r->response + items->quantifier_offset);
+	size_t *count = field_count(r->response, items);
 	limit = protobuf_c_message_descriptor_get_field_by_name(r->request->descriptor, "limit");
 	if (!items_cut(
 	        list, count, more && limit ? (size_t)field_number(r->request, limit) : SIZE_MAX, (size_t)r->op.max_bytes))
@@ -125,7 +123,7 @@ void method_done(struct store_op *op, const struct reeve_error *error)
 	if (!error)
 		page_cut(r);
 	if (!error &&
-	    ((m->found && !field_is_set(r->response, field_named(r->response, m->found)) &&
+	    ((m->found && !field_is_set(r->response, field_named(r->response->descriptor, m->found)) &&
 	         !not_found(m->missing, r->request, &problem)) ||
 	        (m->complete && !m->complete(r, &problem))))
 		error = &problem;

@@ -1,7 +1,7 @@
 /* The fields' names and types come from the message's descriptor. */
 #include "manager/service/schedule_task.h"
 
-#include "manager/service/field.h"
+#include "common/field.h"
 #include "manager/service/retry.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 #include "manager/service/setting.h"
 
+#include "common/field.h"
 #include "common/json_names.h"
 #include "common/limits.h"
 #include "common/text.h"
 #include "manager/service/check.h"
-#include "manager/service/field.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static json_t *name_of(const struct setting *s, const char *path, const char *na
 static json_t *value_of(
     const struct setting *s, const char *path, const ProtobufCMessage *message, struct reeve_error *error)
 {
-	const ProtobufCFieldDescriptor *field = field_named(message, s->field);
+	const ProtobufCFieldDescriptor *field = field_named(message->descriptor, s->field);
 	char word[JSON_NAME_BYTES];
 	if (s->kind == SETTING_NAME || s->kind == SETTING_NAME_OR_NONE)
 		return name_of(s, path, field_text(message, field), error);
@@ -84,7 +84,7 @@ bool settings_put_all(json_t *change, const struct setting *settings, const char
     struct reeve_error *error)
 {
 	for (const struct setting *s = settings; s->field; s++)
-		if (field_is_set(message, field_named(message, s->field)) && !put(change, s, path, message, error))
+		if (field_is_set(message, field_named(message->descriptor, s->field)) && !put(change, s, path, message, error))
 			return false;
 	return true;
 }

@@ -1,11 +1,11 @@
 /* TaskService: submits, shows and awaits tasks. */
+#include "common/field.h"
 #include "common/limits.h"
 #include "common/text.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
 #include "manager/service/check_task.h"
-#include "manager/service/field.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
 #include "manager/service/retry.h"
@@ -74,7 +74,7 @@ static void take_texts(struct store_task *task, const Reeve__V1__TaskSpec *spec)
 	static const ProtobufCFieldDescriptor *fields[SQL_SUBMITTED];
 	for (int i = 0; i < SQL_SUBMITTED; i++) {
 		if (!fields[i])
-			fields[i] = field_named(&spec->base, sql_columns_submitted[i]);
+			fields[i] = field_named(spec->base.descriptor, sql_columns_submitted[i]);
 		task->texts[i] = text_given(field_text(&spec->base, fields[i]));
 	}
 }

@@ -1,9 +1,9 @@
 /* Fetch: checks a request, and fills the answer with assignments and commands. */
+#include "common/field.h"
 #include "common/limits.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
-#include "manager/service/field.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
 #include "manager/service/worker_methods.h"
@@ -91,7 +91,7 @@ static void give_texts(Reeve__V1__Assignment *assignment, const struct store_cla
 	static const ProtobufCFieldDescriptor *fields[SQL_ASSIGNED];
 	for (int i = 0; i < SQL_ASSIGNED; i++) {
 		if (!fields[i])
-			fields[i] = field_named(&assignment->base, sql_columns_assigned[i]);
+			fields[i] = field_named(assignment->base.descriptor, sql_columns_assigned[i]);
 		*(const char **)field_at(&assignment->base, fields[i]) = won->texts[i];
 	}
 }

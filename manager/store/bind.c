@@ -1,6 +1,7 @@
 /* Looks up the fields of a statement's head by their names, once per statement sent and once per result read. */
 #include "manager/store/bind.h"
 
+#include "common/field.h"
 #include "common/json.h"
 #include "common/json_names.h"
 #include "common/log.h"
@@ -37,13 +38,6 @@ static bool next_name(const char **at, char *name)
 	return length > 0;
 }
 
-static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *message, const char *name)
-{
-	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(message, name);
-	assert(field); /* the build has checked it (sql/embed) */
-	return field;
-}
-
 /* Returns the name of an enum's value in SQL; NULL if it is unspecified. */
 static const char *enum_text(const ProtobufCEnumDescriptor *e, int value, char *text)
 {
@@ -58,15 +52,10 @@ static int enum_value(const ProtobufCEnumDescriptor *e, const char *text)
 
 /* --- parameters -------------------------------------------------------------------------------------------------- */
 
-static size_t count_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-	return *(const size_t *)((const char *)message + field->quantifier_offset);
-}
-
 static void add_list(struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
-	const void *list = *(void *const *)((const char *)message + field->offset);
-	size_t count = count_of(message, field);
+	const void *list = *(void *const *)field_at(message, field);
+	size_t count = *field_count(message, field);
 	char name[JSON_NAME_BYTES];
 	if (field->type == PROTOBUF_C_TYPE_INT64) {
 		params_int8s(p, list, (int)count);
@@ -94,10 +83,10 @@ static void add_int(struct params *p, const ProtobufCFieldDescriptor *field, int
 static void add_field(
     struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, bool may_be_null)
 {
-	const void *at = (const char *)message + field->offset;
+	const void *at = field_at(message, field);
 	char name[JSON_NAME_BYTES];
 	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-		if (may_be_null && !count_of(message, field))
+		if (may_be_null && !*field_count(message, field))
 			params_null(p);
 		else
 			add_list(p, message, field);
@@ -123,14 +112,14 @@ static void add_each(
     struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *list, const char *name)
 {
 	const ProtobufCFieldDescriptor *field = field_named(list->descriptor, name);
-	ProtobufCMessage *const *items = *(ProtobufCMessage * *const *)((const char *)message + list->offset);
+	ProtobufCMessage *const *items = *(ProtobufCMessage *const **)field_at(message, list);
 	bool text = field->type == PROTOBUF_C_TYPE_STRING, word = field->type == PROTOBUF_C_TYPE_ENUM;
 	bool whole = field->type == PROTOBUF_C_TYPE_INT64;
 	char enum_name[JSON_NAME_BYTES];
 	assert(text || word || whole || field->type == PROTOBUF_C_TYPE_DOUBLE);
 	params_array_begin(p, text || word ? PARAMS_TEXT : whole ? PARAMS_INT8 : PARAMS_FLOAT8);
-	for (size_t i = 0; i < count_of(message, list); i++) {
-		const void *at = (const char *)items[i] + field->offset;
+	for (size_t i = 0; i < *field_count(message, list); i++) {
+		const void *at = field_at(items[i], field);
 		if (text)
 			params_add_text(p, *(char *const *)at);
 		else if (word)
@@ -154,7 +143,7 @@ static void add_path(struct params *p, const ProtobufCMessage *message, char *pa
 			add_each(p, message, field_named(message->descriptor, part), next);
 			return;
 		}
-		message = *(ProtobufCMessage *const *)((const char *)message + field_named(message->descriptor, part)->offset);
+		message = *(ProtobufCMessage *const *)field_at(message, field_named(message->descriptor, part));
 		if (!message) {
 			params_null(p);
 			return;
@@ -295,8 +284,8 @@ static void set_texts(
 		const char *value = row_array_next(&data, &length);
 		texts[i] = mem_strndup(value, (size_t)length);
 	}
-	*(char ***)((char *)message + field->offset) = texts;
-	*(size_t *)((char *)message + field->quantifier_offset) = (size_t)n;
+	*(char ***)field_at(message, field) = texts;
+	*field_count(message, field) = (size_t)n;
 }
 
 static void set_numbers(
@@ -309,8 +298,8 @@ static void set_numbers(
 	assert((times || PQftype(rows, column) == TYPE_INT8S) && field->type == PROTOBUF_C_TYPE_INT64);
 	for (int i = 0; i < n; i++)
 		numbers[i] = times ? pgtime_to_us(row_array_int8(&data)) : row_array_int8(&data);
-	*(int64_t **)((char *)message + field->offset) = numbers;
-	*(size_t *)((char *)message + field->quantifier_offset) = (size_t)n;
+	*(int64_t **)field_at(message, field) = numbers;
+	*field_count(message, field) = (size_t)n;
 }
 
 /* Reads the binary form of jsonb: a version byte, then the text. */
@@ -339,8 +328,8 @@ static void set_messages(
 	json_array_foreach (list, i, json)
 		if ((messages[n] = message_of(json, field->descriptor)))
 			n++;
-	*(ProtobufCMessage ***)((char *)message + field->offset) = messages;
-	*(size_t *)((char *)message + field->quantifier_offset) = n;
+	*(ProtobufCMessage ***)field_at(message, field) = messages;
+	*field_count(message, field) = n;
 	json_decref(list);
 }
 
@@ -376,7 +365,7 @@ static void set_text(char **text, const PGresult *rows, int row, int column)
 static void set_field(
     ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
-	void *at = (char *)message + field->offset;
+	void *at = field_at(message, field);
 	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
 		set_list(message, field, rows, row, column);
 		return;
@@ -426,7 +415,7 @@ static void take_column(ProtobufCMessage *message, const struct column *to, cons
 	const ProtobufCFieldDescriptor *last = to->path[to->depth - 1];
 	for (int depth = 0; depth < to->depth - 1; depth++) {
 		const ProtobufCFieldDescriptor *field = to->path[depth];
-		ProtobufCMessage **inner = (ProtobufCMessage **)((char *)message + field->offset);
+		ProtobufCMessage **inner = field_at(message, field);
 		if (!*inner && (!to->opens[depth] || is_unspecified(last, rows, row, column)))
 			return;
 		if (!*inner)
@@ -456,8 +445,8 @@ static int first_of_list(const struct column *columns, int count)
 static void take_list(ProtobufCMessage *response, const ProtobufCFieldDescriptor *list, const struct column *columns,
     int count, const PGresult *rows)
 {
-	size_t *n = (size_t *)((char *)response + list->quantifier_offset);
-	ProtobufCMessage ***items = (ProtobufCMessage ***)((char *)response + list->offset);
+	size_t *n = field_count(response, list);
+	ProtobufCMessage ***items = field_at(response, list);
 	int first = first_of_list(columns, count);
 	assert(!*n);
 	*items = mem_malloc(sizeof **items * ((size_t)PQntuples(rows) + 1));
