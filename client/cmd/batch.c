@@ -245,7 +245,7 @@ static const struct column columns[] = {
     COL_WORD("PHASE", "phase"),
     COL_NUMBER("TASKS", "submitted"),
     COL_NUMBER("PENDING", "pending"),
-    COL_NUMBER("PASSED", "succeeded"),
+    COL_NUMBER("COMPLETED", "succeeded"),
     COL_NUMBER("FAILED", "failed"),
     COL_NUMBER("TOOK", NULL, .show = show_duration),
     COL_WORD("REMAINING", NULL, .show = show_remaining),
