@@ -85,7 +85,7 @@ void attempt_free(struct attempt *attempt)
 		return;
 	outcome_clear(&attempt->outcome);
 	free(attempt->outcome.remark);
-	free(attempt->outcome.stack);
+	free(attempt->outcome.stack_trace);
 	free(attempt->outcome.stage);
 	free(attempt->remark);
 	protobuf_c_message_free_unpacked(&attempt->assignment->base, NULL);
@@ -193,9 +193,9 @@ void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark)
 	attempt_set_remark(attempt, outcome->remark);
 }
 
-void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack)
+void reeve_outcome_stack_trace(struct reeve_outcome *outcome, const char *stack_trace)
 {
-	replace(&outcome->stack, stack);
+	replace(&outcome->stack_trace, stack_trace);
 }
 
 void reeve_outcome_stage(struct reeve_outcome *outcome, const char *stage)
@@ -306,7 +306,7 @@ static void clean_strings(struct attempt *attempt)
 
 	clean(&outcome->error, attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES);
 	clean(&outcome->remark, LIMIT_REMARK_BYTES);
-	clean(&outcome->stack, LIMIT_STACK_BYTES);
+	clean(&outcome->stack_trace, LIMIT_STACK_BYTES);
 	if (outcome->code && name_problem(outcome->code, true)) {
 		free(outcome->code);
 		outcome->code = copy("error");
@@ -339,8 +339,8 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	result.error_code = outcome->code ? outcome->code : "";
 	result.run_ms = run_ms;
 	result.remark = outcome->remark ? outcome->remark : "";
-	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stack)
-		result.stack_trace = outcome->stack;
+	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stack_trace)
+		result.stack_trace = outcome->stack_trace;
 	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage)
 		result.stage = outcome->stage;
 	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_FAILED)

@@ -47,7 +47,7 @@ struct reeve_outcome {
 	char *error;
 	char *code;
 	char *remark; /* this and the next three fields are kept when the outcome is replaced */
-	char *stack;
+	char *stack_trace;
 	char *stage;         /* the stage that follows if the attempt completes */
 	int64_t retry_in_ms; /* 0: the task's retry policy decides */
 };

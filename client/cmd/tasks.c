@@ -119,7 +119,7 @@ static void print_task(const struct call *call, const void *request, const void 
 	}
 	show_text(earlier ? "earlier error" : "error", task->last_error);
 	if (strcmp(task->stack_trace, task->last_error) != 0) /* otherwise it is a short stderr, which is also the error */
-		show_text(earlier ? "earlier stack" : "stack", task->stack_trace);
+		show_text(earlier ? "earlier stack trace" : "stack trace", task->stack_trace);
 	show_text("details", task->details);
 	show_text("result", task->result);
 }

@@ -31,7 +31,7 @@ static int book(const struct reeve_attempt *attempt, struct reeve_outcome *outco
 
 	if (!room) { /* NO_RETRY: with these details it would never succeed */
 		stack = stack_trace();
-		reeve_outcome_stack(outcome, stack);
+		reeve_outcome_stack_trace(outcome, stack);
 		free(stack);
 		return reeve_outcome_fatal(outcome, "no-room", "the details name no room");
 	}

@@ -171,7 +171,7 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		} else {
 			r->error = given->error;
 			r->error_code = given->error_code;
-			r->stack = worker_text_cut(given->stack_trace, LIMIT_STACK_BYTES);
+			r->stack_trace = worker_text_cut(given->stack_trace, LIMIT_STACK_BYTES);
 			r->retry_in_ms = given->retry_in_ms < 0 ? 0 : given->retry_in_ms;
 			if (r->retry_in_ms > DAYS_MS(LIMIT_RETRY_DAYS))
 				r->retry_in_ms = DAYS_MS(LIMIT_RETRY_DAYS);

@@ -176,11 +176,11 @@ enum store_ack {
 struct store_result {
 	int64_t id, token;
 	enum store_outcome outcome;
-	const char *result;             /* completed; NULL otherwise */
-	const char *error, *error_code; /* NULL when completed */
-	const char *remark, *stack;     /* or NULL */
-	int64_t retry_in_ms;            /* failed: the handler's choice; 0: by the policy */
-	const char *stage;              /* completed: the next stage, if the handler chooses it; NULL: it does not */
+	const char *result;               /* completed; NULL otherwise */
+	const char *error, *error_code;   /* NULL when completed */
+	const char *remark, *stack_trace; /* or NULL */
+	int64_t retry_in_ms;              /* failed: the handler's choice; 0: by the policy */
+	const char *stage;                /* completed: the next stage, if the handler chooses it; NULL: it does not */
 	/* results */
 	enum store_ack ack;
 	bool batched;        /* and the task belonged to a batch */

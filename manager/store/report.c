@@ -282,7 +282,7 @@ static bool add_ending(struct role *role)
 	};
 	static const struct params_column others[] = {
 	    COLUMN(struct store_result, remark, TEXT),
-	    COLUMN(struct store_result, stack, TEXT),
+	    COLUMN(struct store_result, stack_trace, TEXT),
 	    COLUMN_OR_NULL(struct store_result, retry_in_ms, INT8, 0),
 	    COLUMN(struct store_result, result, TEXT),
 	    COLUMN(struct store_result, stage, TEXT),

@@ -64,7 +64,7 @@ test_the_error_and_the_end_of_standard_error_are_kept() {
 	id=$(run 'seq 1 2000 >&2; echo "{\"error\": \"no page 7\", \"remark\": \"seen 6\"}" >&3; exit 3' --max-attempts 1)
 	expect_eq 'dead exit:3 no page 7 seen 6' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error) $(field "$id" remark)"
 	expect_eq "$(seq 1 2000)" "$(reeve show "$id" --json | jq -r .stack_trace)"
-	id=$(run 'echo noise >&2; echo "{\"stack\": \"at main\\nat start\"}" >&3; exit 3' --max-attempts 1)
+	id=$(run 'echo noise >&2; echo "{\"stack_trace\": \"at main\\nat start\"}" >&3; exit 3' --max-attempts 1)
 	expect_eq $'at main\nat start' "$(reeve show "$id" --json | jq -r .stack_trace)"
 	expect_eq noise "$(field "$id" last_error)"
 	# Of output that is too long, the end is kept.
@@ -159,7 +159,7 @@ test_what_is_no_json_is_no_success() {
 test_reported_fields_survive_a_resend() {
 	start_manager other
 	start_worker cut-off --queue cut-off
-	id=$(reeve submit sh "$HOLD"'; echo "{\"directive\": \"NO_RETRY\", \"remark\": \"kept\", \"stack\": \"at x\"}" >&3' \
+	id=$(reeve submit sh "$HOLD"'; echo "{\"directive\": \"NO_RETRY\", \"remark\": \"kept\", \"stack_trace\": \"at x\"}" >&3' \
 		--queue cut-off --max-attempts 9)
 	wait_began "$id"
 	kill_manager other

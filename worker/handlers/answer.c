@@ -80,9 +80,9 @@ static const char *take_code(struct answer *answer, const json_t *value)
 	return take_text(&answer->code, value);
 }
 
-static const char *take_stack(struct answer *answer, const json_t *value)
+static const char *take_stack_trace(struct answer *answer, const json_t *value)
 {
-	return take_text(&answer->stack, value);
+	return take_text(&answer->stack_trace, value);
 }
 
 static const char *take_stage(struct answer *answer, const json_t *value)
@@ -111,7 +111,7 @@ static const struct {
     {"remark", take_remark},
     {"error", take_error},
     {"error_code", take_code},
-    {"stack", take_stack},
+    {"stack_trace", take_stack_trace},
     {"retry_in", take_retry_in},
     {"stage", take_stage},
 };
@@ -140,7 +140,7 @@ void answer_clear(struct answer *answer)
 	free(answer->remark);
 	free(answer->error);
 	free(answer->code);
-	free(answer->stack);
+	free(answer->stack_trace);
 	free(answer->stage);
 	*answer = (struct answer){0};
 }

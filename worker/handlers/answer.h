@@ -2,7 +2,7 @@
  * What a program reports about its outcome, as members of its messages on descriptor 3 (messages.h):
  *
  *     {"directive": "RETRY", "remark": "page 3 of 7", "error": "503 of the printer", "error_code": "busy",
- *      "stack": "…", "retry_in": "10m"}
+ *      "stack_trace": "…", "retry_in": "10m"}
  *     {"directive": "SUCCESS", "stage": "polish"}
  *     {"directive": "NO_RETRY | the address does not exist"}
  *
@@ -33,7 +33,7 @@ struct answer {
 	char *remark;
 	char *error;
 	char *code;
-	char *stack;
+	char *stack_trace;
 	int64_t retry_in_ms; /* greater than 0; 0: not set */
 	char *stage;         /* the pipeline stage that follows a success */
 };

@@ -39,8 +39,8 @@ static void end_unsure(struct run *run)
 	char *output = utf8_repair(run->result ? run->result : "", run->result_length);
 
 	attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "bad_message", "%s", run->messages.problem);
-	if (*output && !run->answer.stack)
-		run->answer.stack = mem_asprintf("%s%sstandard output:\n%s", error, *error ? "\n" : "", output);
+	if (*output && !run->answer.stack_trace)
+		run->answer.stack_trace = mem_asprintf("%s%sstandard output:\n%s", error, *error ? "\n" : "", output);
 	free(error);
 	free(output);
 }
@@ -109,7 +109,7 @@ static void set_ended(struct run *run, int status)
 static void add_messages(struct run *run)
 {
 	struct reeve_outcome *outcome = &run->attempt->outcome;
-	char *stack = run->answer.stack;
+	char *stack = run->answer.stack_trace;
 
 	outcome->remark = run->answer.remark;
 	run->answer.remark = NULL;
@@ -118,8 +118,8 @@ static void add_messages(struct run *run)
 	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FAILED && outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FATAL)
 		return;
 	outcome->retry_in_ms = run->answer.retry_in_ms;
-	outcome->stack = stack ? stack : tail_text(&run->error, TAIL_BYTES);
-	run->answer.stack = NULL;
+	outcome->stack_trace = stack ? stack : tail_text(&run->error, TAIL_BYTES);
+	run->answer.stack_trace = NULL;
 }
 
 static void set_outcome(struct run *run, const struct spawn_end *end)

@@ -17,7 +17,7 @@ static int act(const struct reeve_attempt *attempt, struct reeve_outcome *outcom
 		atomic_store(&shortest_ms, gap_ms);
 	reeve_outcome_remark(outcome, "wrong");
 	reeve_outcome_remark(outcome, attempt->details);
-	reeve_outcome_stack(outcome, "at act");
+	reeve_outcome_stack_trace(outcome, "at act");
 	reeve_outcome_retry_in(outcome, 1234);
 	if (!strcmp(attempt->details, "fail"))
 		reeve_outcome_fail(outcome, "code", "error");

@@ -124,7 +124,7 @@ int reeve_outcome_skip(struct reeve_outcome *outcome, const char *reason);
 void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark);
 
 /* Sets the stack trace. It is kept with the error if the attempt does not complete. */
-void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack);
+void reeve_outcome_stack_trace(struct reeve_outcome *outcome, const char *stack_trace);
 
 /* Sets the stage that follows if the attempt completes and its task belongs to a pipeline: the name of a stage, or
  * "end" for none. Without this call, the pipeline decides. If the pipeline has no stage of this name, the task ends

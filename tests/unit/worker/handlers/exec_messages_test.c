@@ -113,7 +113,7 @@ Test(exec_messages, it_says_more_of_a_failure)
 
 	open_shell();
 	task = run_script("echo noise >&2; say \"{'remark': 'page 3', 'error': 'busy', 'error_code': '503', "
-	                  "'stack': 'at x\\nat y', 'retry_in': '10m'}\"; exit 3");
+	                  "'stack_trace': 'at x\\nat y', 'retry_in': '10m'}\"; exit 3");
 	expect(task, OUTCOME(FAILED), "503", "busy");
 	expect_beside(task, "page 3", "at x\nat y", 600000);
 	/* In several messages. The stack is the standard error. */
@@ -128,8 +128,8 @@ Test(exec_messages, it_says_more_of_a_failure)
 	expect(task, OUTCOME(FATAL), "exit:65", "exit status 65");
 	expect_beside(task, "", "", 0);
 	/* A task that completes keeps only its remark. */
-	task =
-	    run_script("echo noise >&2; say \"{'remark': 'well', 'error': 'x', 'stack': 'y', 'retry_in': 5}\"; echo done");
+	task = run_script(
+	    "echo noise >&2; say \"{'remark': 'well', 'error': 'x', 'stack_trace': 'y', 'retry_in': 5}\"; echo done");
 	expect(task, OUTCOME(COMPLETED), "", "done\n");
 	expect_beside(task, "well", "", 0);
 	cr_expect_eq(exec_close(), 0);
