@@ -47,17 +47,16 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&min_urgent, level, memory_order_relaxed);
 }
 
-bool log_level_parse(const char *name, enum log_level *level)
+enum log_level log_level_named(const char *name)
 {
 	static const char *const names[] = {
 	    [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARN] = "warn", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_DEBUG] = "debug"};
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(name, names[i])) {
-			*level = (enum log_level)i;
-			return true;
-		}
-	return false;
+	size_t i = 0;
+
+	while (strcmp(name, names[i]) != 0)
+		i++;
+	return (enum log_level)i;
 }
 
 /* Appends bytes, unless the line with its newline would be too long. Then the line is full and stays so. */

@@ -16,11 +16,11 @@ void log_setup(const char *program, enum log_level level);
 /* Changes the least urgent level that is written. Any thread, at any time. */
 void log_set_level(enum log_level level);
 
-/* Finds a level by its name, as in --log-level. Returns false if there is none. */
-bool log_level_parse(const char *name, enum log_level *level);
+/* The names of the levels, as the choices of --log-level. */
+#define LOG_LEVELS "error|warn|info|debug"
 
-/* The names of the levels, for error messages about --log-level. */
-#define LOG_LEVELS "error, warn, info or debug"
+/* Returns the level of one of these names. */
+enum log_level log_level_named(const char *name);
 
 /* Writes one line. `object` names what it is about ("worker 12 a/77", "task 5") and may be NULL. Control characters are
  * written as \xNN, so that input cannot forge lines. */

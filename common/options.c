@@ -121,10 +121,12 @@ static bool read_file(const struct reading *reading, const char *path, const cha
 	return valid;
 }
 
-/* The state of reading the command line: once only to find --help and --version (`store` false), then to store
- * values. */
+/* The state of reading the command line: once only to find --help, --version and the configuration file (`store`
+ * false), then to store values. */
 struct command_line {
 	const struct reading *reading;
+	const struct option_spec *config; /* the option that names the file; NULL: there is none */
+	const char *file;                 /* its value */
 	int argc;
 	char **argv;
 	bool store;
@@ -154,6 +156,8 @@ static bool take_value(struct command_line *line, const struct option_spec *spec
 		}
 		attached = line->argv[++*at];
 	}
+	if (spec == line->config)
+		line->file = attached;
 	return !line->store || option_set(spec, target, where, attached, false, line->reading->error);
 }
 
@@ -232,12 +236,19 @@ static bool read_command_line(struct command_line *line, int *operands)
 }
 
 bool options_parse(const struct option_table *table, void *target, const struct option_table *extra, void *extra_target,
-    const char *file, const char *section, int argc, char **argv, int *operands, char *wants, struct reeve_error *error)
+    const char *config, const char *section, int argc, char **argv, int *operands, char *wants,
+    struct reeve_error *error)
 {
 	struct reading reading = {.tables = {table, extra}, .targets = {target, extra_target}, .error = error};
 	struct command_line line = {.reading = &reading, .argc = argc, .argv = argv};
+	void *ignored;
 
 	*wants = 0;
+	line.config = config ? find(&reading, config, strlen(config), 0, &ignored) : NULL;
+	if (line.config && line.config->environment)
+		line.file = getenv(line.config->environment);
+	if (line.file && !*line.file)
+		line.file = NULL;
 	/* Find --help and --version first, so that they work whatever is wrong after them. */
 	if (!read_command_line(&line, operands))
 		return false;
@@ -245,6 +256,6 @@ bool options_parse(const struct option_table *table, void *target, const struct 
 	if (line.wants)
 		return true;
 	line.store = true;
-	return read_defaults_and_environment(&reading, false) && (!file || read_file(&reading, file, section)) &&
+	return read_defaults_and_environment(&reading, false) && (!line.file || read_file(&reading, line.file, section)) &&
 	    read_defaults_and_environment(&reading, true) && read_command_line(&line, operands);
 }

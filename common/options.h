@@ -101,8 +101,9 @@ struct option_table {
 	const struct option_spec *specs; /* ends with a NULL name; NULL: none */
 };
 
-/* Sets `target` from the defaults, section `section` of the file (`file` may be NULL), the environment and argv[1..].
- * `extra` (may be NULL) is a second table of options, with its own target.
+/* Sets `target` from the defaults, the configuration file, the environment and argv[1..]. The option `config` of the
+ * table names the file, of which the section `section` counts; NULL: there is none. `extra` (may be NULL) is a second
+ * table of options, with its own target.
  *
  * "--name=value" and "--name value" both work; "--" ends the options. Arguments that are not options move to the front
  * of argv, in order, as argv[1] … argv[*operands]. Strings point into argv, the environment, the tables' defaults, or
@@ -111,7 +112,7 @@ struct option_table {
  * --help and --version set *wants to 'h' or 'V' (else it is 0), and the caller answers them. Returns false with *error,
  * which names the option, what is wrong with it and what it accepts. */
 bool options_parse(const struct option_table *table, void *target, const struct option_table *extra, void *extra_target,
-    const char *file, const char *section, int argc, char **argv, int *operands, char *wants,
+    const char *config, const char *section, int argc, char **argv, int *operands, char *wants,
     struct reeve_error *error);
 
 /* Writes the output of --help. */

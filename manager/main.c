@@ -59,8 +59,8 @@ int main(int argc, char **argv)
 		return schema_print((int)options.schema_from, stdout) ? printed() : EXIT_USAGE;
 	manager_options_hide(&options, argc, argv);
 	signal(SIGHUP, SIG_IGN); /* before the loop runs there is nothing to reload */
-	if (!manager_log_setup(&options, &error) ||
-	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
+	log_setup("reeve-manager", log_level_named(options.log_level));
+	if (!migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
 		log_error(NULL, "%s", error.message);
 		return exit_code_of(error.code);
 	}

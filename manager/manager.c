@@ -32,21 +32,6 @@ enum {
 	RESUME_AFTER_MS = 50, /* for how long it then does not claim */
 };
 
-static bool level_read(const struct manager_options *options, enum log_level *level, struct reeve_error *error)
-{
-	return log_level_parse(options->log_level, level) ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "--log-level is \"%s\"; it must be " LOG_LEVELS, options->log_level);
-}
-
-bool manager_log_setup(const struct manager_options *options, struct reeve_error *error)
-{
-	enum log_level level;
-	if (!level_read(options, &level, error))
-		return false;
-	log_setup("reeve-manager", level);
-	return true;
-}
-
 /* Detects that this process was frozen: the timer of the jobs is much too late. The manager then reads its sockets for
  * RESUME_AFTER_MS before it claims: an old Fetch may be followed by the end of its connection, because its worker has gone to
  * another manager. A second freeze does not prolong a pause that a dispatch waits for. */
@@ -147,14 +132,13 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
 	const struct manager *m = arg;
 	struct manager_options options = {0};
 	struct reeve_error error;
-	enum log_level level;
 	char wants = 0;
 	(void)number, (void)what;
-	if (!manager_options_read(&options, m->argc, m->argv, &wants, &error) || !level_read(&options, &level, &error)) {
+	if (!manager_options_read(&options, m->argc, m->argv, &wants, &error)) {
 		log_error(NULL, "reloading on SIGHUP: %s; the log level stays as it was", error.message);
 		return;
 	}
-	log_set_level(level);
+	log_set_level(log_level_named(options.log_level));
 	log_info(NULL, "reloaded on SIGHUP: the log level is %s", options.log_level);
 }
 

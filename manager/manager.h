@@ -32,9 +32,6 @@ struct manager {
 	char name[256];
 };
 
-/* Sets up the log from the options. Returns false with *error if the log level is invalid. */
-bool manager_log_setup(const struct manager_options *options, struct reeve_error *error);
-
 /* Opens all parts and listens. The caller sets argc and argv before, which are kept. Returns false with *error; then
  * call manager_close. */
 bool manager_open(struct manager *manager, const struct manager_options *options, struct reeve_error *error);

@@ -1,6 +1,7 @@
 /* The options of reeve-manager. */
 #include "manager/options.h"
 
+#include "common/log.h"
 #include "manager/store/store.h"
 
 #include <ctype.h>
@@ -83,8 +84,8 @@ static const struct option_spec specs[] = {
     OPT_SIZE(0, "max-pending", AT(pending_bytes), 1 << 20, INT64_C(1) << 40,
         "maximum memory of calls that wait for each of the database connections; above it calls are refused",
         .default_value = "256MiB", OPTION_IN_FILE),
-    OPT_TEXT(0, "log-level", AT(log_level), "LEVEL", "error, warn, info or debug", .default_value = "info",
-        .environment = "REEVE_LOG_LEVEL", OPTION_IN_FILE),
+    OPT_CHOICE(0, "log-level", AT(log_level), LOG_LEVELS, "the least urgent messages that it logs",
+        .default_value = "info", .environment = "REEVE_LOG_LEVEL", OPTION_IN_FILE),
     OPT_FLAG(0, "log-tasks", AT(log_tasks),
         "log each step of every task; of one queue's: reeve queue set NAME --verbose yes", OPTION_IN_FILE),
     OPT_FLAG(0, "print-schema", AT(print_schema),
@@ -124,16 +125,12 @@ static bool read_mode(const char *text, mode_t *mode, struct reeve_error *error)
 bool manager_options_read(struct manager_options *o, int argc, char **argv, char *wants, struct reeve_error *error)
 {
 	int operands;
-	/* Parse once to find --config, then again with the file. */
-	if (!options_parse(&manager_option_table, o, NULL, NULL, NULL, "manager", argc, argv, &operands, wants, error))
+	if (!options_parse(&manager_option_table, o, NULL, NULL, "config", "manager", argc, argv, &operands, wants, error))
 		return false;
 	if (*wants || o->print_states || o->print_options || o->print_schema)
 		return true;
 	if (operands > 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "unexpected argument \"%s\"", argv[1]);
-	if (o->config &&
-	    !options_parse(&manager_option_table, o, NULL, NULL, o->config, "manager", argc, argv, &operands, wants, error))
-		return false;
 	if (!o->database || !*o->database)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "--database is missing: say which PostgreSQL database, as in --database \"host=/run/postgresql dbname=reeve\"");

@@ -41,8 +41,8 @@ static const struct option_spec specs[] = {
         OPTION_IN_FILE),
     OPT_TEXT(0, "config", AT(config), "FILE", "INI file; its section [worker] can set any of these options",
         .environment = "REEVE_WORKER_CONFIG"),
-    OPT_TEXT(0, "log-level", AT(log_level), "LEVEL", "error, warn, info or debug", .default_value = "info",
-        .environment = "REEVE_LOG_LEVEL", OPTION_IN_FILE),
+    OPT_CHOICE(0, "log-level", AT(log_level), LOG_LEVELS, "the least urgent messages that it logs",
+        .default_value = "info", .environment = "REEVE_LOG_LEVEL", OPTION_IN_FILE),
     OPT_FLAG(0, "check", AT(check), "check the options and the handlers file, report errors, and exit"),
     OPT_FLAG(0, "print-options", AT(print_options), "print the table of these options, in Markdown, and exit"),
     {0},
@@ -77,8 +77,7 @@ static bool wrong_usage(const char *message, int *code)
 	return true;
 }
 
-/* Reads the options from all sources. The other sources name the configuration file, so if there is one they are read
- * twice. */
+/* Reads the options from all sources. */
 static bool read_sources(
     struct program_options *options, int argc, char *const *argv, char *wants, struct reeve_error *error)
 {
@@ -88,12 +87,7 @@ static bool read_sources(
 
 	memcpy(arguments, argv, (size_t)argc * sizeof *arguments); /* parsing reorders them */
 	valid = options_parse(
-	    &program_options_table, options, NULL, NULL, NULL, NULL, argc, arguments, &operands, wants, error);
-	if (valid && options->config && !*wants) {
-		memcpy(arguments, argv, (size_t)argc * sizeof *arguments);
-		valid = options_parse(&program_options_table, options, NULL, NULL, options->config, "worker", argc, arguments,
-		    &operands, wants, error);
-	}
+	    &program_options_table, options, NULL, NULL, "config", "worker", argc, arguments, &operands, wants, error);
 	if (valid && operands)
 		valid = error_set(error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", arguments[1]);
 	free(arguments);
@@ -114,18 +108,15 @@ static bool print_wanted(const struct program_options *options, char wants)
 	return true;
 }
 
-static bool read_level(const struct program_options *options, enum log_level *level, struct reeve_error *error)
-{
-	return log_level_parse(options->log_level, level) ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "--log-level takes " LOG_LEVELS);
-}
-
 bool program_level_read(int argc, char *const *argv, enum log_level *level, struct reeve_error *error)
 {
 	struct program_options options = {0};
 	char wants = 0;
 
-	return read_sources(&options, argc, argv, &wants, error) && read_level(&options, level, error);
+	if (!read_sources(&options, argc, argv, &wants, error))
+		return false;
+	*level = log_level_named(options.log_level);
+	return true;
 }
 
 bool program_options_read(struct program_options *options, int argc, char **argv, int *code)
@@ -147,8 +138,7 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 		return wrong_usage("--once and --until-empty cannot be combined", code);
 	if (options->wait_retries && !options->until_empty)
 		return wrong_usage("--wait-retries needs --until-empty", code);
-	if (!read_level(options, &options->level, &error))
-		return wrong_usage(error.message, code);
+	options->level = log_level_named(options->log_level);
 	options->worker = (struct reeve_worker_options){
 	    .managers = options->managers,
 	    .name = options->name,

@@ -85,7 +85,7 @@ test_a_worker_reads_its_handlers_again() {
 	printf '[worker]\nlog-level = loud\n' >"$DIR/worker.ini"
 	signal worker HUP
 	wait_until 10 'grep -q "error .*reloading: $HANDLERS:1: a section without its ]; the handlers stay as they were" "$DIR/log/worker.log"'
-	expect grep -q 'error .*reloading on SIGHUP: --log-level takes .*; the log level stays as it was' "$DIR/log/worker.log"
+	expect grep -q 'error .*reloading on SIGHUP: .*/worker.ini:2: log-level: "loud" is invalid; it takes error, warn, info or debug; the log level stays as it was' "$DIR/log/worker.log"
 	again=$(reeve submit shout 'as before')
 	reeve wait "$again"
 	expect_eq 'AS BEFORE' "$(field "$again" result)"
@@ -118,7 +118,7 @@ test_a_manager_reads_its_log_level_again() {
 	wait_until 10 'grep -q "info .*reloaded on SIGHUP: the log level is info" "$DIR/log/manager.log"'
 	printf '[manager]\nlog-level = loud\n' >"$DIR/manager.ini"
 	signal manager HUP
-	wait_until 10 'grep -q "error .*reloading on SIGHUP: --log-level is .loud.*; the log level stays as it was" "$DIR/log/manager.log"'
+	wait_until 10 'grep -q "error .*reloading on SIGHUP: .*/manager.ini:2: log-level: .loud. is invalid.*; the log level stays as it was" "$DIR/log/manager.log"'
 	reeve stats >/dev/null
 	stop manager
 	expect_eq 0 "$STATUS"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct values {
-	const char *queue;
+	const char *queue, *config;
 	int64_t priority, delay, limit, at;
 	bool json, verbose;
 	struct option_list names;
@@ -45,6 +45,7 @@ static const struct option_spec specs[] = {
         .environment = "TESTER_PRIORITY",
         .in_file = true},
     {.name = "delay", .type = OPTION_DURATION, FIELD(delay), .help = "Later."},
+    {.name = "config", .type = OPTION_TEXT, FIELD(config), .environment = "TESTER_CONFIG"},
     {.name = "limit",
         .type = OPTION_SIZE,
         FIELD(limit),
@@ -74,7 +75,7 @@ static char *arguments[32];
 static int operands;
 static char wants;
 
-/* Parses the arguments up to NULL, with a configuration file, or without one if `file` is NULL. */
+/* Parses the arguments up to NULL, after --config with a file, or without it if `file` is NULL. */
 static bool parse(const char *file, ...)
 {
 	va_list list;
@@ -84,12 +85,16 @@ static bool parse(const char *file, ...)
 	memset(&shared, 0, sizeof shared);
 	memset(&error, 0, sizeof error);
 	arguments[0] = "tester";
+	if (file) {
+		arguments[count++] = "--config";
+		arguments[count++] = (char *)file;
+	}
 	va_start(list, file);
 	while ((arguments[count] = va_arg(list, char *)))
 		count++;
 	va_end(list);
 	return options_parse(
-	    &table, &values, &shared_table, &shared, file, "tester", count, arguments, &operands, &wants, &error);
+	    &table, &values, &shared_table, &shared, "config", "tester", count, arguments, &operands, &wants, &error);
 }
 
 static const char *write_file(const char *text)
@@ -210,6 +215,12 @@ Test(options, stronger_sources_win)
 	setenv("TESTER_QUEUE", "", 1);
 	cr_assert(parse(path, NULL));
 	cr_assert(eq(str, (char *)values.queue, "file"));
+	setenv("TESTER_CONFIG", path, 1);
+	cr_assert(parse(NULL, "a", "--", "-b", NULL));
+	cr_assert(eq(str, (char *)values.queue, "file"));
+	cr_assert(eq(int, operands, 2));
+	setenv("TESTER_CONFIG", "/nonexistent", 1);
+	cr_assert(parse(path, NULL), "%s", error.message);
 	setenv("TESTER_PRIORITY", "x", 1);
 	cr_assert(not(parse(path, NULL)));
 	refused("TESTER_PRIORITY: \"x\" is not a whole number; it takes a whole number from -10 to 10");

@@ -64,7 +64,7 @@ Test(program, wrong_usage_is_refused)
 	expect_usage("cannot read the handlers file /no/such/file: No such file", "--handlers", "/no/such/file");
 	expect_usage("there is no handler for type other", "--handlers", handlers, "--type", "echo,other");
 	expect_usage("queues: name 2 is empty", "--handlers", handlers, "--queue", "a,");
-	expect_usage("--log-level takes", "--handlers", handlers, "--log-level", "loud");
+	expect_usage("--log-level: \"loud\" is invalid", "--handlers", handlers, "--log-level", "loud");
 	expect_usage("nowhere", "--handlers", handlers, "--manager", "nowhere");
 	expect_usage("/no/such/config", "--handlers", handlers, "--config", "/no/such/config");
 }
