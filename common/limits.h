@@ -59,6 +59,7 @@
 
 /* A worker. */
 #define LIMIT_CONCURRENCY 10000
+#define LIMIT_PREFETCH 20000
 #define LIMIT_ACCEPTED 1000               /* queues, and types */
 #define LIMIT_ACCEPTED_BYTES (128 * 1024) /* of the names of both */
 #define LIMIT_EXCLUDED 1000               /* tasks that a Fetch excludes */

@@ -5,7 +5,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/output.h"
-#include "worker/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static const struct option_spec specs[] = {
     OPT_INTEGER('c', "concurrency", AT(concurrency), 0, LIMIT_CONCURRENCY, "N",
         "maximum number of tasks that run at the same time; 0: one for each processor", .default_value = "0",
         OPTION_IN_FILE),
-    OPT_INTEGER(0, "prefetch", AT(prefetch), 0, PREFETCH_MAX, "N",
+    OPT_INTEGER(0, "prefetch", AT(prefetch), 0, LIMIT_PREFETCH, "N",
         "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks",
         .default_value = "0", OPTION_IN_FILE),
     OPT_TEXT(0, "name", AT(name), "NAME", "the worker's name; if not set, HOST/PID", OPTION_IN_FILE),

@@ -19,7 +19,6 @@
 enum {
 	SLOT_BATCH_MAX = 64,
 	SLOT_SWEEP_MS = 5, /* after this time a batch of several is swept */
-	PREFETCH_MAX = 20000,
 };
 
 /* Guarded by the worker's lock, except the fields marked. */

@@ -65,7 +65,7 @@ static bool set_options(
 	worker->session.managers = mem_strdup(rpc_client_managers(options->managers));
 	if (!set_identity(worker, options->name, error) ||
 	    !in_range("concurrency", options->concurrency, LIMIT_CONCURRENCY, error) ||
-	    !in_range("prefetch", options->prefetch, PREFETCH_MAX, error) ||
+	    !in_range("prefetch", options->prefetch, LIMIT_PREFETCH, error) ||
 	    !in_range("drain_timeout_ms", options->drain_timeout_ms, INT_MAX, error) ||
 	    !in_range("kill_grace_ms", options->kill_grace_ms, INT_MAX, error) ||
 	    !in_range("manager_timeout_ms", options->manager_timeout_ms, INT_MAX, error) ||
