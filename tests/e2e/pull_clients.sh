@@ -110,7 +110,7 @@ test_fetched_tasks_are_chosen_by_a_filter() {
 	expect_fail 1 reeve fetch --queue filtered --where 'source=bank'
 	reeve report "$a" "$(field "$a" token)" --completed
 	(sleep 1; reeve update "$d" --at now >/dev/null) &
-	expect_eq "$d" "$(fetched --where "source=shop" --queue filtered --timeout 20s)"
+	expect_eq "$d" "$(fetched --where "source=shop" --queue filtered --max-wait 20s)"
 	wait $!
 	expect_eq 'submitted claimed failed claimed completed' "$(events "$a")"
 	expect_fail 2 reeve fetch --where 'colour=red'

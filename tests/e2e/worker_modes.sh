@@ -215,6 +215,7 @@ test_each_batch_and_start_has_its_waiting_period() {
 	# An explicit batch, and a task by SQL.
 	batch=$(reeve batch open mine --queue batches)
 	a=$(sql "select reeve.submit('sh', 'echo 2', queue => 'batches', batch_id => $batch)")
+	wait_until 10 "[ \"\$(sql \"select batch_id from tasks where id = $a\")\" = $batch ]" # ingested
 	reeve batch close "$batch" >/dev/null
 	wait_status 20 "$a" completed
 	expect_eq t "$(sql "select h.token - b.started_at >= '2s' from task_history h join batches b on b.id = h.batch_id where task_id = $a")"
