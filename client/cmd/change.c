@@ -47,6 +47,8 @@ static const struct option_spec discard_specs[] = {
 static const struct option_spec retry_specs[] = {
     OPT_FLAG(0, "executing", OPTION_FIELD("executing"),
         "with ids: also executing tasks; their workers stop them, and they are queued again"),
+    OPT_FLAG(0, "hanged", OPTION_FIELD("hanged"),
+        "executing tasks, and no others: the stopped attempt counts, and fails with the error \"hanged\""),
     SELECTING,
 };
 
@@ -116,14 +118,14 @@ static const struct change discard = {.method = "Discard",
 static const struct change retry = {.method = "Retry",
     .done = "started again",
     .table = {.program = "reeve retry",
-        .usage = "ID... [--executing] | --where CONDITIONS [--running-longer DURATION] [--dry-run] [--json]",
+        .usage = "ID... [--executing] | --where CONDITIONS [--running-longer DURATION] [--hanged] [--dry-run] [--json]",
         .summary = "Runs tasks again now: waiting ones become due, ended ones start over under the same id. --where "
                    "selects failed, dead and cancelled tasks, unless it names other statuses; status=executing or "
                    "--running-longer selects executing ones.",
         .epilogue = "Examples:\n"
                     "  reeve retry 17\n"
                     "  reeve retry --where 'status=dead queue=mail error~\"no route\"'\n"
-                    "  reeve retry --running-longer 1h",
+                    "  reeve retry --running-longer 1h --hanged",
         .specs = retry_specs},
     .problem = retry_problem};
 

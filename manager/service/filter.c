@@ -149,6 +149,11 @@ static bool check_possible(unsigned statuses, unsigned possible, struct reeve_er
 	        "filter.statuses asks for executing tasks; their due time cannot be changed");
 }
 
+bool filter_executing(const Reeve__V1__TaskFilter *filter)
+{
+	return filter->running_longer_ms || statuses_of(filter) == BIT(EXECUTING);
+}
+
 bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kind, bool changes_due,
     struct filter_narrowed *out, struct reeve_error *error)
 {

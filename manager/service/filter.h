@@ -24,6 +24,9 @@ bool check_known_names(
 /* Checks that the filter is valid, whether or not its names are known. */
 bool filter_check(const Reeve__V1__TaskFilter *filter, struct reeve_error *error);
 
+/* Returns whether a filter chooses executing tasks only. */
+bool filter_executing(const Reeve__V1__TaskFilter *filter);
+
 /* A filter with the statuses that a change can apply to. */
 struct filter_narrowed {
 	Reeve__V1__TaskFilter filter; /* for the store; its strings belong to the request */

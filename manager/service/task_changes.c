@@ -26,7 +26,9 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	if (t->changed) {
 		if (!executing || op->kind == STORE_UPDATE)
 			return "";
-		return op->kind == STORE_RETRY ? "its worker stops it; then it starts again" : "its worker stops it";
+		return op->kind != STORE_RETRY ? "its worker stops it"
+		    : op->hanged               ? "its worker stops it; then the attempt has failed (hanged)"
+		                               : "its worker stops it; then it starts again";
 	}
 	switch (op->kind) {
 	case STORE_CANCEL: return executing ? "a cancel has been asked for already" : "it has ended";
@@ -34,6 +36,8 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	case STORE_RETRY:
 		if (t->stopping)
 			return "its worker has been told to stop already";
+		if (op->hanged && !executing)
+			return "it is not executing";
 		return executing && !op->executing ? "it is executing: only a retry with `executing` set starts it again"
 		                                   : "a cancel has been asked for";
 	case STORE_UPDATE: return "it has ended";
@@ -211,11 +215,17 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "executing needs ids; a filter names the status");
 		return;
 	}
+	if (request->hanged && request->filter && !filter_executing(request->filter)) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT),
+		    "hanged is for executing tasks: the filter needs their status alone, or running_longer_ms");
+		return;
+	}
 	struct edit_call *c = edit_begin(s, call, message, task_retry,
 	    &(struct change_request){STORE_RETRY, request->ids, request->n_ids, request->filter, request->dry_run, false});
 	if (!c)
 		return;
-	c->op.executing = request->executing || c->narrowed.executing;
+	c->op.executing = request->executing || request->hanged || c->narrowed.executing;
+	c->op.hanged = request->hanged;
 	edit_tasks(s->core->edits, &c->op);
 }
 

@@ -107,7 +107,7 @@ static void on_states(struct role *role, const PGresult *rows)
 		if (t) {
 			snprintf(t->status, sizeof t->status, "%s", row_text(rows, row, 1));
 			/* A waiting task that did not change here was just retried by another call: it is as requested. */
-			if (op->kind == STORE_RETRY && !cancelling &&
+			if (op->kind == STORE_RETRY && !op->hanged && !cancelling &&
 			    (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
 				t->changed = true;
 			if (edit->recalled && t->changed && strcmp(t->status, "executing") != 0) {
@@ -223,18 +223,73 @@ static void retry_ended(struct role *role)
 	role_run(role, SQL_RETRY_ENDED, on_ended_retried);
 }
 
+/* Ended tasks did not hang: they stay as they are. */
+static void finish_restart(struct role *role)
+{
+	if (the_op(role)->hanged)
+		note(role);
+	else
+		retry_ended(role);
+}
+
+static void on_freed(struct role *role, const PGresult *rows)
+{
+	struct edit *edit = role->state;
+	take_waiting(edit, rows);
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(edit, row_int8(rows, row, 0));
+		if (t && !strcmp(row_text(rows, row, 5), "dead")) {
+			t->waits = false;
+			t->ended = true;
+		}
+	}
+	finish_restart(role);
+}
+
+/* Ends the attempts of pull clients, which take no commands: their ids and tokens. */
+static void free_attempts(struct role *role, const PGresult *rows)
+{
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	for (int row = 0; row < PQntuples(rows); row++)
+		if (!row_bool(rows, row, 4))
+			params_add_int8(p, row_int8(rows, row, 0));
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	for (int row = 0; row < PQntuples(rows); row++)
+		if (!row_bool(rows, row, 4))
+			params_add_time(p, row_time(rows, row, 2));
+	params_array_end(p);
+	params_int4(p, role->store->options.history_days);
+	role_run(role, SQL_RESTART_FREE, on_freed);
+}
+
 static void on_restarted(struct role *role, const PGresult *rows)
 {
+	bool some_free = false;
 	for (int row = 0; row < PQntuples(rows); row++) {
 		struct store_edited *t = find(role->state, row_int8(rows, row, 0));
-		if (!t)
+		bool commanded = row_bool(rows, row, 4);
+		some_free |= !commanded;
+		if (!t || !commanded)
 			continue;
 		t->commanded_worker = row_int8(rows, row, 1);
 		t->token = row_time(rows, row, 2);
 		t->changed = row_bool(rows, row, 3);
 		t->stopping = true;
 	}
-	retry_ended(role);
+	if (some_free)
+		free_attempts(role, rows);
+	else
+		finish_restart(role);
+}
+
+static void restart(struct role *role)
+{
+	add_ids(role);
+	params_text(&role->params, the_op(role)->actor);
+	params_bool(&role->params, the_op(role)->hanged);
+	role_run(role, SQL_RESTART_MARK, on_restarted);
 }
 
 /* Locks the remaining tasks before retry_ended locks batches, because everything that ends a task locks in this
@@ -242,13 +297,10 @@ static void on_restarted(struct role *role, const PGresult *rows)
 static void on_waiting_retried(struct role *role, const PGresult *rows)
 {
 	take_waiting(role->state, rows);
-	if (!the_op(role)->executing) {
+	if (the_op(role)->executing)
+		restart(role);
+	else
 		retry_ended(role);
-		return;
-	}
-	add_ids(role);
-	params_text(&role->params, the_op(role)->actor);
-	role_run(role, SQL_RESTART_MARK, on_restarted);
 }
 
 static void on_updated(struct role *role, const PGresult *rows)
@@ -312,6 +364,10 @@ static void change(struct role *role)
 {
 	struct store_edit *op = the_op(role);
 	struct params *p = &role->params;
+	if (op->kind == STORE_RETRY && op->hanged) {
+		restart(role);
+		return;
+	}
 	add_ids(role);
 	switch (op->kind) {
 	case STORE_CANCEL:

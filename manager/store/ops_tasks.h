@@ -93,6 +93,7 @@ struct store_edit {
 	const ProtobufCMessage
 	    *filter;    /* instead of ids: a TaskFilter, whose statuses are those that the change may touch */
 	bool executing; /* a retry: start executing ones again, too */
+	bool hanged;    /* only these, and their attempts count: they fail with the error `hanged` */
 	const char *actor, *reason;
 	bool set_priority;
 	int32_t priority;

@@ -7,7 +7,7 @@ with locked as materialized (
   from tasks where id = any($1::bigint[]) order by id for no key update),
  marked as (
   update tasks t set cancel_requested_at = coalesce(t.cancel_requested_at, clock_timestamp()), restart = null,
-    stop_code = coalesce($4::text, t.stop_code)
+    stop_code = coalesce($4::text, case when l.cancel_requested_at is not null then t.stop_code end)
   from locked l where t.id = any(array[l.id])
     and (l.cancel_requested_at is null or $4::text is not null and l.stop_code is null)),
  requested as (

@@ -12,7 +12,8 @@
 -- tasks_end.
 -- The permits of each attempt are returned, before `gone` locks batches.
 -- A task with a newer version is queued again as that version describes it, however this attempt ended, even with
--- success. A task that was to be started over is queued again unless the attempt succeeded.
+-- success. A task that was to be started over is queued again unless the attempt succeeded. One that hung
+-- (restart_mark) fails with the error `hanged` if its attempt was stopped.
 -- A task that has completed a stage of its pipeline is queued again for the next one, with its result as the input,
 -- unless a cancel was requested. After the last stage it is completed, whatever was requested.
 --   one element per attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
@@ -20,8 +21,9 @@
 --   of what ends if its queue does not set it; or null, or one element per attempt: $8 remarks, $9 stacks, $10 retry
 --   delays in ms that the handlers requested, $11 results, $12 the stages chosen by the handlers
 with locked as materialized (
-  select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned'
-    else u.outcome end as outcome, u.error, u.code, u.said, u.trace, u.rest, u.result, u.chosen
+  select t.*, case when hung then 'failed' when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned'
+      else u.outcome end as outcome,
+    case when hung then 'hanged' else u.error end as error, case when hung then 'hanged' else u.code end as code, u.said, u.trace, u.rest, u.result, u.chosen
   from (
     select distinct on (id, token) * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
       $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[])
@@ -31,7 +33,9 @@ with locked as materialized (
     where t.id = u.id and t.last_updated = u.token and t.status = 'executing'
       and (u.outcome <> 'expired' or t.expiry <= clock_timestamp())
       and (u.outcome <> 'completed' or t.restart <> '{}' or t.pipeline_id is not null or u.chosen is not null)
-    offset 0 for no key update) t),
+    offset 0 for no key update) t
+  cross join lateral (select t.stop_code = 'hanged' and t.cancel_requested_at is null and t.restart is null
+    and u.outcome in ('cancelled', 'returned', 'lease_ended') as hung) h),
  followed as materialized (
   select l.*, n.next, n.error as wrong, n.code as wrong_code, coalesce(l.restart <> '{}', false) as renewed
   from locked l left join lateral (
@@ -71,7 +75,7 @@ with locked as materialized (
   from decided d),
  again as (
   update tasks t set status = d.becomes, run_at = d.due, last_updated = d.ended,
-    attempt = case when d.renewed then 0 when d.becomes = 'queued' then d.attempt - 1 else d.attempt end,
+    attempt = case when d.renewed then 0 when d.becomes = 'queued' then greatest(d.attempt - 1, 0) else d.attempt end,
     assignment_id = null, permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated),
     started = t.last_updated,
     returns = case when d.renewed then 0
@@ -136,7 +140,7 @@ with locked as materialized (
   select tasks_end(array(
     select (id, becomes, ended, $6::boolean, case when outcome = 'completed' then result end, ends_error, ends_code,
       coalesce(said, remark), case when becomes = 'completed' then stack_trace else trace end,
-      case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end)::task_end
+      case when becomes = 'dead' and (stop_code is null or cancel_requested_at is null) then outcome <> 'fatal' and wrong is null end)::task_end
     from timed where becomes in ('dead', 'cancelled', 'completed')), $7::int)
   where (select count(*) from returned) >= 0
     and exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))

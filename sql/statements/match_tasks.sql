@@ -22,7 +22,7 @@ with stretch as materialized (
     and ($12::text is null or source = $12)
     and case $15::text
       when 'cancel' then cancel_requested_at is null
-      when 'discard' then stop_code is null
+      when 'discard' then stop_code is null or cancel_requested_at is null
       when 'retry' then cancel_requested_at is null and restart is distinct from '{}'
         and (status <> 'queued' or blocked_run_at is null and run_at > clock_timestamp())
       else true end

@@ -51,7 +51,8 @@ create table tasks (
   version bigint,                          -- {kept renewed}
   restart jsonb,                           -- what the task becomes when its attempt has ended: a newer version was
                                            -- submitted ({"details": …}), or it is started over ({})
-  stop_code text,                          -- a requested cancel ends the task dead, with this code
+  stop_code text,                          -- a requested cancel ends the task dead, with this code; without a
+                                           -- cancel: `hanged`, with which the stopped attempt fails
   blocked_run_at timestamptz,              -- it waits until its batch begins or it is ingested; it is due then or at
                                            -- this time, whichever is later
   -- A task of a pipeline is one task from the first stage to the last. Its type, details, attempts, timeout and retry
@@ -60,7 +61,10 @@ create table tasks (
   stage text,                              -- {renewed assigned}
   step int,                                -- {renewed} how many stages it has entered, including this one
   retrying boolean,                        -- it had failed at its last write other than a claim: true, or null
-  traceparent text                         -- {kept shown renewed submitted assigned} the submitter's trace context
+  traceparent text,                        -- {kept shown renewed submitted assigned} the submitter's trace context
+  -- Whatever sets a task to executing by SQL: an attempt that nobody could end is refused.
+  constraint tasks_executing check (status <> 'executing' or worker_id is not null and assignment_id is not null
+    and expiry is not null)
 ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02);
 
 -- (id + 0) keeps the primary key the only index on id, so that no plan scans this one to find a row by its id.

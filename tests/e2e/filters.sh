@@ -182,6 +182,40 @@ test_hung_tasks_are_found_and_started_again() {
 	wait_until 10 '[ "$(sql "select count(*) from assignments where closed_at is null")" = 0 ]'
 }
 
+test_a_hung_attempt_counts_and_fails_as_hanged() {
+	begin
+	hung=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { $HOLD; }; printf done" --timeout 10m --retry-base 10ms)
+	last=$(reeve submit sh "$HOLD" --timeout 10m --max-attempts 1 --delay 1h)
+	wait_began "$hung"
+	expect_fail 4 reeve retry --where 'status=dead' --hanged
+	expect_match 'hanged is for executing tasks: the filter needs their status alone' "$OUTPUT"
+	expect_fail 4 reeve retry "$last" --hanged
+	expect_match "$last +queued +no +it is not executing" "$OUTPUT"
+	expect_eq '1 task started again' "$(reeve retry --running-longer 1ms --hanged)"
+	reeve wait "$hung" --max-wait 20s >/dev/null
+	expect_eq 'completed done 2' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
+	expect_eq 'submitted claimed restart_requested failed claimed completed' "$(events "$hung")"
+	expect_eq 'hanged: hanged' "$(event_field "$hung" failed note)"
+	expect_eq 1 "$(reeve errors --by code --json | jq -r 'select(.error_code == "hanged").attempts')"
+	# Without an attempt left the task is dead.
+	reeve retry "$last" >/dev/null
+	wait_began "$last"
+	expect_match "$last +executing +yes +its worker stops it; then the attempt has failed .hanged." "$(reeve retry "$last" --hanged)"
+	expect_fail 1 reeve wait "$last" --max-wait 20s
+	expect_eq 'dead hanged hanged true' "$(field "$last" status) $(field "$last" last_error) $(field "$last" error_code) $(field "$last" recoverable)"
+	# A cancel takes the place of it, and it that of a restart.
+	other=$(reeve submit sh "$HOLD" --timeout 10m)
+	wait_began "$other"
+	signal worker STOP
+	reeve retry "$other" --executing >/dev/null
+	reeve retry "$other" --hanged >/dev/null || true
+	expect_eq 'hanged|' "$(sql "select stop_code, restart from tasks where id = $other")"
+	reeve cancel "$other" --reason enough >/dev/null
+	signal worker CONT
+	expect_fail 1 reeve wait "$other" --max-wait 20s
+	expect_eq 'cancelled enough' "$(field "$other" status) $(field "$other" last_error)"
+}
+
 test_a_restart_survives_the_workers_end() {
 	begin
 	id=$(reeve submit sh "[ -e $DIR/second ] || { touch $DIR/second; $HOLD; }; printf done" --max-attempts 1)

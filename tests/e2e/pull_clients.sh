@@ -209,6 +209,34 @@ test_an_attempt_is_extended() {
 	expect_fail 4 reeve extend "$id" "$token" 1h
 }
 
+# A pull client takes no commands: a restart ends its attempt at once, and its report comes too late.
+test_a_restart_takes_the_lock_from_a_pull_client() {
+	submitted=$(reeve submit letter x --queue taken --timeout 10m --max-attempts 2)
+	take --queue taken
+	expect_match "$submitted +queued +yes +-" "$(reeve retry "$submitted" --executing)"
+	expect_eq '|0|queued' "$(sql "select expiry, attempt, status from tasks where id = $submitted")"
+	expect_fail 4 reeve report "$id" "$token" --completed late
+	expect_eq 'submitted claimed restart_requested returned restarted late_result' "$(events "$submitted")"
+	take --queue taken
+	expect_eq "$submitted 1" "$id $(field "$id" attempt)"
+	expect_match "$id +failed +yes" "$(reeve retry "$id" --hanged)"
+	expect_eq 'failed 1 hanged' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)"
+	take --queue taken --max-wait 20s
+	expect_match "$id +dead +yes" "$(reeve retry "$id" --hanged)"
+	expect_eq 'dead hanged' "$(field "$id" status) $(field "$id" last_error)"
+	expect_eq 0 "$(sql "select count(*) from worker_commands where task_id = $id")"
+	expect_eq 0 "$(sql "select count(*) from assignments where $id = any(task_ids) and (open <> 0 or closed_at is null)")"
+}
+
+# An attempt that no worker, no expiry and no journal row has would never end.
+test_sql_alone_cannot_make_a_task_execute() {
+	id=$(reeve submit letter x --queue stuck)
+	OUTPUT=$(sql "update tasks set status = 'executing' where id = $id" 2>&1) && fail 'it was accepted'
+	expect_match 'violates check constraint "tasks_executing"' "$OUTPUT"
+	expect_eq queued "$(field "$id" status)"
+	reeve cancel "$id" >"$DIR/null"
+}
+
 # Registrations of pull clients end at once if the fetch got no task, and after a day if they hold none.
 test_registrations_of_pull_clients_are_removed() {
 	expect_fail 1 reeve fetch --queue nothing-there --name empty-handed

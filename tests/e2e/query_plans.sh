@@ -250,7 +250,7 @@ test_attempts_that_workers_have_are_not_compared_each_with_each() {
 	set_up
 	fill reeve 8000
 	session reeve on >"$DIR/held" <<-END
-		update tasks set status = 'executing', assignment_id = 1, worker_id = 1;
+		update tasks set status = 'executing', assignment_id = 1, worker_id = 1, expiry = now();
 		insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) overriding system value
 			select 1, 1, 1, now(), array_agg(id), count(*) from tasks
 			on conflict (id) do update set worker_id = 1, fetch_id = 1, task_ids = excluded.task_ids, open = excluded.open,

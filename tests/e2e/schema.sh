@@ -134,6 +134,8 @@ test_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	sql 'create role shop'
 	for database in reeve fresh; do psql_reeve "$database" -c 'grant execute on function reeve.submit to shop'; done
 	was=$(sql "select task_id, status, result, last_error, created from task_history order by 1")
+	# A task that plain SQL has set to executing gets an attempt that expires.
+	stuck=$(sql "update tasks set status = 'executing' where details = 'due' returning id")
 	key=$(sql "select task_id from keys where key = 'completed'")
 	next=$(sql "select next_at from schedules where name = 'later'")
 	start_manager
@@ -142,6 +144,10 @@ test_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 
 	# There is one reeve.submit, and the role that could execute it before still can.
 	expect_eq t "$(sql "select has_function_privilege('shop', oid, 'execute') from pg_proc where pronamespace = 'reeve'::regnamespace and proname = 'submit'")"
+
+	# The attempt that plain SQL began expires, unless a command ends it before.
+	expect_eq t "$(sql "select t.expiry = a.next_expiry and t.expiry > now() and a.open = 1 from tasks t join assignments a on a.id = t.assignment_id where t.id = $stuck")"
+	expect_match "$stuck +queued +yes" "$(reeve retry "$stuck" --executing)"
 
 	# Existing rows and settings are unchanged.
 	expect_eq "$was" "$(sql "select task_id, status, result, last_error, created from task_history where last_updated < now() - interval '1 h' order by 1")"

@@ -117,7 +117,7 @@ static void restart_waits_for_no_report(void)
 	PQclear(RUN(db, SQL_RETRY_WAITING, text("{%s,%s}", first.id, third.id), "tester"));
 	START(SQL_COMPLETE_ALL, text("{%s,%s}", second.id, third.id), text("{%s,%s}", second.token, third.token),
 	    "{well,well}", "30", NULL);
-	PGresult *result = RUN(db, SQL_RESTART_MARK, text("{%s,%s,%s}", first.id, second.id, third.id), "tester");
+	PGresult *result = RUN(db, SQL_RESTART_MARK, text("{%s,%s,%s}", first.id, second.id, third.id), "tester", "f");
 	expect("tasks that are started again", "2", text("%d", PQntuples(result)));
 	PQclear(result);
 	expect("results accepted", "2", text("%d", rows_of(let_go()))); /* a task that has completed does not run again */

@@ -239,9 +239,9 @@ bool discard_mark(PGconn *pg, const struct task *t)
 	return mark(pg, t, "discarded");
 }
 
-bool restart_mark(PGconn *pg, const struct task *t)
+bool restart_mark(PGconn *pg, const struct task *t, bool hanged)
 {
-	PGresult *result = RUN(pg, SQL_RESTART_MARK, text("{%s}", t->id), "tester");
+	PGresult *result = RUN(pg, SQL_RESTART_MARK, text("{%s}", t->id), "tester", hanged ? "t" : "f");
 	bool marked = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 3), "t");
 	PQclear(result);
 	return marked;

@@ -82,8 +82,8 @@ bool cancel_mark(PGconn *pg, const struct task *t);
 /* The same for an end as dead. */
 bool discard_mark(PGconn *pg, const struct task *t);
 
-/* Requests a restart; returns true if the task is marked now. */
-bool restart_mark(PGconn *pg, const struct task *t);
+/* Requests a restart, of a task that hangs or not; returns true if the task is marked now. */
+bool restart_mark(PGconn *pg, const struct task *t, bool hanged);
 
 /* Submits a version that is newer than all before; returns whether it was accepted. */
 int submit_newer(PGconn *pg, const struct task *t);

@@ -31,6 +31,7 @@ struct event {
 	bool discarded;    /* the task was discarded before */
 	bool newer;        /* a newer version was submitted before */
 	bool again;        /* a restart was requested before */
+	bool hung;         /* the same, as it hung */
 	bool marked;       /* a cancel was requested before */
 	bool third;        /* it has happened twice before, in a row */
 	bool found;        /* no report has it: the manager has found it */
@@ -101,6 +102,11 @@ static const struct event events[] = {
     {.name = "end after a restart", .outcome = "lease_ended", .third = true, .again = true},
     {.name = "end after a restart", .outcome = "expired", .expires = true, .again = true, .found = true},
     {.name = "end after a restart", .outcome = "lost", .again = true, .found = true},
+    {.name = "hang", .outcome = "cancelled", .hung = true},
+    {.name = "hang", .outcome = "returned", .hung = true},
+    {.name = "hang for the last time", .outcome = "cancelled", .last = true, .hung = true},
+    {.name = "fail", .outcome = "failed", .hung = true},
+    {.name = "complete", .hung = true},
     {.name = "cancel"},
     {.name = "discard"},
     {.name = "restart"},
@@ -139,8 +145,8 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 			discard_mark(db, &t);
 		if (e->newer)
 			submit_newer(db, &t);
-		if (e->again)
-			restart_mark(db, &t);
+		if (e->again || e->hung)
+			restart_mark(db, &t, e->hung);
 		if (e->third)
 			ask("update tasks set returns = 2 where id = %s returning 1", t.id);
 		break;
@@ -208,7 +214,7 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 		return did ? "update_tasks" : NULL;
 	}
 	if (!strcmp(e->name, "restart"))
-		return restart_mark(db, t) ? "restart_mark" : NULL;
+		return restart_mark(db, t, false) ? "restart_mark" : NULL;
 	if (!strcmp(e->name, "newer version"))
 		return *ask("select 1 from keys where key = '%s'", t->key) && submit_newer(db, t) ? "submit_newer" : NULL;
 	plainly(db, SQL_BEGIN);
@@ -252,14 +258,15 @@ static const char *audit(const struct task *t)
 static void check_ended_attempt(const struct task *t, const struct event *e, const struct transition *want,
     const struct task *before, const char *attempt)
 {
-	const char *said = e->outcome ? e->outcome : "completed";
+	bool hung = e->hung && e->outcome && strcmp(e->outcome, "failed") != 0;
+	const char *said = hung ? "failed" : e->outcome ? e->outcome : "completed";
+	const char *error = hung ? "hanged" : text("%s-error", said), *code = hung ? "hanged" : text("%s-code", said);
 	const char *outcome = strcmp(said, "cancelled") || e->marked ? said : "returned", *report = e->found ? "f" : "t";
 	const char *first =
 	    ask("select coalesce(min(token), '%s') from task_attempts where task_id = %s", before->version, t->id);
 	if (want->to == STATE_FAILED || want->to == STATE_QUEUED) {
 		expect("the attempt",
-		    text("%s|%s|%s|%s|%s-error|%s-code|%s|t", attempt, outcome, state_name(want->to), report, said, said,
-		        t->version),
+		    text("%s|%s|%s|%s|%s|%s|%s|t", attempt, outcome, state_name(want->to), report, error, code, t->version),
 		    ask("select concat_ws('|', a.attempt, outcome, a.status, by_report, error, a.error_code, "
 		        "a.last_updated, a.run_at = t.run_at) "
 		        "from task_attempts a join tasks t on t.id = task_id where task_id = %s and token = '%s'",
@@ -277,7 +284,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	        want->to == STATE_COMPLETED ? "well"
 	            : e->step == 100        ? "stage \"two\" would be the 101. that is begun; pipeline \"p\" allows 100"
 	            : e->discarded || want->to == STATE_CANCELLED ? "enough"
-	                                                          : text("%s-error", said)),
+	                                                          : error),
 	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
 	        "case when status = 'completed' then result else coalesce(last_error, '') end) from task_history where "
 	        "task_id = %s",

@@ -100,6 +100,16 @@ alter table task_attempts rename column stack to stack_trace;
 alter table task_history rename column stack to stack_trace;
 alter table task_history add column traceparent text;
 alter index tasks_held rename to tasks_blocked;
+-- A task that plain SQL has set to executing has no attempt that could end: it gets one, which expires.
+with stuck as (
+  select id, clock_timestamp() + interval '1ms' * timeout_ms + interval '30 s' as expiry from tasks
+  where status = 'executing' and (worker_id is null or assignment_id is null or expiry is null)),
+ journal as (
+  insert into assignments (worker_id, fetch_id, next_expiry, task_ids, open) select 0, 0, expiry, array[id], 1 from stuck
+  returning id, next_expiry, task_ids)
+update tasks t set worker_id = 0, assignment_id = j.id, expiry = j.next_expiry from journal j where t.id = j.task_ids[1];
+alter table tasks add constraint tasks_executing check (status <> 'executing' or worker_id is not null and assignment_id is not null
+  and expiry is not null);
 create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
   error_code text, remark text, stack_trace text, recoverable boolean);
 create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
