@@ -173,6 +173,7 @@ static const struct column settings_lines[] = {
     {"keeps completed", .field = "settings.keep_completed_ms", .as = AS_SPAN, .otherwise = "as all queues"},
     {"keeps dead", .field = "settings.keep_dead_ms", .as = AS_SPAN, .otherwise = "as all queues"},
     {"keeps cancelled", .field = "settings.keep_cancelled_ms", .as = AS_SPAN, .otherwise = "as all queues"},
+    {"keeps keys", .field = "settings.key_ttl_ms", .as = AS_SPAN, .otherwise = "as long as their tasks"},
     {"changed", .show = show_changed},
     {0},
 };

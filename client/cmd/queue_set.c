@@ -49,6 +49,8 @@ static const struct option_spec specs[] = {
         "run a task of this type after the last of a batch; \"\": none; turns batches on"),
     OPT_LIST(0, "keep", OPTION_AT(struct set_options, keep), "OUTCOME=DAYS[,…]",
         "retention by outcome: completed=30d, dead=90d, cancelled=default"),
+    OPT_SPAN(0, "key-ttl", OPTION_FIELD("key_ttl_ms"), 0, DAYS_MS(LIMIT_DELAY_DAYS),
+        "how long keys are kept after the submit, of tasks that do not set it; 0: as long as their tasks"),
     {0},
 };
 

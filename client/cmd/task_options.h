@@ -34,7 +34,7 @@ struct task_options {
 	    OPT_NAME('k', "key", OPTION_FIELD(prefix "key"), "KEY",                                                        \
 	        "idempotency key: if the queue has it, no task is created and the first task's id is printed"),            \
 	    OPT_SPAN(0, "key-ttl", OPTION_FIELD(prefix "key_ttl_ms"), 0, 0,                                                \
-	        "how long the key is kept; if not set, until a day after the task's end"),                                 \
+	        "how long the key is kept; if not set, as the queue sets it, else as long as the task is kept"),           \
 	    OPT_INTEGER(0, "version", OPTION_FIELD(prefix "version"), 1, INT64_MAX, "N", version_help),                    \
 	    OPT_INTEGER('b', "batch", OPTION_FIELD(prefix "batch_id"), 1, INT64_MAX, "ID",                                 \
 	        "its open batch; without --queue it goes to that batch's queue"),                                          \

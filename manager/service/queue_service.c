@@ -64,6 +64,7 @@ static const struct setting queue_settings[] = {
     {"keep_completed_ms", SETTING_DAYS, .column = "keep_completed_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {"keep_dead_ms", SETTING_DAYS, .column = "keep_dead_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {"keep_cancelled_ms", SETTING_DAYS, .column = "keep_cancelled_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
+    {"key_ttl_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {0},
 };
 

@@ -16,7 +16,7 @@ struct store_task {
 	int64_t run_at_us; /* STORE_TIME_BEGIN: now */
 	int64_t delay_ms;
 	const char *key;      /* NULL: none */
-	int64_t key_ttl_ms;   /* 0: until a day after the task ended */
+	int64_t key_ttl_ms;   /* 0: as the queue sets it */
 	int32_t max_attempts; /* core/submit replaces 0 by the queue's value */
 	int64_t timeout_ms;
 	bool retry_given; /* else core/submit sets the next three to the queue's values */

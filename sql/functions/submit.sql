@@ -141,6 +141,7 @@ begin
     into rests;
   end if;
 
+  ttl_ms := coalesce(ttl_ms, nullif(q.key_ttl_ms, 0));
   select id into way from routes where queue = in_queue and type = of_type;
   -- All stages of a pipeline must have routes from the beginning.
   waits := way is null or submit.batch_id is not null or coalesce(q.batches, false) or submit.pipeline is not null and exists (

@@ -24,7 +24,8 @@ begin
     return;
   end if;
   update keys set version = newer,
-    expires_at = greatest(moment + interval '1 year', moment + interval '1ms' * (spec ->> 'key_ttl_ms')::bigint)
+    expires_at = greatest(moment + interval '1 year', moment + interval '1ms' * coalesce((spec ->> 'key_ttl_ms')::bigint,
+      (select key_ttl_ms from queues where name = k.queue)))
   where queue = k.queue and key = k.key;
   spec := spec || jsonb_build_object('run_at', due);
   select * into t from tasks where id = k.task_id for no key update;

@@ -33,7 +33,8 @@ begin
   elsif (spec ->> 'retry_base_ms')::bigint = 0 then -- linear: it begins with the resting period
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
-  spec := jsonb_build_object('max_attempts', coalesce(q.max_attempts, DEFAULT_ATTEMPTS)) || spec;
+  spec := jsonb_strip_nulls(jsonb_build_object('max_attempts', coalesce(q.max_attempts, DEFAULT_ATTEMPTS), 'key_ttl_ms',
+    nullif(q.key_ttl_ms, 0))) || spec;
   way := route_of(spec ->> 'queue', spec ->> 'type');
   id := nextval('tasks_id_seq');
   existing := false;

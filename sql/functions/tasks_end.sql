@@ -1,5 +1,5 @@
--- Ends tasks whose rows are locked: moves them to the history, keeps their keys for another day, counts them and their
--- batches, and adds the callbacks. All tasks leave `tasks` here, except those that complete.sql and complete_all.sql
+-- Ends tasks whose rows are locked: moves them to the history, counts them and their batches, and adds the
+-- callbacks. All tasks leave `tasks` here, except those that complete.sql and complete_all.sql
 -- end with success. The end of an executing task also ends its attempt. `days`: the retention if the queue does not set
 -- it.
 create or replace function tasks_end(ends task_end[], days int) returns void language plpgsql as $$
@@ -20,17 +20,12 @@ begin
    counted as (
     insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
     select keep_until, route_id, becomes, count(*), delayed_to(retrying, run_at, last_updated), -count(*), -count(retrying)
-    from gone group by 1, 2, 3, 5),
-   batched as (
-    insert into callbacks (batch_id, task_id, event, url, secret, payload)
-    select * from batch_tasks_ended((
-      select jsonb_agg(jsonb_build_object('batch_id', g.batch_id, 'id', g.id, 'type', g.type, 'status', g.becomes,
-        'attempt', g.attempt, 'error', g.error, 'error_code', g.code, 'remark', g.said,
-        'worker', case when g.token is not null then (select name from workers w where w.id = g.worker_id) end,
-        'started_at', g.token, 'ended_at', g.ended) order by g.id)
-      from gone g where g.batch_id is not null)))
-  update keys k set expires_at = clock_timestamp() + interval '1 day'
-  from (select queue, key, id from gone where key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
-    and k.version is null;
+    from gone group by 1, 2, 3, 5)
+  insert into callbacks (batch_id, task_id, event, url, secret, payload)
+  select * from batch_tasks_ended((
+    select jsonb_agg(jsonb_build_object('batch_id', g.batch_id, 'id', g.id, 'type', g.type, 'status', g.becomes,
+      'attempt', g.attempt, 'error', g.error, 'error_code', g.code, 'remark', g.said,
+      'worker', case when g.token is not null then (select name from workers w where w.id = g.worker_id) end,
+      'started_at', g.token, 'ended_at', g.ended) order by g.id)
+    from gone g where g.batch_id is not null));
 end $$;

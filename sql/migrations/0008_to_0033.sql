@@ -72,6 +72,7 @@ alter table queues rename column is_held to not_started;
 alter table queues drop constraint queues_state_check;
 update queues set state = 'not_started' where state = 'held';
 alter table queues add constraint queues_state_check check (state in ('running', 'not_started', 'paused', 'stopping', 'stopped'));
+alter table queues add column key_ttl_ms bigint not null default 0;
 
 -- Batches.
 alter table batches rename column success to succeeded;
@@ -130,7 +131,9 @@ where event in ('drain_ordered', 'stop_ordered');
 update queue_events set event = 'queue_stop_requested' where event = 'queue_stop_ordered';
 create unique index task_events_late on task_events (task_id, version) where event = 'late_result';
 
--- History.
+-- History. Keys that were to expire a day after the end of their task stay as long as it.
+update keys k set expires_at = null
+where keep_ms is null and version is null and expires_at is not null and exists (select from task_history h where h.task_id = k.task_id);
 create index task_history_default_day on task_history_default (keep_until);
 
 -- Callbacks. Each try that was begun counts as taken. next_set_at stays null of those that are there.

@@ -31,10 +31,5 @@ with done as (
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, sum(n)::int as n from ended group by 1 order by 1) e
-  where a.id = any(array[e.assignment_id])),
- kept_keys as (
-  update keys k set expires_at = clock_timestamp() + interval '1 day'
-  from (select queue, key, id from done where key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
-    and k.version is null)
+  where a.id = any(array[e.assignment_id]))
 select id, last_updated as token, route_id, attempt from done

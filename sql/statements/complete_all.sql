@@ -36,10 +36,5 @@ with done as (
  returned as (
   update limits l set taken = l.taken - p.n
   from (select x.id, count(*)::int as n from done cross join unnest(permits) x(id) group by 1 order by 1) p
-  where l.id = any(array[p.id])),
- kept_keys as (
-  update keys k set expires_at = clock_timestamp() + interval '1 day'
-  from (select queue, key, id from done where key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
-    and k.version is null)
+  where l.id = any(array[p.id]))
 select id, last_updated as token, route_id, attempt, batch_id is not null as batched from done

@@ -24,10 +24,5 @@ with done as (
   from done),
  lowered as (
   update assignments a set open = a.open - 1, closed_at = case when a.open = 1 then clock_timestamp() end
-  from done d where a.id = any(array[d.assignment_id])),
- kept_keys as (
-  update keys k set expires_at = clock_timestamp() + interval '1 day'
-  from (select queue, key, id from done where key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
-    and k.version is null)
+  from done d where a.id = any(array[d.assignment_id]))
 select id, last_updated as token, route_id, attempt from done

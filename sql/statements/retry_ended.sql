@@ -3,8 +3,7 @@
 -- In a batch that is not over they are pending again, and blocked if it has not begun; in one that is over they run
 -- without being counted. The batches are locked first, so that their state holds until the tasks are created and
 -- counted.
--- A task that was submitted by SQL and ended before it was ingested has no route yet. An expired key does not belong to
--- them any more: another session's transaction may be giving it to another task.
+-- A task that was submitted by SQL and ended before it was ingested has no route yet.
 -- $1 ids, $2 actor.
 with gone as (delete from task_history where task_id = any($1::bigint[]) returning *),
  theirs as materialized (
@@ -37,11 +36,6 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   select task_id, last_updated, status, '' from versioned where token is null
   union all
   select task_id, moment, 'retried', $2 from versioned),
- kept_keys as (
-  update keys k set expires_at = null
-  from (select queue, key, task_id from versioned where key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.task_id and k.keep_ms is null
-    and k.version is null and coalesce(k.expires_at, '-infinity') > clock_timestamp()), -- avoids the index by expiry
  pipelines_again as ( -- see purge_pipelines.sql
   update pipelines set unused_since = null, unused_xid = null
   where id = any(array(select pipeline_id from versioned)) and unused_since is not null),

@@ -3,7 +3,7 @@
 --   $1 the calls' request ids; then one element per task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
 --   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 max_attempts, $11 timeout_ms,
 --   $12 retry_base_ms, $13 retry_max_ms, $14 source, and what submit_plain has not: $15 the key's lifetime in ms or
---   null, $16 retry policy or null, $17 version or null, $18 batch or null, whose row is locked, $19 whether it is blocked
+--   null for the queue's, $16 retry policy or null, $17 version or null, $18 batch or null, whose row is locked, $19 whether it is blocked
 --   until that begins, $20 pipeline or null, $21 its first stage; from $22 texts of the TaskSpec, each or null
 with given as materialized (
   select u.*, nextval('tasks_id_seq') as id
@@ -22,9 +22,11 @@ with given as materialized (
   select g.*, m.at from given g join accepted a on a.id = ($1::uuid[])[g.request] cross join moment m),
  taken as (
   insert into keys (queue, key, task_id, keep_ms, expires_at, version)
-  select distinct on (queue, key) queue, key, id, keep_ms, case when version is not null
-      then greatest(at + interval '1 year', at + interval '1ms' * keep_ms) else at + interval '1ms' * keep_ms end, version
-  from fresh where key is not null order by queue, key, n
+  select distinct on (queue, key) queue, key, id, lifetime, case when version is not null
+      then greatest(at + interval '1 year', at + interval '1ms' * lifetime) else at + interval '1ms' * lifetime end, version
+  from (select f.*, coalesce(f.keep_ms, (select nullif(q.key_ttl_ms, 0) from queues q where q.name = f.queue)) as lifetime
+    from fresh f where key is not null) k
+  order by queue, key, n
   on conflict do nothing
   returning task_id),
  made as (

@@ -27,6 +27,7 @@ create table queues (
   keep_completed_days int,
   keep_dead_days int,
   keep_cancelled_days int,
+  key_ttl_ms bigint not null default 0,    -- how long its keys are kept from the submit; 0: as long as their tasks
   created timestamptz not null default clock_timestamp(),
   updated timestamptz not null default clock_timestamp(),
   waiting_until timestamptz,               -- the end of the last waiting period after a start of a batch or the queue

@@ -14,8 +14,8 @@ create table keys (
   queue text not null,
   key text not null,
   task_id bigint not null,
-  keep_ms bigint,                          -- the lifetime from the submit, if the caller set one
-  expires_at timestamptz,                  -- null: the key does not expire until the task has ended
+  keep_ms bigint,                          -- the lifetime from the submit, if the caller or the queue sets one
+  expires_at timestamptz,                  -- null: the key is kept as long as its task
   version bigint,                          -- of the task; null: submitted without one. A key with a version is kept for a year
                                            -- after its last submit
   primary key (queue, key));

@@ -85,15 +85,36 @@ test_a_key_is_remembered_after_the_task_ended() {
 		expect_eq "${ids[$key]} true" "$(reeve submit nothing --queue after --key $key --json | jq -r '"\(.id) \(.existing)"')"
 	done
 	expect_eq 3 "$(sql "select count(*) from keys k join task_history h using (task_id) where k.queue = 'after'
-		and k.expires_at - h.last_updated between '23:59:00' and '24:01:00'")" 'keys that are kept for a day from the end on'
+		and k.expires_at is null")" 'keys that are kept as long as their tasks'
 	sleep 1.1
 	expect [ "$(reeve submit nothing --queue after --key short)" != "${ids[short]}" ]
-	# A retry runs the same task, and the key's day begins again when that run has ended.
+	# A retry runs the same task, which keeps its key.
 	reeve retry "${ids[completed]}" >/dev/null
 	reeve wait "${ids[completed]}" >/dev/null
 	expect_eq "${ids[completed]}" "$(reeve submit nothing --queue after --key completed)"
-	sql "update keys set expires_at = clock_timestamp() where queue = 'after' and key = 'completed'" # the day is over
-	expect_eq false "$(reeve submit nothing --queue after --key completed --json | jq .existing)"
+	expect_eq "${ids[completed]}" "$(reeve submit nothing --queue after --key completed)"
+}
+
+test_a_queue_may_set_the_lifetime_of_keys() {
+	reeve queue set lifetimes --key-ttl 700ms >"$DIR/settings"
+	expect_match 'keeps keys +700ms' "$(cat "$DIR/settings")"
+	a=$(reeve submit nothing --queue lifetimes --key a)
+	b=$(reeve submit nothing --queue lifetimes --key b --key-ttl 1h)
+	c=$(sql "select submit('nothing', queue => 'lifetimes', key => 'c')")
+	reeve schedule add keyed --manual nothing --queue lifetimes --key d >/dev/null
+	d=$(reeve schedule run keyed)
+	expect_eq 'a 700,b 3600000,c 700,d 700' "$(sql "select string_agg(key || ' ' || keep_ms, ',' order by key) from keys where queue = 'lifetimes'")"
+	expect_eq 4 "$(sql "select count(*) from keys k join tasks t on t.id = k.task_id where k.queue = 'lifetimes'
+		and k.expires_at - t.created between interval '1ms' * (k.keep_ms - 300) and interval '1ms' * (k.keep_ms + 300)")"
+	sleep 1
+	for key in a c d; do
+		expect_eq false "$(reeve submit nothing --queue lifetimes --key $key --json | jq .existing)" "$key"
+	done
+	expect_eq "$b true" "$(reeve submit nothing --queue lifetimes --key b --json | jq -r '"\(.id) \(.existing)"')"
+	reeve queue set lifetimes --key-ttl 0 >"$DIR/settings"
+	expect_match 'keeps keys +as long as their tasks' "$(cat "$DIR/settings")"
+	reeve submit nothing --queue lifetimes --key e >/dev/null
+	expect_eq 1 "$(sql "select count(*) from keys where key = 'e' and keep_ms is null and expires_at is null")"
 }
 
 test_doubled_keys_in_a_bulk_file_make_one_task_each() {

@@ -38,13 +38,18 @@ test_a_key_outlives_dead_and_cancelled_tasks_and_restarts() {
 	start_manager
 	expect_eq "$dead" "$(reeve submit sh 'exit 0' --key dead 2>/dev/null)"
 	expect_eq "$cancelled" "$(reeve submit sh --key cancelled 2>/dev/null)"
-	# The keys expire a day after the ends of their tasks, neither earlier nor later.
-	expect_eq 2 "$(sql "select count(*) from keys where expires_at between clock_timestamp() + '23h' and clock_timestamp() + '24h'")"
-	sql "update keys set expires_at = clock_timestamp() where key = 'dead'" # the day is over
+	# The keys are kept as long as their tasks, and go with them.
+	expect_eq 2 "$(sql 'select count(*) from keys where expires_at is null')"
+	sql "set role reeve; select make_history_partitions((clock_timestamp() at time zone 'UTC')::date - 1, 1);
+		update task_history set keep_until = (clock_timestamp() at time zone 'UTC')::date - 1 where task_id = $dead" >/dev/null
+	stop manager
+	start_manager # its maintenance drops the partition
+	wait_until 30 '[ -z "$(sql "select 1 from task_history where task_id = $dead")" ]'
+	expect_eq cancelled "$(sql 'select string_agg(key, chr(32)) from keys')"
 	again=$(reeve submit sh 'exit 0' --key dead)
 	expect [ "$again" != "$dead" ]
 	reeve wait "$again" >/dev/null
-	expect_eq dead "$(field "$dead" status)"
+	expect_eq "$cancelled" "$(reeve submit sh --key cancelled 2>/dev/null)"
 	stop worker
 }
 

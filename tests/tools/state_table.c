@@ -340,8 +340,8 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		    "what was changed", "7 9", ask("select priority || ' ' || max_attempts from tasks where id = %s", t->id));
 	bool versioned = e->newer || !strcmp(e->name, "newer version");
 	if (!e->way)
-		expect("the key is kept", ends || versioned ? "for a while" : "for good",
-		    ask("select case when expires_at is null then 'for good' else 'for a while' end from keys where task_id = "
+		expect("the key is kept", versioned ? "for a while" : "with the task",
+		    ask("select case when expires_at is null then 'with the task' else 'for a while' end from keys where task_id = "
 		        "%s",
 		        t->id));
 
