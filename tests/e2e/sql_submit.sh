@@ -125,8 +125,12 @@ test_an_application_needs_two_rights_and_has_no_more() {
 	app "create temporary table tasks (like pg_class); create temporary table keys (id int); create temporary table queues (id int);
 		set search_path = pg_temp, public; select reeve.submit('echo', 'mine', key => 'k')" >/dev/null
 	expect_eq 2 "$(sql 'select count(*) from reeve.tasks')"
-	# No other function of the schema runs with its owner's rights.
-	expect_eq submit "$(sql "select string_agg(proname, ' ') from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
+	# Only functions for applications run with their owner's rights, and none is for all.
+	expect_eq 'complete fail fetch submit' "$(sql "select string_agg(proname, ' ' order by proname) from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
+	for call in fetch 'complete(1, 1)' "fail(1, 1, 'x')"; do
+		expect_fail 1 app "select reeve.${call/#fetch/fetch()}"
+		expect_match 42501 "$OUTPUT" "$call"
+	done
 }
 
 test_every_parameter_arrives() {
