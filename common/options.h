@@ -24,6 +24,7 @@ enum option_type {
 	OPTION_DURATION, /* int64_t milliseconds, between min and max */
 	OPTION_SIZE,     /* int64_t bytes, "64KiB", "1MiB", between min and max */
 	OPTION_TIME,     /* int64_t microseconds since 1970, not before */
+	OPTION_VERSION,  /* int64_t: an integer between min and max, or a date with a time, as microseconds since 1970 */
 	OPTION_LIST,     /* struct option_list: names separated by commas; the option may be repeated */
 };
 
@@ -129,6 +130,9 @@ void option_note(struct option_message *message, const char *field);
 
 /* Parses "yes", "no", "true", "off", "1" and the like, in any case. Returns false for another string. */
 bool flag_parse(const char *text, bool *value);
+
+/* Parses "17", or "2026-01-14T08:00:00Z" as microseconds since 1970. Returns false if the string is neither. */
+bool version_parse(const char *text, int64_t *version);
 
 /* Parses "1MiB", "64KiB" or "512" (bytes). Returns false if the string is not a size. */
 bool size_parse(const char *text, int64_t *bytes);

@@ -90,6 +90,11 @@ static bool integer_parse(const char *text, int64_t *value)
 	return errno == 0 && *end == '\0';
 }
 
+bool version_parse(const char *text, int64_t *version)
+{
+	return strspn(text, "0123456789") == 4 && text[4] == '-' ? time_parse(text, version) : integer_parse(text, version);
+}
+
 /* Writes the words of a choice, "text|code", into `out`. */
 static void write_words(const struct option_spec *spec, const ProtobufCEnumDescriptor *words, char *out, size_t size)
 {
@@ -136,6 +141,7 @@ const char *option_takes(const struct option_spec *spec, const ProtobufCFieldDes
 	    [OPTION_DURATION] = "a duration like 250ms, 5s, 1m30s or 2h",
 	    [OPTION_SIZE] = "a size like 512, 64KiB or 1MiB",
 	    [OPTION_LIST] = "names separated by commas",
+	    [OPTION_VERSION] = "a time like 2026-01-14T08:00:00Z or a whole number",
 	    [OPTION_TIME] = "a time like 2026-01-14T08:00:00Z, \"2026-01-14 08:00\", now, +5m or \"5m ago\"",
 	};
 	bool texts = spec->type == OPTION_TEXT || spec->type == OPTION_JOINED || spec->type == OPTION_NAME ||
@@ -186,6 +192,7 @@ static const char *parse_number(const struct option_spec *spec, const char *text
 	int64_t ignored;
 
 	switch (spec->type) {
+	case OPTION_VERSION: return version_parse(text, value) ? NULL : "is neither a time nor a whole number";
 	case OPTION_INTEGER: return integer_parse(text, value) ? NULL : "is not a whole number";
 	case OPTION_DURATION:
 		if (duration_parse(text, value))

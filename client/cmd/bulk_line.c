@@ -7,6 +7,7 @@
 #include "client/cmd/json_input.h"
 #include "common/json.h"
 #include "common/json_names.h"
+#include "common/options.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -22,6 +23,22 @@ static void take_details(json_t *object)
 	char *text = json_dumps(details, JSON_COMPACT | JSON_ENCODE_ANY);
 	json_object_set_new(object, "details", json_string(text));
 	free(text);
+}
+
+/* Replaces a version that is a time. */
+static bool take_version(json_t *object, struct reeve_error *error)
+{
+	const json_t *version = json_object_get(object, "version");
+	int64_t number;
+
+	if (!json_is_string(version))
+		return true;
+	if (!version_parse(json_string_value(version), &number))
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "version \"%.40s\" is neither a time like 2026-01-14T08:00:00Z nor a whole number",
+		    json_string_value(version));
+	json_object_set_new(object, "version", json_integer(number));
+	return true;
 }
 
 /* Replaces the limit of retries, which is one less than that of attempts. */
@@ -115,7 +132,8 @@ static bool read_object(
 	json_t *retry = json_object_get(object, "retry");
 	bool own_backoff = json_input_given(retry, "backoff");
 
-	if (!take_limit(object, error) || !json_input_backoff(retry, "retry.", &task->backoff, error))
+	if (!take_version(object, error) || !take_limit(object, error) ||
+	    !json_input_backoff(retry, "retry.", &task->backoff, error))
 		return false;
 	take_details(object);
 	if (!json_input_check(object, "", error) || !json_input_check(retry, "retry.", error))

@@ -18,8 +18,8 @@ struct task_options {
 
 #define TASK_AT_HELP "time when it becomes due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"
 #define TASK_VERSION_HELP                                                                                              \
-	"with --key: if N is greater than the key's version, its task runs again with these settings, after its end if "   \
-	"it is executing; if not, nothing changes"
+	"with --key: if N, or the time of a change, is greater than the key's version, its task runs again with these "    \
+	"settings, after its end if it is executing; if not, nothing changes"
 
 /* The entries of the options. They fill in a TaskSpec: the fields of the target's option_message that begin with
  * `prefix`. Its member `task` is a struct task_options. The help of --at and --version is NULL if they are known only in
@@ -35,7 +35,8 @@ struct task_options {
 	        "idempotency key: if the queue has it, no task is created and the first task's id is printed"),            \
 	    OPT_SPAN(0, "key-ttl", OPTION_FIELD(prefix "key_ttl_ms"), 0, 0,                                                \
 	        "how long the key is kept; if not set, as the queue sets it, else as long as the task is kept"),           \
-	    OPT_INTEGER(0, "version", OPTION_FIELD(prefix "version"), 1, INT64_MAX, "N", version_help),                    \
+	    OPTION(OPTION_VERSION, 0, "version", OPTION_FIELD(prefix "version"), "N|TIME", version_help, .min = 1,         \
+	        .max = INT64_MAX),                                                                                         \
 	    OPT_INTEGER('b', "batch", OPTION_FIELD(prefix "batch_id"), 1, INT64_MAX, "ID",                                 \
 	        "its open batch; without --queue it goes to that batch's queue"),                                          \
 	    OPT_NAME(0, "pipeline", OPTION_FIELD(prefix "pipeline"), "NAME",                                               \

@@ -1,9 +1,9 @@
 -- Submits a task in the caller's transaction: it exists when that commits, or not at all. Returns its id, or the id of
--- the task that has the key already. Call it with named arguments, which docs/sql.md describes. It runs with its
--- owner's rights, so that applications need none on the tables.
+-- the task that has the key already. Call it with named arguments, which docs/sql.md describes. `details` may be of any
+-- type: json and jsonb are stored as text. It runs with its owner's rights, so that applications need none on the tables.
 create or replace function submit(
   type text default null,
-  details text default '',
+  details anycompatible default ''::text,
   queue text default null,
   priority int default 0,
   delay interval default null,
@@ -17,7 +17,8 @@ create or replace function submit(
   batch_id bigint default null,
   pipeline text default null,
   source text default null,
-  traceparent text default null
+  traceparent text default null,
+  version bigint default null
 ) returns bigint language plpgsql security definer set search_path = reeve, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -25,6 +26,7 @@ declare
   b batches;
   spec jsonb := '{}';
   of_type text := submit.type;
+  input constant text := coalesce(submit.details::text, '');
   in_queue text := coalesce(submit.queue, 'default');
   actor text := coalesce(submit.source, session_user::text);
   ttl_ms bigint;
@@ -37,6 +39,8 @@ declare
   due timestamptz;
   second bigint;
   most bigint;
+  owner bigint;
+  newer record;
   t tasks;
 begin
   if submit.pipeline is not null then
@@ -62,13 +66,11 @@ begin
   if submit.key is not null then
     perform check_name('key', submit.key);
   end if;
-  if submit.details is null then
-    raise exception using errcode = '22004', message = 'details is NULL; a task without any has an empty text';
-  elsif octet_length(submit.details) > 0 then
+  if octet_length(input) > 0 then
     most := max_details();
-    if octet_length(submit.details) > most then
+    if octet_length(input) > most then
       raise exception using errcode = '22001',
-        message = format('details has %s bytes; at most %s are taken', octet_length(submit.details), most);
+        message = format('details has %s bytes; at most %s are taken', octet_length(input), most);
     end if;
   end if;
   if submit.priority is null then
@@ -95,6 +97,15 @@ begin
       raise exception using errcode = '22023', message = 'key_ttl needs a key';
     end if;
     ttl_ms := check_interval('key_ttl', submit.key_ttl, 1, LIMIT_DELAY_DAYS * 86400000::bigint);
+  end if;
+  if submit.version is not null then
+    if submit.key is null then
+      raise exception using errcode = '22023', message = 'version needs a key';
+    elsif submit.version < 1 then
+      raise exception using errcode = '22023', message = format('version is %s; it must be at least 1', submit.version);
+    elsif submit.batch_id is not null then
+      raise exception using errcode = '22023', message = 'version cannot be combined with batch_id by SQL; use a call';
+    end if;
   end if;
   timeout_ms := coalesce(check_interval('timeout', submit.timeout, 1, LIMIT_TIMEOUT_DAYS * 86400000::bigint), (spec ->> 'timeout_ms')::bigint, DEFAULT_TIMEOUT_MS);
   if submit.jitter not between 0 and 100 then
@@ -149,31 +160,14 @@ begin
     where p.id = (spec ->> 'pipeline_id')::bigint
       and not exists (select from routes r where r.queue = in_queue and r.type = s ->> 'type'));
   made := nextval('tasks_id_seq');
-  if submit.key is not null then
-    loop
-      delete from keys where queue = in_queue and key = submit.key and expires_at <= clock_timestamp();
-      insert into keys (queue, key, task_id, keep_ms, expires_at)
-      values (in_queue, submit.key, made, ttl_ms, clock_timestamp() + interval '1ms' * ttl_ms)
-      on conflict do nothing;
-      exit when found;
-      select task_id into made from keys where queue = in_queue and key = submit.key;
-      if found then
-        return made;
-      end if;
-      made := nextval('tasks_id_seq'); -- the key was deleted between the two statements
-    end loop;
-  end if;
   moment := clock_timestamp();
   due := greatest(submit.run_at, moment) + coalesce(submit.delay, '0');
-  t.id := made;
   t.route_id := coalesce(way, 0);
   t.priority := coalesce((spec ->> 'priority')::int, submit.priority);
   t.queue := in_queue;
   t.type := of_type;
-  t.details := submit.details;
-  t.run_at := case when waits then 'infinity' else due end;
-  t.blocked_run_at := case when waits then due end;
-  t.max_attempts := coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts);
+  t.details := input;
+  t.max_attempts := coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts, DEFAULT_ATTEMPTS);
   t.timeout_ms := timeout_ms;
   t.retry_base_ms := rests.base_ms;
   t.retry_max_ms := rests.max_ms;
@@ -181,9 +175,38 @@ begin
   t.key := submit.key;
   t.source := actor;
   t.traceparent := submit.traceparent;
+  t.version := submit.version;
   t.pipeline_id := spec ->> 'pipeline_id';
   t.stage := spec ->> 'stage';
   t.step := spec ->> 'step';
+  if submit.key is not null then
+    loop
+      delete from keys where queue = in_queue and key = submit.key and expires_at <= clock_timestamp();
+      insert into keys (queue, key, task_id, keep_ms, expires_at, version)
+      values (in_queue, submit.key, made, ttl_ms, greatest(clock_timestamp() + interval '1ms' * ttl_ms,
+        case when submit.version is not null then clock_timestamp() + interval '1 year' end), submit.version)
+      on conflict do nothing;
+      exit when found;
+      select task_id into owner from keys where queue = in_queue and key = submit.key;
+      if found and submit.version is not null then
+        select * into newer from submit_newer(array[jsonb_strip_nulls(to_jsonb(t)) || jsonb_build_object('run_at_us', time_us(due),
+          'delay_ms', 0, 'key_ttl_ms', ttl_ms) || case when waits then '{"inbox": true}' else '{}' end::jsonb]);
+        if newer.run_at is not null then
+          perform pg_notify('reeve_notify', case when isfinite(newer.run_at)
+            then format('0 %s %s %s', newer.route_id, newer.priority, time_us(newer.run_at)) else 'inbox' end);
+        end if;
+        return newer.id;
+      elsif found then
+        return owner;
+      end if;
+      made := nextval('tasks_id_seq'); -- the key was deleted between the two statements
+    end loop;
+  end if;
+  moment := clock_timestamp();
+  due := greatest(submit.run_at, moment) + coalesce(submit.delay, '0');
+  t.id := made;
+  t.run_at := case when waits then 'infinity' else due end;
+  t.blocked_run_at := case when waits then due end;
   t.created := moment;
   perform task_insert(t);
   if waits then

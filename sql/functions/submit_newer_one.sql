@@ -1,5 +1,6 @@
 -- Submits one task of submit_newer, with or without a pipeline's stage. Its key and task are locked. The task stays in
--- its batch; if it has none, or that batch is over, it joins the batch of the submit, which is locked, too.
+-- its batch; if it has none, or that batch is over, it joins the batch of the submit, which is locked, too; or, with
+-- "inbox", a manager ingests it, which adds it to the batch of its queue and creates its route (route_id 0).
 create or replace function submit_newer_one(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
   version timestamptz, run_at timestamptz)
 language plpgsql as $$
@@ -11,6 +12,7 @@ declare
   h task_history;
   b batches;
   blocked boolean;
+  ingested boolean := false;
   newer bigint := (spec ->> 'version')::bigint;
   moment timestamptz := clock_timestamp();
   due timestamptz := greatest(to_timestamp((spec ->> 'run_at_us')::float8 / 1000000), moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
@@ -53,6 +55,12 @@ begin
   end if;
   n := task_of_spec(spec);
   n.route_id := spec ->> 'route_id';
+  if spec ? 'inbox' and b.id is null then
+    ingested := true;
+    blocked := true;
+  elsif n.route_id = 0 then
+    n.route_id := route_of(n.queue, n.type);
+  end if;
   n.run_at := case when blocked then 'infinity' else due end;
   n.blocked_run_at := case when blocked then due end;
   n.batch_id := b.id;
@@ -85,6 +93,9 @@ begin
       last_updated = greatest(clock_timestamp(), u.last_updated + interval '1us')
     where u.id = t.id returning * into t;
     perform tasks_counted(array[t.id], 1);
+  end if;
+  if ingested then
+    insert into inbox (task_id) values (t.id) on conflict do nothing;
   end if;
   insert into task_events (task_id, version, event, actor, note)
     values (t.id, t.last_updated, 'restarted', spec ->> 'source', format('version %s', newer));

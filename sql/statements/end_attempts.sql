@@ -68,7 +68,7 @@ with locked as materialized (
         coalesce(rest::float8, retry_delay_ms(retry_policy, retry_base_ms, retry_max_ms, attempt) *
           (1 - retry_jitter(retry_policy) * random()))
       else ended end as due,
-    case when renewed then (restart ->> 'route_id')::int when advances then route_of(queue, next ->> 'type') else route_id end
+    case when renewed then coalesce(nullif((restart ->> 'route_id')::int, 0), route_of(queue, restart ->> 'type')) when advances then route_of(queue, next ->> 'type') else route_id end
       as new_route,
     case when renewed then (restart ->> 'priority')::int when advances then coalesce((next ->> 'priority')::int, priority)
       else priority end as new_priority

@@ -162,6 +162,10 @@ test_every_parameter_arrives() {
 		expect_eq t "$(sql "select (a.retry_base_ms, a.retry_max_ms, a.retry_policy) is not distinct from (b.retry_base_ms, b.retry_max_ms,
 			b.retry_policy) from tasks a, tasks b where a.id = $id and b.id = $other")" "$backoff"
 	done
+	# Details of other types are stored as text; NULL is none.
+	app "select reeve.submit('t', '{\"a\":[1,\"ü\"]}'::jsonb, queue => 'kinds'), reeve.submit('t', json '{\"a\":1}', queue => 'kinds'),
+		reeve.submit('t', 42, queue => 'kinds'), reeve.submit('t', null, queue => 'kinds'), reeve.submit('t', 'x'::varchar, queue => 'kinds')" >/dev/null
+	expect_eq '{"a": [1, "ü"]}|{"a":1}|42||x' "$(sql "select string_agg(details, '|' order by id) from tasks where queue = 'kinds'")"
 	# A task with a batch gets the batch's queue, as with the command.
 	batch=$(reeve batch open nightly --queue b)
 	id=$(app "select reeve.submit('t', batch_id => $batch)")
@@ -192,6 +196,47 @@ test_a_task_by_sql_passes_through_a_pipeline() {
 	expect_eq 'a|2|4|one|1' "$(sql "select type, max_attempts, priority, stage, step from tasks where id = $plan")"
 }
 
+test_a_newer_version_by_sql_runs_the_task_again() {
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	id=$(app "select reeve.submit('echo', 'one', key => 'site', version => 1)")
+	wait_ended 20 "$id"
+	expect_eq "$id" "$(app "select reeve.submit('echo', 'same', key => 'site', version => 1)")"
+	expect_eq "$id" "$(app "begin; select reeve.submit('echo', 'undone', key => 'site', version => 9); rollback")"
+	expect_eq 'one 1' "$(field "$id" result) $(field "$id" version)"
+	expect_eq "$id" "$(app "select reeve.submit('echo', 'two', key => 'site', version => 2)")"
+	wait_until 20 "[ \"\$(sql \"select result from task_history where task_id = $id\")\" = two ]"
+	expect_eq 'submitted claimed completed restarted claimed completed' "$(events "$id")"
+	# A type that nobody knew before; the manager creates its route. And a queue with batches of its own.
+	app "select reeve.submit('sha256', 'three', key => 'site', version => 3)" >/dev/null
+	wait_until 20 "[ \"\$(sql \"select type from task_history where task_id = $id\")\" = sha256 ]"
+	reeve queue set own --batches yes >/dev/null
+	batched=$(app "select reeve.submit('echo', 'one', queue => 'own', key => 'k', version => 1)")
+	wait_until 20 "[ \"\$(sql \"select phase from batches where queue = 'own'\")\" = ended ]"
+	app "select reeve.submit('echo', 'two', queue => 'own', key => 'k', version => 2)" >/dev/null
+	wait_until 20 "[ \"\$(sql \"select string_agg(phase || submitted || pending || succeeded, ' ') from batches where queue = 'own'\")\" = 'ended101 ended101' ]"
+	expect_eq two "$(field "$batched" result)"
+	# While it executes it runs again afterwards, also as a type that nobody knew.
+	held=$(app "select reeve.submit('sh', 'until [ -e $DIR/go ]; do sleep 0.05; done', key => 'held', version => reeve.version_of('2026-01-14 08:00Z'))")
+	wait_status 20 "$held" executing
+	expect_eq "$held" "$(app "select reeve.submit('echo', 'again', queue => 'default', key => 'held', version => reeve.version_of('2026-01-14 08:00:01Z'))")"
+	expect_eq false "$(reeve submit echo old --key held --version 2026-01-14T08:00:00.5Z --json | jq .restarted)"
+	touch "$DIR/go"
+	wait_until 20 "[ \"\$(sql \"select result from task_history where task_id = $held\")\" = again ]"
+	expect_eq 'submitted claimed newer_version completed restarted claimed completed' "$(events "$held")"
+	# A waiting one; and one that is submitted twice in a transaction, before a manager has seen it.
+	later=$(app "select reeve.submit('nothing', 'x', key => 'later', version => 1, delay => '1 day')")
+	app "select reeve.submit('echo', 'now', key => 'later', version => 2)" >/dev/null
+	twice=$(app "begin; select reeve.submit('new', 'x', queue => 'unknown', key => 'twice', version => 1);
+		select reeve.submit('newer', 'y', queue => 'unknown', key => 'twice', version => 2); commit" | sort -u)
+	wait_ended 20 "$later"
+	wait_ingested
+	expect_eq 'newer y' "$(field "$twice" type) $(field "$twice" details)"
+	expect_eq '' "$(sql "$(cat "$TOP/tests/faults/live_counts.sql")")"
+}
+
 refused() { # SQLSTATE MESSAGE ARGUMENTS: the call is refused so
 	expect_fail 1 app "select reeve.submit($3)"
 	expect_match "ERROR:  $1: $2" "$OUTPUT" "$3"
@@ -207,7 +252,6 @@ test_invalid_input_is_refused_and_nothing_is_lost() {
 	before=$(counts)
 	refused 22004 'type is NULL' ''
 	refused 22004 'type is NULL' 'null'
-	refused 22004 'details is NULL' "'t', null"
 	refused 22004 'priority is NULL' "'t', priority => null"
 	refused 22001 'details has 10001 bytes; at most 10000 are taken' "'t', repeat('x', 10001)"
 	refused 22001 'details has 12000 bytes' "'t', repeat('ü', 6000)"
@@ -231,6 +275,9 @@ test_invalid_input_is_refused_and_nothing_is_lost() {
 	refused 22023 'run_at is -infinity' "'t', run_at => '-infinity'"
 	refused 22023 'run_at is 1969' "'t', run_at => '1969-12-31 00:00Z'"
 	refused 22023 'run_at is 10000' "'t', run_at => '10000-01-02 00:00Z'"
+	refused 22023 'version needs a key' "'t', version => 1"
+	refused 22023 'version is 0; it must be at least 1' "'t', key => 'k', version => 0"
+	refused 22023 'version cannot be combined with batch_id by SQL' "'t', key => 'k', version => 1, batch_id => $batch"
 	refused 22023 'key_ttl needs a key' "'t', key_ttl => '1 h'"
 	refused 22023 'key_ttl is 00:00:00' "'t', key => 'k', key_ttl => '0'"
 	refused 22023 'max_attempts is 0; it must be from 1 to 10000' "'t', max_attempts => 0"

@@ -65,10 +65,26 @@ test_the_command_says_what_happened_with_a_version() {
 	expect_match "version 18" "$(event_field "$id" restarted note)"
 }
 
+test_versions_are_times_of_changes() {
+	KEY=timed
+	id=$(first 2026-01-14T08:00:00Z 'echo one' --queue timed)
+	expect_eq 1768377600000000 "$(field "$id" version)"
+	expect_eq true "$(submit 2026-01-14T08:00:00.000001Z 'echo two' --queue timed | jq .restarted)"
+	expect_eq false "$(submit '2026-01-14 09:00:00+01:00' 'echo old' --queue timed | jq .restarted)"
+	expect_eq true "$(submit 1768377600000002 'echo three' --queue timed | jq .restarted)"
+	printf '%s\n' '{"type": "sh", "queue": "timed", "key": "timed", "version": "2027-01-14T08:00:00Z"}' \
+		'{"type": "sh", "queue": "timed", "key": "timed", "version": "1768377600000003"}' >"$DIR/lines"
+	expect_eq 'true false' "$(reeve submit --bulk "$DIR/lines" --json | jq .restarted | xargs)"
+	expect_eq 1799913600000000 "$(field "$id" version)"
+	echo '{"type": "sh", "key": "timed", "version": "yesterday"}' >"$DIR/lines"
+	expect_fail 4 reeve submit --bulk "$DIR/lines"
+	expect_match 'version "yesterday" is neither a time like 2026-01-14T08:00:00Z nor a whole number' "$OUTPUT"
+}
+
 test_bad_versions_are_refused_and_change_nothing() {
 	expect_fail 2 reeve submit echo --version 1
 	expect_match 'version needs a --key' "$OUTPUT"
-	for version in 0 -1 x 1.5 9223372036854775808 ''; do
+	for version in 0 -1 x 1.5 9223372036854775808 '' now 1969-01-14T08:00:00Z 2026-13-14; do
 		expect_fail 2 reeve submit echo --key bad --version "$version"
 		expect_match 'whole number' "$OUTPUT"
 	done
