@@ -1,6 +1,6 @@
--- Converts a backoff as the commands accept it, such as "exp:1s:1h", to parts of a task's spec (see submit_task).
--- Raises 22023 if it is invalid.
-create or replace function backoff_spec(given text) returns jsonb language plpgsql immutable as $$
+-- Converts a backoff as the commands accept it, such as "exp:1s:1h", and a jitter in percent or null, to parts of a task's
+-- spec (see submit_task). Raises 22023 if it is invalid.
+create or replace function backoff_spec(given text, jitter int) returns jsonb language plpgsql immutable as $$
 declare
   parts text[] := string_to_array(given, ':');
   kind text := parts[1];
@@ -9,6 +9,7 @@ declare
   first bigint;
   second bigint;
   bad text;
+  spec jsonb;
 begin
   delays := case when kind = 'list' then string_to_array(parts[2], ',') else array[parts[2]] end;
   if kind is null or kind not in ('fixed', 'linear', 'exp', 'poly', 'list') or cardinality(parts) < 2
@@ -33,7 +34,7 @@ begin
     raise exception using errcode = '22023', message = format('backoff is "%s": %s; it takes fixed:D, linear:STEP[:BASE], '
       'exp:BASE[:CAP], poly:BASE[:EXPONENT] or list:D,D,…', left(given, 64), bad);
   end if;
-  return case kind
+  spec := case kind
     when 'fixed' then jsonb_build_object('retry_base_ms', first, 'retry_max_ms', longest, 'retry_policy', jsonb_build_object('kind', 'fixed'))
     when 'linear' then jsonb_build_object('retry_base_ms', coalesce(second, 0), 'retry_max_ms', DEFAULT_RETRY_MAX_MS,
       'retry_policy', jsonb_build_object('kind', 'linear', 'step_ms', first))
@@ -42,4 +43,9 @@ begin
       'retry_policy', jsonb_build_object('kind', 'polynomial', 'exponent', coalesce(parts[3]::float8, DEFAULT_RETRY_EXPONENT)))
     else jsonb_build_object('retry_base_ms', 0, 'retry_max_ms', longest, 'retry_policy', jsonb_build_object('kind', 'list',
       'delays_ms', (select jsonb_agg(duration_ms(d) order by n) from unnest(delays) with ordinality u(d, n)))) end;
+  if jitter is not null then
+    spec := spec || jsonb_build_object('retry_policy', coalesce(nullif(spec -> 'retry_policy', 'null'), '{"kind": "exponential"}')
+      || jsonb_build_object('jitter_percent', jitter));
+  end if;
+  return spec;
 end $$;

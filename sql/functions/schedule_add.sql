@@ -1,11 +1,11 @@
--- Adds a schedule and returns it. Raises RV440 if the name is in use.
+-- Adds a schedule and returns it. Raises RV440 if the name is in use. request: null for an application's transaction.
 create or replace function schedule_add(request uuid, of_name text, change jsonb, by text) returns schedules language plpgsql as $$
 declare
   s schedules;
   before bigint;
 begin
   s.id := nextval(pg_get_serial_sequence('schedules', 'id'));
-  before := batch_request(request, 'schedule_add', s.id);
+  before := case when request is not null then batch_request(request, 'schedule_add', s.id) end;
   if before is not null then
     select * into s from schedules where id = before;
     if not found then

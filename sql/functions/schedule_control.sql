@@ -4,7 +4,7 @@ create or replace function schedule_control(request uuid, of_name text, action t
 declare
   s schedules;
 begin
-  if batch_request(request, 'schedule_control', 0) is not null then
+  if request is not null and batch_request(request, 'schedule_control', 0) is not null then
     select * into s from schedules where name = of_name;
     if not found and action <> 'remove' then
       raise exception using errcode = 'RV404', message = format('there is no schedule "%s"', of_name);

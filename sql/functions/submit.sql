@@ -29,8 +29,8 @@ declare
   input constant text := coalesce(submit.details::text, '');
   in_queue text := coalesce(submit.queue, 'default');
   actor text := coalesce(submit.source, session_user::text);
+  checked record;
   ttl_ms bigint;
-  timeout_ms bigint;
   rests record;
   way int;
   waits boolean;
@@ -38,89 +38,28 @@ declare
   moment timestamptz;
   due timestamptz;
   second bigint;
-  most bigint;
   owner bigint;
   newer record;
   t tasks;
 begin
+  select * into checked from task_check(of_type, input, in_queue, submit.priority, submit.delay, submit.key, submit.key_ttl,
+    submit.max_attempts, submit.timeout, submit.jitter, submit.backoff, submit.pipeline, actor, submit.traceparent);
   if submit.pipeline is not null then
-    if of_type is not null or submit.max_attempts is not null or submit.timeout is not null or submit.backoff is not null then
-      raise exception using errcode = '22023', message = format('%s cannot be combined with pipeline, whose stages set it',
-        case when of_type is not null then 'type' when submit.max_attempts is not null then 'max_attempts'
-          when submit.timeout is not null then 'timeout' else 'backoff' end);
-    elsif not exists (select from pipelines where name = submit.pipeline and replaced_at is null) then
-      raise exception using errcode = '22023', message = format('there is no pipeline "%s"', submit.pipeline);
-    end if;
     spec := pipeline_start(submit.pipeline);
     of_type := spec ->> 'type';
-  elsif of_type is null then
-    raise exception using errcode = '22004', message = 'type is NULL';
   end if;
-  perform check_name('type', of_type);
-  perform check_name('queue', in_queue);
-  perform check_name('source', actor);
-  if actor ~ '^callback of batch [0-9]+$' then
-    raise exception using errcode = '22023',
-      message = 'source is reserved: it marks the callback tasks that Reeve makes; choose another';
-  end if;
-  if submit.key is not null then
-    perform check_name('key', submit.key);
-  end if;
-  if octet_length(input) > 0 then
-    most := max_details();
-    if octet_length(input) > most then
-      raise exception using errcode = '22001',
-        message = format('details has %s bytes; at most %s are taken', octet_length(input), most);
-    end if;
-  end if;
-  if submit.priority is null then
-    raise exception using errcode = '22004', message = 'priority is NULL';
-  elsif submit.priority not between -LIMIT_PRIORITY and LIMIT_PRIORITY then
-    raise exception using errcode = '22023',
-      message = format('priority is %s; it must be from -LIMIT_PRIORITY to LIMIT_PRIORITY', submit.priority);
-  end if;
-  if submit.max_attempts not between 1 and LIMIT_ATTEMPTS then
-    raise exception using errcode = '22023', message = format('max_attempts is %s; it must be from 1 to LIMIT_ATTEMPTS', submit.max_attempts);
-  end if;
-  if submit.delay is not null then
-    perform check_interval('delay', submit.delay, 0, LIMIT_DELAY_DAYS * 86400000::bigint);
-    if submit.run_at is not null then
-      raise exception using errcode = '22023', message = 'delay and run_at cannot be combined';
-    end if;
-  end if;
-  if not isfinite(submit.run_at) or submit.run_at not between '1970-01-01 00:00Z' and '9999-12-31 23:59:59Z' then
+  if submit.delay is not null and submit.run_at is not null then
+    raise exception using errcode = '22023', message = 'delay and run_at cannot be combined';
+  elsif not isfinite(submit.run_at) or submit.run_at not between '1970-01-01 00:00Z' and '9999-12-31 23:59:59Z' then
     raise exception using errcode = '22023',
       message = format('run_at is %s; it must be from 1970-01-01 to 9999-12-31', submit.run_at);
+  elsif submit.version is not null and submit.key is null then
+    raise exception using errcode = '22023', message = 'version needs a key';
+  elsif submit.version < 1 then
+    raise exception using errcode = '22023', message = format('version is %s; it must be at least 1', submit.version);
+  elsif submit.version is not null and submit.batch_id is not null then
+    raise exception using errcode = '22023', message = 'version cannot be combined with batch_id by SQL; use a call';
   end if;
-  if submit.key_ttl is not null then
-    if submit.key is null then
-      raise exception using errcode = '22023', message = 'key_ttl needs a key';
-    end if;
-    ttl_ms := check_interval('key_ttl', submit.key_ttl, 1, LIMIT_DELAY_DAYS * 86400000::bigint);
-  end if;
-  if submit.version is not null then
-    if submit.key is null then
-      raise exception using errcode = '22023', message = 'version needs a key';
-    elsif submit.version < 1 then
-      raise exception using errcode = '22023', message = format('version is %s; it must be at least 1', submit.version);
-    elsif submit.batch_id is not null then
-      raise exception using errcode = '22023', message = 'version cannot be combined with batch_id by SQL; use a call';
-    end if;
-  end if;
-  timeout_ms := coalesce(check_interval('timeout', submit.timeout, 1, LIMIT_TIMEOUT_DAYS * 86400000::bigint), (spec ->> 'timeout_ms')::bigint, DEFAULT_TIMEOUT_MS);
-  if submit.jitter not between 0 and 100 then
-    raise exception using errcode = '22023', message = format('jitter is %s; it must be from 0 to 100 (percent)', submit.jitter);
-  elsif submit.jitter is not null and submit.backoff is null then
-    raise exception using errcode = '22023', message = 'jitter needs backoff';
-  end if;
-
-  -- A W3C traceparent; only later versions than 00 may go on after the flags.
-  if submit.traceparent !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[^[:cntrl:]]*)?$'
-      or octet_length(submit.traceparent) > (case when submit.traceparent like '00%' then 55 else LIMIT_NAME_BYTES end) then
-    raise exception using errcode = '22023', message = format('traceparent is "%s"; it must be a W3C traceparent, '
-      'version-traceid-parentid-flags in lower case hexadecimal digits', left(submit.traceparent, 100));
-  end if;
-
   if submit.batch_id is not null then
     select * into b from batches where id = submit.batch_id;
     if b.id is null then
@@ -135,11 +74,7 @@ begin
   end if;
   select * into q from queues where name = in_queue;
   if submit.backoff is not null then
-    spec := spec || backoff_spec(submit.backoff);
-    if submit.jitter is not null then
-      spec := spec || jsonb_build_object('retry_policy', coalesce(nullif(spec -> 'retry_policy', 'null'), '{"kind": "exponential"}')
-        || jsonb_build_object('jitter_percent', submit.jitter));
-    end if;
+    spec := spec || backoff_spec(submit.backoff, submit.jitter);
   end if;
   if spec ->> 'retry_base_ms' = '0' then -- linear: it begins with the resting period
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
@@ -152,7 +87,7 @@ begin
     into rests;
   end if;
 
-  ttl_ms := coalesce(ttl_ms, nullif(q.key_ttl_ms, 0));
+  ttl_ms := coalesce(checked.key_ttl_ms, nullif(q.key_ttl_ms, 0));
   select id into way from routes where queue = in_queue and type = of_type;
   -- All stages of a pipeline must have routes from the beginning.
   waits := way is null or submit.batch_id is not null or coalesce(q.batches, false) or submit.pipeline is not null and exists (
@@ -168,7 +103,7 @@ begin
   t.type := of_type;
   t.details := input;
   t.max_attempts := coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts, DEFAULT_ATTEMPTS);
-  t.timeout_ms := timeout_ms;
+  t.timeout_ms := coalesce(checked.timeout_ms, (spec ->> 'timeout_ms')::bigint, DEFAULT_TIMEOUT_MS);
   t.retry_base_ms := rests.base_ms;
   t.retry_max_ms := rests.max_ms;
   t.retry_policy := rests.policy;

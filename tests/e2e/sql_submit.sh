@@ -126,7 +126,7 @@ test_an_application_needs_two_rights_and_has_no_more() {
 		set search_path = pg_temp, public; select reeve.submit('echo', 'mine', key => 'k')" >/dev/null
 	expect_eq 2 "$(sql 'select count(*) from reeve.tasks')"
 	# Only functions for applications run with their owner's rights, and none is for all.
-	expect_eq 'complete fail fetch submit' "$(sql "select string_agg(proname, ' ' order by proname) from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
+	expect_eq 'complete fail fetch schedule submit unschedule' "$(sql "select string_agg(proname, ' ' order by proname) from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
 	for call in fetch 'complete(1, 1)' "fail(1, 1, 'x')"; do
 		expect_fail 1 app "select reeve.${call/#fetch/fetch()}"
 		expect_match 42501 "$OUTPUT" "$call"
