@@ -24,6 +24,7 @@ struct reader {
 	struct where *where;
 	unsigned given; /* the conditions read so far */
 	char seen[8];   /* the statuses read so far */
+	char *path;     /* of the condition on details that is being read */
 	struct reeve_error *error;
 };
 
@@ -193,6 +194,21 @@ static bool take_statuses(
 	return true;
 }
 
+/* Adds a condition on a member of the details, whose path is in the buffer before the value. */
+static bool take_details(struct reader *reader, const struct condition *condition, const char *value, const char *place)
+{
+	Reeve__V1__TaskFilter *filter = &reader->where->filter;
+	Reeve__V1__DetailsFilter *details = &reader->where->details[filter->n_details];
+
+	(void)condition;
+	if (filter->n_details == WHERE_DETAILS)
+		return wrong(reader, place, "at most %d conditions on details are taken", WHERE_DETAILS);
+	*details = (Reeve__V1__DetailsFilter){
+	    .base.descriptor = &reeve__v1__details_filter__descriptor, .path = reader->path, .value = value};
+	reader->where->each_details[filter->n_details++] = details;
+	return true;
+}
+
 #define FIELD(name) offsetof(Reeve__V1__TaskFilter, name)
 
 static const struct condition conditions[] = {
@@ -210,7 +226,29 @@ static const struct condition conditions[] = {
     {"source", '=', take_text, FIELD(source)},
 };
 
+static const struct condition on_details = {"details.PATH", '=', take_details, 0};
+
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
+
+/* Reads "details.PATH=". Returns NULL if it is invalid. */
+static const struct condition *read_details(struct reader *reader, size_t length)
+{
+	static const char begin[] = "details.";
+	const char *path = reader->at + sizeof begin - 1;
+
+	if (reader->at[length] != '=' || length == sizeof begin - 1) {
+		wrong(reader, reader->at + length, "details. must be followed by a member's name, = and a value");
+		return NULL;
+	}
+	reader->path = reader->out;
+	length -= sizeof begin - 1;
+	memcpy(reader->out, path, length);
+	reader->out[length] = '\0';
+	reader->out += length + 1;
+	reader->given |= 1U << N_CONDITIONS;
+	reader->at = path + length + 1;
+	return &on_details;
+}
 
 /* Returns the condition whose name is at `at`, and moves `at` to its value. Returns NULL if there is none. */
 static const struct condition *read_name(struct reader *reader)
@@ -220,6 +258,8 @@ static const struct condition *read_name(struct reader *reader)
 	char operator= name[length];
 	bool known = false;
 
+	if (strncmp(name, "details.", 8) == 0)
+		return read_details(reader, length);
 	for (size_t i = 0; i < N_CONDITIONS; i++) {
 		if (strlen(conditions[i].name) != length || strncmp(conditions[i].name, name, length) != 0)
 			continue;
@@ -249,6 +289,7 @@ bool where_parse(struct where *where, const char *text, const Reeve__V1__TaskFil
 
 	*where = (struct where){.filter.base.descriptor = &reeve__v1__task_filter__descriptor};
 	where->filter.statuses = where->statuses;
+	where->filter.details = where->each_details;
 	where->text = mem_malloc(strlen(text) + 1);
 	reader.out = where->text; /* a value is shorter than its condition */
 	for (;;) {

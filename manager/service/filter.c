@@ -16,7 +16,7 @@
 #define WAITING (BIT(QUEUED) | BIT(FAILED))
 #define ENDED (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED))
 
-enum { STATUSES_MAX = 100 };
+enum { STATUSES_MAX = 100, DETAILS_MAX = 20 };
 
 struct names_wait {
 	struct services *services;
@@ -109,6 +109,22 @@ static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *e
 	return true;
 }
 
+static bool check_details(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
+{
+	if (!check_range("filter.details", (int64_t)f->n_details, 0, DETAILS_MAX, error))
+		return false;
+	for (size_t i = 0; i < f->n_details; i++) {
+		char field[48];
+		snprintf(field, sizeof field, "filter.details[%zu].path", i);
+		if (!check_name(field, f->details[i]->path, false, error))
+			return false;
+		snprintf(field, sizeof field, "filter.details[%zu].value", i);
+		if (!check_error_text(field, f->details[i]->value, error))
+			return false;
+	}
+	return true;
+}
+
 bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
 	const int64_t longest = DAYS_MS(LIMIT_AGE_DAYS);
@@ -120,7 +136,7 @@ bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 	    !check_range("filter.older_ms", f->older_ms, 0, longest, error) ||
 	    !check_range("filter.newer_ms", f->newer_ms, 0, longest, error) ||
 	    !check_range("filter.running_longer_ms", f->running_longer_ms, 0, longest, error) ||
-	    !check_range("filter.batch_id", f->batch_id, 0, INT64_MAX, error) ||
+	    !check_range("filter.batch_id", f->batch_id, 0, INT64_MAX, error) || !check_details(f, error) ||
 	    !check_range("filter.after_id", f->after_id, 0, INT64_MAX, error))
 		return false;
 	if (f->running_longer_ms && statuses_of(f) & ~BIT(EXECUTING))

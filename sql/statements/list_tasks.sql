@@ -7,7 +7,7 @@
 -- takes ListRequest: status, queue?, type?, before_id, limit, filter.statuses?, filter.queue?, filter.type?, filter.error?,
 --   filter.error_contains?, filter.error_code?, filter.older_ms?, filter.newer_ms?, filter.running_longer_ms?,
 --   filter.batch_id?, filter.key?, filter.source?, filter.after_id, @ended_wanted, @max_bytes, @max_scanned, @live_wanted,
---   @max_details
+--   @max_details, filter.details[].path, filter.details[].value
 -- gives ListResponse.tasks: [task], waiting.[waiting], .next_before_id
 with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
@@ -18,7 +18,7 @@ with held as materialized ( -- executing ones, by the journal
     case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
     case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
     expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
-    pipeline_id, stage, step, null::boolean as recoverable
+    pipeline_id, stage, step, null::boolean as recoverable, case when cardinality($24::text[]) > 0 then details end as searched
   from (
     (select * from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
     union all
@@ -28,7 +28,8 @@ with held as materialized ( -- executing ones, by the journal
  ended as materialized (
   select task_id as id, {shown}, last_error,
     error_code, worker_id, last_updated, created, first_started, started, last_updated as finished, null::timestamptz as expiry,
-    false as cancel_requested, remark, batch_id, version, pipeline_id, stage, step, recoverable
+    false as cancel_requested, remark, batch_id, version, pipeline_id, stage, step, recoverable,
+    case when cardinality($24::text[]) > 0 then details end as searched
   from (
     (select * from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
      order by task_id desc limit $21)
@@ -51,6 +52,7 @@ with held as materialized ( -- executing ones, by the journal
     and ($14::bigint is null or status = 'executing' and last_updated <= statement_timestamp() - interval '1ms' * $14)
     and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
     and ($17::text is null or source = $17)
+    and (cardinality($24::text[]) = 0 or details_match(searched, $24, $25::text[]))
   order by id desc limit $5),
  fitting as materialized (
   select * from (

@@ -383,6 +383,34 @@ test_a_new_queue_is_known_at_once() {
 	expect reeve batch list --queue other >/dev/null
 }
 
+test_members_of_details_that_are_json() {
+	begin --queue worked
+	a=$(reeve submit nothing '{"user": 17, "vip": true, "order": {"lines": [{"sku": "a b"}]}}')
+	b=$(reeve submit nothing '{"user": "17", "vip": false}' --queue worked)
+	c=$(reeve submit nothing ' [{"user": 18}]')
+	for other in 'user=17' '{"user": 17' '' '17'; do reeve submit nothing "$other" >/dev/null; done
+	reeve wait "$b" >/dev/null
+	while IFS='|' read -r where want; do
+		expect_eq "$want" "$(ids "$where")" "$where"
+	done <<-END
+		details.user=17|$a $b
+		details.user=17 details.vip=true|$a
+		details.user=17 status=completed|$b
+		details.order.lines.0.sku="a b"|$a
+		details.0.user='18'|$c
+		details.user=1|
+		details.user.name=17|
+	END
+	expect_eq '1 task changed' "$(reeve update --where 'details.user=17' --priority 5)"
+	expect_eq '1 task cancelled or told to stop' "$(reeve cancel --where 'details.user=17 details.vip=true')"
+	expect_eq 'cancelled 5' "$(field "$a" status) $(field "$a" priority)"
+	# An index serves the same question by SQL.
+	sql "create index on tasks using gin (details_json(details) jsonb_path_ops); create index on task_history using gin (details_json(details) jsonb_path_ops);
+		set enable_seqscan = off" >/dev/null
+	expect_eq "$a" "$(sql "select id from all_tasks where details_json(details) @> '{\"user\": 17}'")"
+	expect_match 'Index Scan' "$(sql "set enable_seqscan = off; explain select id from all_tasks where details_json(details) @> '{\"user\": 17}'")"
+}
+
 test_conditions_that_do_not_parse() {
 	start_postgres
 	start_manager
@@ -405,6 +433,11 @@ test_conditions_that_do_not_parse() {
 		expect_match 'no task matches' "$OUTPUT"
 		expect_fail 4 reeve $command --where 'status=queued' --running-longer 1h
 	done
+	for where in details.user details.=x details.user~x 'details.user=' details=x; do
+		expect_fail 2 reeve list --where "$where"
+	done
+	expect_fail 2 reeve list --where "$(for n in $(seq 21); do echo "details.m$n=x"; done)"
+	expect_match 'at most 20 conditions on details' "$OUTPUT"
 	expect_fail 2 reeve retry --where 'type=nothing' --executing
 	expect_eq "$(sed '/^requests/d' <<<"$before")" "$(counts | sed '/^requests/d')"
 }

@@ -50,7 +50,7 @@ Test(where, every_condition)
 {
 	const Reeve__V1__TaskFilter *w =
 	    parsed(" status=dead,failed  queue=mail type=send error=no error~ro code=exit:3 older=1h30m newer=2d "
-	           "running_longer=90 batch=7 key=k-1 source=ann@host\n");
+	           "running_longer=90 batch=7 key=k-1 source=ann@host details.user=17 details.a.0=\"b c\"\n");
 	cr_assert(eq(sz, w->n_statuses, 2));
 	cr_assert(w->statuses[0] == TASK(DEAD) && w->statuses[1] == TASK(FAILED));
 	cr_assert(eq(str, (char *)w->queue, "mail"));
@@ -64,6 +64,11 @@ Test(where, every_condition)
 	cr_assert(eq(i64, w->batch_id, 7));
 	cr_assert(eq(str, (char *)w->key, "k-1"));
 	cr_assert(eq(str, (char *)w->source, "ann@host"));
+	cr_assert(eq(sz, w->n_details, 2));
+	cr_assert(eq(str, (char *)w->details[0]->path, "user"));
+	cr_assert(eq(str, (char *)w->details[0]->value, "17"));
+	cr_assert(eq(str, (char *)w->details[1]->path, "a.0"));
+	cr_assert(eq(str, (char *)w->details[1]->value, "b c"));
 }
 
 Test(where, what_is_not_given_says_nothing)
