@@ -82,6 +82,8 @@ static void show_times(const Reeve__V1__Task *task, int64_t now_us)
 	fields_time(WIDTH, "started", task->started_us, now_us);
 	if (task->first_started_us != task->started_us)
 		fields_time(WIDTH, "first", task->first_started_us, now_us);
+	if (task->last_failed_us != task->finished_us)
+		fields_time(WIDTH, "failed", task->last_failed_us, now_us);
 	fields_time(WIDTH, "finished", task->finished_us, now_us);
 	if (task->token != task->finished_us && task->token != task->started_us && task->token != task->created_us)
 		fields_time(WIDTH, "updated", task->token, now_us);

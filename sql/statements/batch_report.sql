@@ -18,7 +18,7 @@ select s.*, t.id, t.{shown},
   null::text as details, null::text as result, t.last_error, t.error_code, w.name as worker, t.last_updated,
   t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
   null::text as stack_trace, t.batch_id, t.version as key_version, p.name as pipeline,
-  t.stage, t.step, r.error_count, r.recoverable, r.processing_ms,
+  t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
   f.id as first_waiting, f.run_at as first_run_at, f.attempt as first_attempt, f.told[1][1] as reason, f.told[1][2] as waits_for,
   f.told[1][3] as workers, f.told[1][4] as slots, f.told[1][5] as busy
 from batches_shown s

@@ -66,7 +66,7 @@ with held as materialized ( -- executing ones, by the journal
 select t.id, t.{shown},
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack_trace, t.batch_id,
-  t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms,
+  t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
   (select told from waits)[t.place::int][1] as reason, (select told from waits)[t.place::int][2] as waits_for,
   (select told from waits)[t.place::int][3] as workers, (select told from waits)[t.place::int][4] as slots,
   (select told from waits)[t.place::int][5] as busy,

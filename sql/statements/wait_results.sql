@@ -5,7 +5,7 @@
 select h.task_id, h.{shown}, null::text as details, case when h.omitted is null then h.result end, left(h.last_error, 1000), h.error_code, w.name as worker, h.last_updated,
   h.created, h.first_started, h.started, h.last_updated as finished, null::timestamptz as expiry, false,
   h.remark, left(h.stack_trace, 1000), h.batch_id, h.version as key_version, p.name as pipeline, h.stage, h.step,
-  r.error_count, r.recoverable, r.processing_ms, h.omitted, h.omitted as result_omitted
+  r.error_count, r.recoverable, r.processing_ms, r.last_failed, h.omitted, h.omitted as result_omitted
 from (
   select ranked.*, o.omitted, row_number() over (order by task_id) as place,
     sum(case when o.omitted is null then octet_length(coalesce(result, '')) else 0 end + 2048) over (order by task_id) as bytes

@@ -48,6 +48,15 @@ test_results_show_errors_retries_and_times() {
 		expect_eq "$(reeve show "$id" --json | jq -c '{error_count, recoverable, processing_ms}')" \
 			"$(reeve list --json | jq -c "select(.id == $id) | {error_count, recoverable, processing_ms}")" 'in the list'
 	done
+	# So do the views.
+	expect_eq "3|t|worker|t" "$(sql "select error_count, processing_ms > 0, operator_id, last_failed = last_updated from all_tasks where id = $used_up")"
+	expect_eq "1|t|worker|t" "$(sql "select error_count, processing_ms > 0, operator_id, last_failed = last_updated from all_tasks where id = $waits")"
+	expect_eq "1|t" "$(sql "select error_count, last_failed < last_updated from all_tasks where id = $twice")"
+	expect_eq "0|t" "$(sql "select error_count, last_failed is null from all_tasks where id = $good")"
+	expect_no_match 'SubPlan' "$(sql 'explain select id, status from all_tasks')" 'what is not asked for'
+	expect_match "^$(sql "select to_char(last_failed at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS') from all_tasks where id = $waits")" "$(field "$waits" last_failed)"
+	expect_eq "$(field "$twice" last_failed)" "$(reeve list --json | jq -r "select(.id == $twice).last_failed")"
+	expect_eq '' "$(field "$good" last_failed)"
 	expect_match $'errors +3\n.*recoverable +yes' "$(reeve show "$used_up")"
 	expect_match 'recoverable +no' "$(reeve show "$fatal")"
 	expect_no_match 'recoverable' "$(reeve show "$good")"
