@@ -1,6 +1,6 @@
 /*
- * `reeve cancel`, `reeve discard`, `reeve retry` and `reeve update`: changing any number of tasks, selected by ids or by
- * conditions. The four requests have the same fields for that, and the four answers are alike.
+ * `reeve cancel`, `reeve discard`, `reeve retry`, `reeve update` and `reeve purge`: changing any number of tasks, selected by
+ * ids or by conditions. The requests have the same fields for that, and the answers are alike.
  */
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
@@ -14,7 +14,8 @@
 
 _Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__DiscardResponse) &&
         sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
-        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse),
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse) &&
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__PurgeResponse),
     "the answers of changes have the same fields");
 
 /* The values of the options. */
@@ -60,6 +61,13 @@ static const struct option_spec update_specs[] = {
     OPT_SPAN(0, "delay", OPTION_AT(struct options, delay_ms), 0, 0, "time from now until it becomes due: 30s, 5m, 2h"),
     OPT_INTEGER(0, "max-attempts", OPTION_FIELD("max_attempts"), 1, LIMIT_ATTEMPTS, "N",
         "maximum number of attempts; also of an executing task"),
+    SELECTING,
+};
+
+static const struct option_spec purge_specs[] = {
+    OPT_FLAG(0, "details", OPTION_FIELD("details_only"),
+        "keep the tasks; erase only their details and results, also those of their attempts"),
+    OPT_TEXT('r', "reason", OPTION_FIELD("reason"), "TEXT", "reason, for the audit"),
     SELECTING,
 };
 
@@ -141,6 +149,18 @@ static const struct change update = {.method = "Update",
                     "  reeve update --where 'type=report status=queued' --at '2030-01-14 22:00'",
         .specs = update_specs},
     .problem = update_problem};
+
+static const struct change purge = {.method = "Purge",
+    .done = "purged",
+    .table = {.program = "reeve purge",
+        .usage = "ID...|--where CONDITIONS [--details] [--reason TEXT] [--dry-run] [--json]",
+        .summary =
+            "Deletes tasks that have ended, with their attempts, events and keys, before their retention is over. The "
+            "audit keeps an event of it.",
+        .epilogue = "Examples:\n"
+                    "  reeve purge --where 'queue=mail status=completed older=1h'\n"
+                    "  reeve purge --where 'details.user=17' --details --reason 'asked for by user 17'",
+        .specs = purge_specs}};
 
 static const struct column columns[] = {
     COL_NUMBER("ID", "id"),
@@ -379,6 +399,7 @@ static int run(const struct change *change, int argc, char **argv)
 		Reeve__V1__DiscardRequest discard;
 		Reeve__V1__RetryRequest retry;
 		Reeve__V1__UpdateRequest update;
+		Reeve__V1__PurgeRequest purge;
 	} request;
 	struct options options = {.request.message = &request.base, .delay_ms = NOT_GIVEN};
 	struct changing changing = {.change = change, .request = &request.base};
@@ -425,4 +446,9 @@ int command_retry(int argc, char **argv)
 int command_update(int argc, char **argv)
 {
 	return run(&update, argc, argv);
+}
+
+int command_purge(int argc, char **argv)
+{
+	return run(&purge, argc, argv);
 }

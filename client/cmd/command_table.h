@@ -19,6 +19,7 @@
 	COMMAND("task", "discard", command_discard, "end tasks dead, without a retry")                                     \
 	COMMAND("task", "retry", command_retry, "run tasks again now")                                                     \
 	COMMAND("task", "update", command_update, "change the priority, due time or attempts of tasks")                    \
+	COMMAND("task", "purge", command_purge, "delete tasks that have ended, or erase their details")                    \
 	COMMAND("task", "fetch", command_fetch, "fetch tasks manually")                                                    \
 	COMMAND("task", "report", command_report, "report the outcome of a manually fetched task")                         \
 	COMMAND("task", "extend", command_extend, "give a manually fetched task more time")                                \

@@ -47,7 +47,8 @@ const struct transition transitions[] = {
         "After a request to restart the attempt did not succeed; it does not count."},
     {STATE_EXECUTING, "hang", STATE_FAILED, "failed", "end_attempts",
         "The attempt was stopped by `reeve retry --hanged`: it counts, with the error `hanged`."},
-    {STATE_EXECUTING, "hang for the last time", STATE_DEAD, "dead", "end_attempts", "The same, and no attempt is left."},
+    {STATE_EXECUTING, "hang for the last time", STATE_DEAD, "dead", "end_attempts",
+        "The same, and no attempt is left."},
     {STATE_EXECUTING, "complete after a newer version", STATE_QUEUED, "completed", "end_attempts",
         "A newer version came during the attempt. The task runs again, as that describes it."},
     {STATE_EXECUTING, "fail after a newer version", STATE_QUEUED, "failed", "end_attempts",
@@ -91,6 +92,9 @@ const struct transition transitions[] = {
         "The task starts over under its id, with no attempts counted."},
     {STATE_CANCELLED, "manual retry", STATE_QUEUED, "retried", "retry_ended",
         "The task starts over under its id, with no attempts counted."},
+    {STATE_COMPLETED, "purge", STATE_NONE, "purged", "purge_ended", "The task is deleted, except for this event."},
+    {STATE_DEAD, "purge", STATE_NONE, "purged", "purge_ended", "The task is deleted, except for this event."},
+    {STATE_CANCELLED, "purge", STATE_NONE, "purged", "purge_ended", "The task is deleted, except for this event."},
     {STATE_QUEUED, "update", STATE_QUEUED, "updated", "update_tasks", "Priority, due time or attempts change."},
     {STATE_FAILED, "update", STATE_FAILED, "updated", "update_tasks", "Priority, due time or attempts change."},
     {STATE_EXECUTING, "update", STATE_EXECUTING, "updated", "update_tasks",
@@ -192,6 +196,7 @@ void states_print(FILE *out)
 	      "These audit events change no state:\n\n"
 	      "| audit event | meaning |\n"
 	      "|---|---|\n"
+	      "| `erased` | The details and results of an ended task were erased. |\n"
 	      "| `late_result` | A result came after its attempt had lost the lock. It changed nothing. |\n"
 	      "| `reclaimed` | Next to `expired` and `lost`: the reason and the last heartbeat of the worker. |\n"
 	      "| `restarted` | Next to the end of an attempt: a newer version runs next, or the same task again. |\n"

@@ -157,9 +157,12 @@ static bool is_empty(const Reeve__V1__TaskFilter *filter)
 
 static bool check_possible(unsigned statuses, unsigned possible, struct reeve_error *error)
 {
-	if (statuses & ENDED)
+	if (possible == ENDED && statuses & ~ENDED)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "filter.statuses asks for tasks that have ended; only a retry can be made of them");
+		    "filter.statuses asks for tasks that have not ended; only ended ones can be purged");
+	if (possible != ENDED && statuses & ENDED)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "filter.statuses asks for tasks that have ended; they can be retried or purged");
 	return !(statuses & ~possible) ||
 	    error_set(error, STATUS(INVALID_ARGUMENT),
 	        "filter.statuses asks for executing tasks; their due time cannot be changed");
@@ -174,7 +177,7 @@ bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kin
     struct filter_narrowed *out, struct reeve_error *error)
 {
 	unsigned statuses = filter->running_longer_ms ? BIT(EXECUTING) : statuses_of(filter);
-	unsigned possible = changes_due ? WAITING : LIVE;
+	unsigned possible = kind == STORE_PURGE ? ENDED : changes_due ? WAITING : LIVE;
 	if (is_empty(filter))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must say which tasks");
 	if (kind != STORE_RETRY && !check_possible(statuses, possible, error))

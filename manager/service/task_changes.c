@@ -24,7 +24,7 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 		return executing ? "it is executing: only its priority and attempts can be changed"
 		                 : "max_attempts is below the attempts already made";
 	if (t->changed) {
-		if (!executing || op->kind == STORE_UPDATE)
+		if (!executing || op->kind == STORE_UPDATE || op->kind == STORE_PURGE)
 			return "";
 		return op->kind != STORE_RETRY ? "its worker stops it"
 		    : op->hanged               ? "its worker stops it; then the attempt has failed (hanged)"
@@ -41,21 +41,24 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 		return executing && !op->executing ? "it is executing: only a retry with `executing` set starts it again"
 		                                   : "a cancel has been asked for";
 	case STORE_UPDATE: return "it has ended";
+	case STORE_PURGE: return "it has not ended";
 	}
 	return "";
 }
 
-/* The four responses have the same fields. */
+/* The responses have the same fields. */
 static const ProtobufCMessageDescriptor *const responses[] = {
     [STORE_CANCEL] = &reeve__v1__cancel_response__descriptor,
     [STORE_DISCARD] = &reeve__v1__discard_response__descriptor,
     [STORE_RETRY] = &reeve__v1__retry_response__descriptor,
     [STORE_UPDATE] = &reeve__v1__update_response__descriptor,
+    [STORE_PURGE] = &reeve__v1__purge_response__descriptor,
 };
 
 _Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
         sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse) &&
-        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__DiscardResponse),
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__DiscardResponse) &&
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__PurgeResponse),
     "the responses of changes have the same fields");
 
 static void on_edited(struct store_op *op, const struct reeve_error *error)
@@ -226,6 +229,24 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		return;
 	c->op.executing = request->executing || request->hanged || c->narrowed.executing;
 	c->op.hanged = request->hanged;
+	edit_tasks(s->core->edits, &c->op);
+}
+
+void task_purge(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__PurgeRequest *request = (const Reeve__V1__PurgeRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_text("reason", request->reason, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct edit_call *c = edit_begin(s, call, message, task_purge,
+	    &(struct change_request){STORE_PURGE, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	if (!c)
+		return;
+	c->op.reason = request->reason;
+	c->op.details_only = request->details_only;
 	edit_tasks(s->core->edits, &c->op);
 }
 

@@ -5,7 +5,7 @@
 
 #include "manager/service/method.h"
 
-rpc_method task_cancel, task_discard, task_retry, task_update;
+rpc_method task_cancel, task_discard, task_retry, task_update, task_purge;
 extern const struct method task_errors, task_executions;
 
 #endif

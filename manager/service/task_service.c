@@ -339,5 +339,6 @@ const struct rpc_entry task_methods[] = {
     {"Discard", task_discard, RPC_OPERATOR, NULL},
     {"Errors", read_method, RPC_OPERATOR, &task_errors},
     {"Executions", read_method, RPC_OPERATOR, &task_executions},
+    {"Purge", task_purge, RPC_OPERATOR, NULL},
     {0},
 };

@@ -1,5 +1,5 @@
 /*
- * Manual changes: cancel, discard, retry, update. Each is one transaction, which first inserts its request id. If the id
+ * Manual changes: cancel, discard, retry, update, purge. Each is one transaction, which first inserts its request id. If the id
  * already exists, the call is a repetition and is answered from the data stored by the first one. A change by a filter
  * first selects and locks the matching tasks, and continues with their ids; it stores all of them, and whether each was
  * changed.
@@ -17,6 +17,7 @@ static const char *const kinds[][2] = {
     [STORE_DISCARD] = {"discard", "discard_where"},
     [STORE_RETRY] = {"retry", "retry_where"},
     [STORE_UPDATE] = {"update", "update_where"},
+    [STORE_PURGE] = {"purge", "purge_where"},
 };
 
 struct edit {
@@ -122,7 +123,8 @@ static void on_states(struct role *role, const PGresult *rows)
 	}
 	op->found = 0;
 	for (int i = 0; i < edit->asked; i++) {
-		if (edit->tasks[i].status[0])
+		bool purged = op->kind == STORE_PURGE && edit->tasks[i].changed; /* it is in no table any more */
+		if (edit->tasks[i].status[0] || purged)
 			edit->tasks[op->found++] = edit->tasks[i];
 		else if (edit->tasks[i].id)
 			edit->missing_ids[edit->missing++] = edit->ids[i];
@@ -321,6 +323,18 @@ static void on_updated(struct role *role, const PGresult *rows)
 	note(role);
 }
 
+static void on_purged(struct role *role, const PGresult *rows)
+{
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(role->state, row_int8(rows, row, 0));
+		if (!t)
+			continue;
+		t->changed = true;
+		snprintf(t->status, sizeof t->status, "%s", row_text(rows, row, 1));
+	}
+	note(role);
+}
+
 /* Reads the data that an earlier copy of the call stored: the tasks it changed, or all that it selected. */
 static void take_recalled(struct role *role, const PGresult *rows)
 {
@@ -396,6 +410,11 @@ static void change(struct role *role)
 			params_null(p);
 		params_text(p, op->actor);
 		role_run(role, SQL_UPDATE_TASKS, on_updated);
+		break;
+	case STORE_PURGE:
+		params_text(p, op->actor);
+		params_text(p, op->reason);
+		role_run(role, op->details_only ? SQL_ERASE_ENDED : SQL_PURGE_ENDED, on_purged);
 		break;
 	}
 }

@@ -64,7 +64,7 @@ void store_submit(struct store *store, struct store_submit *op);
 
 /* --- manual changes -------------------------------------------------------------------------------------------- */
 
-enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE };
+enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE, STORE_PURGE };
 
 /* The maximum of tasks that a change by a filter processes at a time, and of ids that it scans for them. */
 enum { STORE_FILTER_MAX = 1000, STORE_FILTER_STRETCH = 200000 };
@@ -95,6 +95,7 @@ struct store_edit {
 	bool executing; /* a retry: start executing ones again, too */
 	bool hanged;    /* only these, and their attempts count: they fail with the error `hanged` */
 	const char *actor, *reason;
+	bool details_only; /* of a purge: erase the details, and keep the task */
 	bool set_priority;
 	int32_t priority;
 	int64_t run_at_us;    /* STORE_TIME_BEGIN: no change */

@@ -383,6 +383,39 @@ test_a_new_queue_is_known_at_once() {
 	expect reeve batch list --queue other >/dev/null
 }
 
+test_ended_tasks_are_purged() {
+	begin
+	done=$(reeve submit echo 'of user 17' --key k17 --source ann)
+	failed=$(reeve submit sh 'echo bad >&2; exit 3' --max-attempts 2 --retry-base 1ms)
+	live=$(reeve submit nothing --delay 1h)
+	expect_fail 1 reeve wait "$done" "$failed"
+	expect_fail 4 reeve purge "$live"
+	expect_match "$live +queued +no +it has not ended" "$OUTPUT"
+	expect_fail 4 reeve purge --where 'status=queued'
+	expect_match 'filter.statuses asks for tasks that have not ended; only ended ones can be purged' "$OUTPUT"
+	# Only the details and results.
+	expect_match "$done +completed +yes" "$(reeve purge "$done" --details --reason 'asked for')"
+	expect_eq '|' "$(sql "select details, result from task_history where task_id = $done")"
+	expect_eq 'submitted claimed completed erased' "$(events "$done")"
+	expect_eq 'asked for' "$(event_field "$done" erased note)"
+	# All of them.
+	expect_eq "$failed $done" "$(reeve purge --where 'newer=1h' --dry-run --json | jq .id | sort -rn | xargs)"
+	expect_eq '2 tasks purged' "$(reeve purge --where 'newer=1h')"
+	expect_eq "$live" "$(reeve list --json | jq .id)"
+	expect_fail 4 reeve show "$done"
+	expect_fail 4 reeve purge "$done"
+	expect_eq purged "$(events "$failed")"
+	expect_eq "$(reeve audit "$live" --json | jq -r .actor)" "$(event_field "$done" purged actor)"
+	expect_eq '0|0|0' "$(sql "select (select count(*) from task_attempts), (select count(*) from keys), (select count(*) from task_history)")"
+	expect_eq 0 "$(sql 'select coalesce(sum(count), 0) from history_totals')"
+	expect_eq 'false' "$(reeve submit nothing --delay 1h --key k17 --json | jq .existing)"
+	# A repeated call has the answer of the first one.
+	again=$(reeve submit nothing)
+	reeve wait "$again" >/dev/null
+	request=$("$REEVE_BIN/resend" id)
+	for _ in 1 2; do expect_eq "$again" "$("$REEVE_BIN/resend" purge "$request" "$again" "$REEVE_MANAGER")"; done
+}
+
 test_members_of_details_that_are_json() {
 	begin --queue worked
 	a=$(reeve submit nothing '{"user": 17, "vip": true, "order": {"lines": [{"sku": "a b"}]}}')

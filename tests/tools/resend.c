@@ -4,7 +4,7 @@
  *
  *	resend id [SECONDS]                           prints a request id for now, or for this many seconds later
  *	resend submit ID QUEUE KEY[@VERSION] COUNT URL...   COUNT tasks of the type `nothing` with that key; '' means none
- *	resend cancel ID TASK URL...
+ *	resend cancel|purge ID TASK URL...
  *	resend cancel-where ID QUEUE URL...            cancels the tasks of the queue, by a filter
  *	resend schedule ID METHOD REQUEST URL...       a call of ScheduleService; the request and the answer are JSON
  *
@@ -46,7 +46,7 @@ static ProtobufCMessage *request;
 static int usage(void)
 {
 	fputs(
-	    "usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL... | cancel-where ID QUEUE URL... |\n       "
+	    "usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel|purge ID TASK URL... | cancel-where ID QUEUE URL... |\n       "
 	    "schedule ID METHOD REQUEST URL...\n",
 	    stderr);
 	return EXIT_USAGE;
@@ -184,6 +184,17 @@ static int cancel(int64_t task, char **urls, int url_count)
 	return send_all(urls, url_count);
 }
 
+static int purge(int64_t task, char **urls, int url_count)
+{
+	Reeve__V1__PurgeRequest message = REEVE__V1__PURGE_REQUEST__INIT;
+
+	message.n_ids = 1;
+	message.ids = &task;
+	method = "Purge";
+	request = &message.base;
+	return send_all(urls, url_count);
+}
+
 static int cancel_where(char *queue, char **urls, int url_count)
 {
 	Reeve__V1__CancelRequest message = REEVE__V1__CANCEL_REQUEST__INIT;
@@ -237,5 +248,7 @@ int main(int argc, char **argv)
 		return schedule(argv[3], argv[4], argv + 5, argc - 5);
 	if (!strcmp(argv[1], "cancel") && argc >= 5 && argc - 4 <= URLS_MAX)
 		return cancel(atoll(argv[3]), argv + 4, argc - 4);
+	if (!strcmp(argv[1], "purge") && argc >= 5 && argc - 4 <= URLS_MAX)
+		return purge(atoll(argv[3]), argv + 4, argc - 4);
 	return usage();
 }

@@ -113,6 +113,7 @@ static const struct event events[] = {
     {.name = "newer version"},
     {.name = "manual retry"},
     {.name = "update"},
+    {.name = "purge"},
     {0},
 };
 
@@ -213,6 +214,8 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 		PQclear(result);
 		return did ? "update_tasks" : NULL;
 	}
+	if (!strcmp(e->name, "purge"))
+		return rows_of(RUN(db, SQL_PURGE_ENDED, text("{%s}", t->id), "tester", "enough")) ? "purge_ended" : NULL;
 	if (!strcmp(e->name, "restart"))
 		return restart_mark(db, t, false) ? "restart_mark" : NULL;
 	if (!strcmp(e->name, "newer version"))
@@ -291,9 +294,23 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	        t->id));
 }
 
+/* Nothing is left of a purged task but one event; a key with a version stays. */
+static void check_purged(const struct task *t)
+{
+	expect("what is left", "0 1 purged tester enough 0",
+	    ask("select format('%%s %%s %%s', (select count(*) from task_attempts where task_id = %1$s), "
+	        "(select format('%%s %%s %%s %%s', count(*), min(event), min(actor), min(note)) from task_events where task_id = %1$s), "
+	        "(select count(*) from keys where task_id = %1$s and version is null))",
+	        t->id));
+}
+
 static void check_transition(struct task *t, const struct event *e, const struct transition *want,
     const struct task *before, const char *audit_before, int attempt, int attempts)
 {
+	if (want->to == STATE_NONE) {
+		check_purged(t);
+		return;
+	}
 	bool stays = want->from == STATE_EXECUTING && want->to == STATE_EXECUTING;
 	bool ends = want->to >= STATE_COMPLETED, restarts = want->from >= STATE_COMPLETED;
 	refresh(t);
