@@ -402,6 +402,7 @@ const struct measured growth_measured[] = {
     {JOB_TABLES, "history_forget", SQL_HISTORY_FORGET, add_partition_and_place, forgotten, MAINTENANCE},
     {JOB_TABLES, "history_drop_partition", SQL_HISTORY_DROP_PARTITION, add_partition, once, MAINTENANCE},
     {JOB_TABLES, "purge_requests", SQL_PURGE_REQUESTS, add_nothing, deleted, MAINTENANCE},
+    {JOB_TABLES, "purge_hours", SQL_PURGE_HOURS, add_nothing, deleted, MAINTENANCE},
     {JOB_TABLES, "purge_keys", SQL_PURGE_KEYS, add_nothing, deleted, MAINTENANCE},
     {JOB_TABLES, "purge_attempts", SQL_PURGE_ATTEMPTS, add_days_and_place, page, MAINTENANCE},
     {JOB_TABLES, "purge_events", SQL_PURGE_EVENTS, add_days_and_place, page, MAINTENANCE},

@@ -47,8 +47,8 @@ static const struct option_spec specs[] = {
         "run a task of this type before the first of a batch; \"\": none; turns batches on"),
     OPT_TEXT(0, "exit", OPTION_FIELD("exit_type"), "TYPE",
         "run a task of this type after the last of a batch; \"\": none; turns batches on"),
-    OPT_LIST(0, "keep", OPTION_AT(struct set_options, keep), "OUTCOME=DAYS[,…]",
-        "retention by outcome: completed=30d, dead=90d, cancelled=default"),
+    OPT_LIST(0, "keep", OPTION_AT(struct set_options, keep), "OUTCOME=TIME[,…]",
+        "retention by outcome, in days or hours: completed=12h, dead=90d, cancelled=default"),
     OPT_SPAN(0, "key-ttl", OPTION_FIELD("key_ttl_ms"), 0, DAYS_MS(LIMIT_DELAY_DAYS),
         "how long keys are kept after the submit, of tasks that do not set it; 0: as long as their tasks"),
     {0},
@@ -124,10 +124,11 @@ static bool take_kept(const char *text, struct change *change, struct reeve_erro
 		option_note(&change->options.message, outcomes[i].field);
 		if (strcmp(text + length, "default") == 0)
 			return true;
-		if (duration_parse(text + length, outcomes[i].ms) && *outcomes[i].ms > 0 && *outcomes[i].ms % DAY_MS == 0)
+		if (duration_parse(text + length, outcomes[i].ms) && *outcomes[i].ms > 0 &&
+		    *outcomes[i].ms % (DAY_MS / 24) == 0)
 			return true;
-		return error_set(error, STATUS(INVALID_ARGUMENT), "--keep: \"%s\" is not in whole days, like %s30d", text,
-		    outcomes[i].outcome);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--keep: \"%s\" is not in whole hours, like %s12h or 30d",
+		    text, outcomes[i].outcome);
 	}
 	return error_set(error, STATUS(INVALID_ARGUMENT),
 	    "--keep: \"%s\" is not like completed=30d, dead=90d or cancelled=default", text);

@@ -61,9 +61,9 @@ static const struct setting queue_settings[] = {
     {"callback_type", .kind = SETTING_NAME_OR_NONE},
     {"entry_type", .kind = SETTING_NAME_OR_NONE},
     {"exit_type", .kind = SETTING_NAME_OR_NONE},
-    {"keep_completed_ms", SETTING_DAYS, .column = "keep_completed_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
-    {"keep_dead_ms", SETTING_DAYS, .column = "keep_dead_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
-    {"keep_cancelled_ms", SETTING_DAYS, .column = "keep_cancelled_days", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
+    {"keep_completed_ms", SETTING_HOURS, .column = "keep_completed_hours", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
+    {"keep_dead_ms", SETTING_HOURS, .column = "keep_dead_hours", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
+    {"keep_cancelled_ms", SETTING_HOURS, .column = "keep_cancelled_hours", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {"key_ttl_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {0},
 };

@@ -22,12 +22,13 @@ static json_t *text_or_null(const char *text)
 	return text_given(text) ? json_string(text) : json_null();
 }
 
-static json_t *days_of(const char *path, int64_t ms, struct reeve_error *error)
+static json_t *hours_of(const char *path, int64_t ms, struct reeve_error *error)
 {
-	if (!(ms % DAY_MS))
-		return ms ? json_integer(ms / DAY_MS) : json_null();
-	error_set(error, STATUS(INVALID_ARGUMENT), "%s is %lld; it must be whole days of %lld ms", path, (long long)ms,
-	    (long long)DAY_MS);
+	const int64_t hour_ms = DAY_MS / 24;
+	if (!(ms % hour_ms))
+		return ms ? json_integer(ms / hour_ms) : json_null();
+	error_set(error, STATUS(INVALID_ARGUMENT), "%s is %lld; it must be whole hours of %lld ms", path, (long long)ms,
+	    (long long)hour_ms);
 	return NULL;
 }
 
@@ -55,8 +56,8 @@ static json_t *value_of(
 		return NULL;
 	if (s->kind == SETTING_NUMBER)
 		return json_integer(number);
-	if (s->kind == SETTING_DAYS)
-		return days_of(path, number, error);
+	if (s->kind == SETTING_HOURS)
+		return hours_of(path, number, error);
 	return text_or_null(number && json_enum_word(field->descriptor, (int)number, word) ? word : s->otherwise);
 }
 

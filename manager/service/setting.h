@@ -16,7 +16,7 @@ enum setting_kind {
 	SETTING_NAME,         /* 1 to LIMIT_NAME_BYTES without control characters */
 	SETTING_NAME_OR_NONE, /* the same, or empty: `otherwise`, or null */
 	SETTING_NUMBER,       /* from `min` to `max` */
-	SETTING_DAYS,         /* milliseconds up to `max`, whole days; the column has days, null for 0 */
+	SETTING_HOURS,        /* milliseconds up to `max`, whole hours; the column has hours, null for 0 */
 	SETTING_WORD,         /* an enum from `min` to `max`: its value's name; for 0 `otherwise` */
 };
 

@@ -130,6 +130,7 @@ static const struct step {
     {SQL_HISTORY_OVER, add_archives, 0},
     {SQL_HISTORY_FORGET, add_partition_and_place, 0},
     {SQL_HISTORY_DROP_PARTITION, add_partition, 0},
+    {SQL_PURGE_HOURS, add_nothing, 5000},
     {SQL_PURGE_REQUESTS, add_nothing, 20000},
     {SQL_PURGE_KEYS, add_nothing, 5000},
     {SQL_PURGE_ATTEMPTS, add_days_and_place, 0},

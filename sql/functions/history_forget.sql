@@ -1,5 +1,4 @@
--- Deletes the attempts, events and keys of the next `most` tasks of a partition, by task id. A key with a lifetime of its
--- own, or with a version, stays. Returns the last id; null at the end.
+-- Deletes what other tables have of the next `most` tasks of a partition, by task id. Returns the last id; null at the end.
 create or replace function history_forget(partition text, after bigint, most int) returns bigint language plpgsql as $$
 declare
   ids bigint[];
@@ -9,8 +8,6 @@ begin
       jsonb_agg(jsonb_build_object(''queue'', queue, ''key'', key, ''task_id'', task_id)) filter (where key is not null)
     from (select task_id, queue, key from reeve.%I where task_id > $1 order by task_id limit $2) p', partition)
   into ids, keyed using after, most;
-  delete from task_attempts where task_id = any(ids);
-  delete from task_events where task_id = any(ids);
-  perform keys_forget(keyed);
+  perform tasks_forget(ids, keyed);
   return ids[array_upper(ids, 1)];
 end $$;

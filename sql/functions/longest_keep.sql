@@ -1,5 +1,5 @@
 -- Returns the longest retention of any queue or manager, in days.
 create or replace function longest_keep(otherwise int) returns int language sql stable as $$
   select greatest(otherwise, history_keep(otherwise),
-    (select max(greatest(keep_completed_days, keep_dead_days, keep_cancelled_days)) from queues))
+    (select max(greatest(keep_completed_hours, keep_dead_hours, keep_cancelled_hours)) / 24 from queues))
 $$;

@@ -33,8 +33,8 @@ begin
     waiting_ms = q.waiting_ms, waiting_until = case when q.waiting_ms > 0 then waiting_until end,
     max_workers = q.max_workers, callback_url = q.callback_url, callback_secret = q.callback_secret,
     callback_tasks = q.callback_tasks, callback_type = q.callback_type, entry_type = q.entry_type, exit_type = q.exit_type,
-    keep_completed_days = q.keep_completed_days, keep_dead_days = q.keep_dead_days,
-    keep_cancelled_days = q.keep_cancelled_days, key_ttl_ms = q.key_ttl_ms, updated = clock_timestamp()
+    keep_completed_hours = q.keep_completed_hours, keep_dead_hours = q.keep_dead_hours,
+    keep_cancelled_hours = q.keep_cancelled_hours, key_ttl_ms = q.key_ttl_ms, updated = clock_timestamp()
   where name = of_queue returning * into q;
   if change ? 'max_workers' then
     perform queue_limit(of_queue, q.max_workers);

@@ -7,6 +7,6 @@ language sql stable as $$
   select coalesce(q.max_attempts, DEFAULT_ATTEMPTS) - 1,
     retry_shown(q.retry_policy, queue_retry_base_ms(q, DEFAULT_RETRY_BASE_MS), coalesce(q.retry_max_ms, DEFAULT_RETRY_MAX_MS)),
     q.resting_ms, q.waiting_ms, coalesce(q.autostart, true), q.is_verbose, q.batches, q.callback_url, q.callback_tasks,
-    q.callback_type, q.entry_type, q.exit_type, q.keep_completed_days * bigint '86400000', q.keep_dead_days * bigint '86400000',
-    q.keep_cancelled_days * bigint '86400000', coalesce(q.max_workers, -1), q.key_ttl_ms
+    q.callback_type, q.entry_type, q.exit_type, q.keep_completed_hours * bigint '3600000', q.keep_dead_hours * bigint '3600000',
+    q.keep_cancelled_hours * bigint '3600000', coalesce(q.max_workers, -1), q.key_ttl_ms
 $$;

@@ -72,6 +72,11 @@ alter table queues rename column is_held to not_started;
 alter table queues drop constraint queues_state_check;
 update queues set state = 'not_started' where state = 'held';
 alter table queues add constraint queues_state_check check (state in ('running', 'not_started', 'paused', 'stopping', 'stopped'));
+alter table queues rename column keep_completed_days to keep_completed_hours;
+alter table queues rename column keep_dead_days to keep_dead_hours;
+alter table queues rename column keep_cancelled_days to keep_cancelled_hours;
+update queues set keep_completed_hours = keep_completed_hours * 24, keep_dead_hours = keep_dead_hours * 24,
+  keep_cancelled_hours = keep_cancelled_hours * 24;
 alter table queues add column key_ttl_ms bigint not null default 0;
 
 -- Batches.

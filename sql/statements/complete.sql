@@ -11,7 +11,7 @@ with done as (
     and t.batch_id is null and t.pipeline_id is null and t.restart is null and t.permits is null
   returning t.id, t.last_updated, t.route_id, t.attempt, t.assignment_id, t.retrying, t.key,
     (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
-      when (select exists (select from queues where keep_completed_days is not null))
+      when (select exists (select from queues where keep_completed_hours is not null))
         then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until,
     t.run_at, t.{kept}, u.result, t.last_error, t.error_code, t.first_started, t.remark, t.stack_trace),
  history as (

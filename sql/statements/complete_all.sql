@@ -9,7 +9,7 @@ with done as (
   where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
     and (t.restart is null or t.restart = '{}') and t.pipeline_id is null
   returning t.*, (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
-      when (select exists (select from queues where keep_completed_days is not null))
+      when (select exists (select from queues where keep_completed_hours is not null))
         then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until, u.result, coalesce(u.said, t.remark) as said,
     greatest(clock_timestamp(), t.last_updated + interval '1us') as ended),
  history as (

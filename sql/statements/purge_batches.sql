@@ -7,7 +7,7 @@ with page as materialized (
  old as (
   select p.id from page p left join queues q on q.name = p.queue
   where p.phase = 'ended' and p.ended_at < statement_timestamp() - interval '1 day' * (1 + greatest(
-      coalesce(q.keep_completed_days, (select history_keep($1::int))), coalesce(q.keep_dead_days, (select history_keep($1::int))), coalesce(q.keep_cancelled_days, (select history_keep($1::int)))))
+      coalesce(q.keep_completed_hours / 24, (select history_keep($1::int))), coalesce(q.keep_dead_hours / 24, (select history_keep($1::int))), coalesce(q.keep_cancelled_hours / 24, (select history_keep($1::int)))))
     and not exists (select from tasks t where t.batch_id = p.id offset 0 limit 1)
     and not exists (select from task_history h where h.batch_id = p.id offset 0 limit 1)
     and not exists (select from callbacks c where c.batch_id = p.id and c.state = 'waiting' offset 0 limit 1)),

@@ -24,19 +24,19 @@ create table queues (
   callback_type text,                      -- the type of the callback tasks to submit
   entry_type text,
   exit_type text,
-  keep_completed_days int,
-  keep_dead_days int,
-  keep_cancelled_days int,
-  key_ttl_ms bigint not null default 0,    -- how long its keys are kept from the submit; 0: as long as their tasks
+  keep_completed_hours int,                -- how long the history keeps its tasks
+  keep_dead_hours int,
+  keep_cancelled_hours int,
   created timestamptz not null default clock_timestamp(),
   updated timestamptz not null default clock_timestamp(),
   waiting_until timestamptz,               -- the end of the last waiting period after a start of a batch or the queue
-  max_workers int);                        -- how many of its tasks may execute at once; null: any number
+  max_workers int,                         -- how many of its tasks may execute at once; null: any number
+  key_ttl_ms bigint not null default 0);   -- how long its keys are kept from the submit; 0: as long as their tasks
 -- Queues that may give out no tasks, or not all: every claim reads this index.
 create index queues_halted on queues (name)
   where state <> 'running' or max_workers is not null or waiting_until is not null;
 -- Queues with their own retention of completed tasks: every completion checks whether there are any.
-create index queues_keeping on queues (name) where keep_completed_days is not null;
+create index queues_keeping on queues (name) where keep_completed_hours is not null;
 
 -- Limits: how many tasks may execute at once. A claim raises `taken` by the permits that it writes to tasks.permits; the
 -- statement that ends an attempt returns those. So it is exact in every snapshot, with any number of managers, through

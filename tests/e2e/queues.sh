@@ -392,7 +392,7 @@ test_invalid_input_is_refused() {
 	refused 2 'longer than 365 days' reeve queue set x --backoff fixed:9999d
 	refused 2 'jitter needs a --backoff' reeve queue set x --jitter 5
 	refused 2 'autostart: "maybe" is neither yes nor no' reeve queue set x --autostart maybe
-	refused 2 'keep: "dead=1h" is not in whole days' reeve queue set x --keep dead=1h
+	refused 2 'keep: "dead=90m" is not in whole hours' reeve queue set x --keep dead=90m
 	refused 2 'keep: "lost=1d" is not like' reeve queue set x --keep lost=1d
 	refused 2 'is negative' reeve queue set x --resting -1s
 	refused 2 'out of range' reeve queue set x --retry-limit 10000

@@ -6,8 +6,8 @@
 . "$(dirname "$0")/tasks.bash"
 
 set_keep() { # QUEUE COMPLETED DEAD CANCELLED, each in days or null
-	sql "insert into queues (name, keep_completed_days, keep_dead_days, keep_cancelled_days) values ('$1', $2, $3, $4)
-		on conflict (name) do update set keep_completed_days = $2, keep_dead_days = $3, keep_cancelled_days = $4,
+	sql "insert into queues (name, keep_completed_hours, keep_dead_hours, keep_cancelled_hours) values ('$1', $2 * 24, $3 * 24, $4 * 24)
+		on conflict (name) do update set keep_completed_hours = $2 * 24, keep_dead_hours = $3 * 24, keep_cancelled_hours = $4 * 24,
 		updated = clock_timestamp(); select pg_notify('reeve_notify', 'queues')" >/dev/null
 }
 
@@ -80,6 +80,38 @@ plain cancelled 7' "$(cat "$DIR/kept")"
 		expect_eq 1 "$(sql "select count(*) from pg_class where relname = 'task_history_$(day -$days)'")" "$days days"
 	done
 	expect_eq 0 "$(sql "select count(*) from pg_class where relname = 'task_history_$(day -200)'")"
+}
+
+test_a_queue_may_keep_tasks_for_hours() {
+	start_postgres
+	start_manager
+	reeve queue set fast --keep completed=1h,dead=36h >"$DIR/settings"
+	expect_match $'keeps completed +1h\nkeeps dead +1d12h\nkeeps cancelled +as all queues' "$(cat "$DIR/settings")"
+	start_worker worker --queue fast,plain
+	end_some fast plain
+	keyed=$(reeve submit nothing --queue fast --key k)
+	reeve wait "$keyed" >/dev/null
+	young=$(reeve submit nothing --queue fast)
+	reeve wait "$young" >/dev/null
+	stop worker
+	sql "update task_history set last_updated = last_updated - interval '61 min' where task_id <> $young"
+	stop manager
+	start_manager
+	wait_until 20 "[ -z \"\$(sql \"select 1 from task_history where task_id = $keyed\")\" ]"
+	expect_eq "$(printf '%s\n' "${ID[fast dead]}" "${ID[fast cancelled]}" "${ID[plain completed]}" "${ID[plain dead]}" "${ID[plain cancelled]}" "$young" | sort -n)" \
+		"$(sql 'select task_id from task_history order by 1')"
+	expect_eq '' "$(sql 'select * from keys')"
+	# A day and a half: the partition is that of the second day, and the row goes before.
+	expect_eq 2 "$(sql "select keep_until - (clock_timestamp() at time zone 'UTC')::date from task_history where task_id = ${ID[fast dead]}")"
+	sql "set role reeve; select make_history_partitions((clock_timestamp() at time zone 'UTC')::date, 2);
+		update task_history set last_updated = last_updated - interval '36 h', keep_until = keep_until - 1 where task_id = ${ID[fast dead]}" >/dev/null
+	stop manager
+	start_manager
+	wait_until 20 "[ -z \"\$(sql \"select 1 from task_history where task_id = ${ID[fast dead]}\")\" ]"
+	expect_eq 0 "$(sql "select count(*) from task_attempts where task_id = ${ID[fast dead]}")"
+	expect_eq "$(sql 'select count(*) from task_history')" "$(sql 'select sum(count) from history_totals')"
+	expect_fail 2 reeve queue set fast --keep completed=90m
+	expect_match 'is not in whole hours, like completed=12h or 30d' "$OUTPUT"
 }
 
 test_what_other_tables_have_of_a_task_goes_with_it() {

@@ -450,6 +450,7 @@ static void pairs(void)
 		if (transition_of(t->from, t->event) != t)
 			wrong("twice in the table");
 	}
+	expect("tasks that no queue keeps for hours", "0", text("%d", rows_of(run(db, SQL_PURGE_HOURS, NULL, 0))));
 	for (int longer = 0; longer < 2; longer++)
 		for (int from = STATE_NONE; from < STATE_COUNT; from++)
 			for (const struct event *e = events; e->name; e++)
