@@ -56,7 +56,7 @@ begin
     continue when ids is null;
     mine := coalesce(mine, sql_client(client_name));
     won := won || array(
-      select tasks_claim(ids, versions, array(select 1 from unnest(ids)), array[mine], array[0::bigint], 30000));
+      select tasks_claim(ids, versions, array(select 1 from unnest(ids)), array[mine], array[0::bigint], 30000, true));
     exit when cardinality(won) = max_tasks;
   end loop;
   return query

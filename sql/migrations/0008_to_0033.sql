@@ -77,7 +77,6 @@ alter table queues rename column keep_dead_days to keep_dead_hours;
 alter table queues rename column keep_cancelled_days to keep_cancelled_hours;
 update queues set keep_completed_hours = keep_completed_hours * 24, keep_dead_hours = keep_dead_hours * 24,
   keep_cancelled_hours = keep_cancelled_hours * 24;
-alter table queues add column key_ttl_ms bigint not null default 0;
 
 -- Batches.
 alter table batches rename column success to succeeded;
@@ -209,7 +208,8 @@ from tasks t group by route_id;
 -- workers by queue and batch.
 alter table queues
   add column waiting_until timestamptz,
-  add column max_workers int;
+  add column max_workers int,
+  add column key_ttl_ms bigint not null default 0;
 drop index queues_halted;
 create index queues_halted on queues (name)
   where state <> 'running' or max_workers is not null or waiting_until is not null;
