@@ -455,7 +455,7 @@ test_conditions_that_do_not_parse() {
 		expect_match '--where: there is no such condition; there are status, queue.*colour=red.*\^' "$OUTPUT"
 		expect_fail 2 reeve $command --where ''
 		expect_fail 4 reeve $command --where 'queue=nosuch'
-		expect_match 'filter.queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
+		expect_match 'queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
 		expect_fail 4 reeve $command --where 'type=nosuch'
 	done
 	for command in cancel discard retry 'update --priority 1'; do
