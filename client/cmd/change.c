@@ -334,6 +334,8 @@ static int change_matching(struct changing *changing, Reeve__V1__TaskFilter *fil
 				    changing->changed, s(changing->changed), changing->change->done);
 			break;
 		}
+		if (!filter->after_id)
+			command_warn(answer);
 		take_matching(changing, answer);
 		filter->after_id = answer->next_after_id;
 		reeve_free(answer);

@@ -2,6 +2,7 @@
 #include "client/cmd/command.h"
 #include "common/mem.h"
 
+#include "client/cmd/fields.h"
 #include "client/cmd/interrupts.h"
 #include "client/cmd/terminal.h"
 
@@ -117,6 +118,18 @@ void command_log(const char *format, ...)
 	fputs("reeve: ", stderr);
 	terminal_write_clean(stderr, text);
 	fputc('\n', stderr);
+}
+
+void command_warn(const void *answer)
+{
+	const ProtobufCMessageDescriptor *descriptor = ((const ProtobufCMessage *)answer)->descriptor;
+	const ProtobufCFieldDescriptor *field;
+
+	if (!protobuf_c_message_descriptor_get_field_by_name(descriptor, "warning"))
+		return;
+	const char *warning = *(const char **)fields_at(answer, "warning", &field);
+	if (*warning)
+		command_log("warning: %s", warning);
 }
 
 int command_exit_code(const struct reeve_failure *failure)

@@ -74,6 +74,9 @@ void command_notices(bool wanted);
 /* Prints "reeve: …" on standard error, without control characters. */
 void command_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints the warning of an answer that has one. */
+void command_warn(const void *answer);
+
 /* Writes JSON to standard output; on a terminal without control characters. */
 void command_write_json(const char *json);
 

@@ -100,7 +100,7 @@ int list_print(
 	struct printing printing = {.list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
 	struct reeve_failure failure = {0};
 	void *page = NULL; /* the last one read: strings of the request can point into it */
-	bool more = true, complete = false;
+	bool more = true, complete = false, first;
 	struct progress progress;
 	int64_t pages = 0;
 	int code = EXIT_OK;
@@ -114,10 +114,13 @@ int list_print(
 
 		complete = printing.count >= limit;
 		page = read_page(&printing, request, limit - printing.count + (list->hint != NULL), &failure);
+		first = !before;
 		reeve_free(before);
 		if (json || !page)
 			progress_end(&progress);
 		if (page) {
+			if (first)
+				command_warn(page);
 			more = reeve_next_page(request, page);
 			print_items(&printing, page, limit);
 			progress_show(&progress, ++pages);
@@ -143,6 +146,7 @@ void list_print_answer(
 {
 	struct printing printing = {.list = list, .client = client, .table = json ? NULL : table_create(list->columns)};
 
+	command_warn(answer);
 	print_items(&printing, answer, limit);
 	end(&printing, true);
 }

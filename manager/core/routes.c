@@ -34,14 +34,6 @@ struct names {
 	UT_hash_handle hh;
 };
 
-/* A caller that waits for the next load. */
-struct fresh {
-	routes_done *done;
-	void *arg;
-	int64_t load; /* the first load that it accepts */
-	struct fresh *next;
-};
-
 struct routes {
 	struct base *base;
 	struct routes_listener listener;
@@ -52,8 +44,7 @@ struct routes {
 	int64_t fingerprint; /* of the known routes */
 	int64_t adding;      /* routes that are being created */
 	struct names *queues, *types;
-	int64_t loads;       /* the number of loads begun */
-	struct fresh *fresh; /* list of callers that wait for a load */
+	int64_t loads; /* the number of loads begun */
 	struct store_routes load;
 	int64_t refused_logged_ms; /* when the last warning about too many routes was logged */
 };
@@ -76,21 +67,9 @@ static void entry_free(struct entry *e)
 	free(e);
 }
 
-static void fresh_done(struct fresh *list, const struct reeve_error *error)
-{
-	struct fresh *f, *tmp;
-	LL_FOREACH_SAFE (list, f, tmp) {
-		f->done(f->arg, error);
-		free(f);
-	}
-}
-
 void routes_destroy(struct routes *routes)
 {
 	struct entry *e, *tmp;
-	struct reeve_error stopping;
-	error_set(&stopping, STATUS(UNAVAILABLE), "the manager stops");
-	fresh_done(routes->fresh, &stopping);
 	HASH_ITER (hh, routes->by_name, e, tmp) {
 		HASH_DEL(routes->by_name, e);
 		entry_free(e);
@@ -350,13 +329,7 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
 static void on_loaded(struct store_op *op, const struct reeve_error *error)
 {
 	struct routes *routes = (struct routes *)((char *)op - offsetof(struct routes, load));
-	struct fresh *ready = NULL, *f, *tmp;
 	int64_t before = routes->fingerprint;
-	LL_FOREACH_SAFE (routes->fresh, f, tmp)
-		if (f->load <= routes->loads) {
-			LL_DELETE(routes->fresh, f);
-			LL_APPEND(ready, f);
-		}
 	if (!error) { /* else the next heartbeat retries */
 		for (int i = 0; i < routes->load.found; i++)
 			learn(routes, &routes->load.routes[i]);
@@ -365,7 +338,6 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	if (routes->fingerprint != before)
 		routes->listener.changed(routes->listener.arg);
 	jobs_done(routes->base->jobs, JOB_ROUTES, error, false);
-	fresh_done(ready, error);
 }
 
 static bool load(void *arg)
@@ -391,12 +363,4 @@ void routes_fingerprint(struct routes *routes, int64_t fingerprint)
 {
 	if (fingerprint != routes->fingerprint && !jobs_running(routes->base->jobs, JOB_ROUTES))
 		jobs_at(routes->base->jobs, JOB_ROUTES, 0);
-}
-
-void routes_fresh(struct routes *routes, routes_done *done, void *arg)
-{
-	struct fresh *f = mem_calloc(1, sizeof *f);
-	*f = (struct fresh){done, arg, routes->loads + 1, NULL};
-	LL_APPEND(routes->fresh, f);
-	jobs_ask(routes->base->jobs, JOB_ROUTES);
 }

@@ -51,8 +51,4 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
  * known ones. */
 void routes_fingerprint(struct routes *routes, int64_t fingerprint);
 
-/* Loads the routes, by a load that begins after this call. `done` gets NULL, or why they could not be loaded. It is
- * called later, exactly once. */
-void routes_fresh(struct routes *routes, routes_done *done, void *arg);
-
 #endif

@@ -5,6 +5,7 @@
 #include "manager/core/dispatch.h"
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
+#include "manager/service/filter.h"
 #include "manager/service/method.h"
 
 #include <jansson.h>
@@ -126,17 +127,11 @@ static bool check_questions(const ProtobufCMessage *request, struct reeve_error 
 	return true;
 }
 
-/* The statement sets a manager if the queue and the type are known. */
 static bool check_complete(struct reading *r, struct reeve_error *error)
 {
-	const Reeve__V1__CheckRequest *request = (const Reeve__V1__CheckRequest *)r->request;
 	Reeve__V1__CheckResponse *out = (Reeve__V1__CheckResponse *)r->response;
-	const char *queue = request->queue;
-	if (!*out->manager && *request->type)
-		return error_set(error, STATUS(NOT_FOUND), "there has never been a task of type \"%s\"%s%s%s", request->type,
-		    *queue ? " in queue \"" : "", queue, *queue ? "\"" : "");
-	if (!*out->manager)
-		return error_set(error, STATUS(NOT_FOUND), "queue: there is no queue \"%s\"", queue);
+	if (!names_known((const Reeve__V1__CheckRequest *)r->request, out, error))
+		return false;
 	free((char *)out->manager);
 	out->manager = mem_strdup(r->services->manager_name);
 	return true;
@@ -181,7 +176,7 @@ static bool doctor_complete(struct reading *r, struct reeve_error *error)
 const struct rpc_entry admin_methods[] = {
     {"Ping", ping, RPC_LEASE, NULL},
     {"ListQueues", read_method, RPC_OPERATOR,
-        METHOD(SQL_QUEUE_COUNTS, .rules = {{"queue", RULE_NAME_OR_NONE}, {"page", RULE_PAGE}})},
+        METHOD(SQL_QUEUE_COUNTS, .rules = {{"page", RULE_PAGE}}, .names = true)},
     {"ListWorkers", read_method, RPC_OPERATOR,
         METHOD(SQL_WORKER_LIST,
             .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = LIMIT_LIST},

@@ -1,4 +1,4 @@
-/* Checks filters, and limits them to the tasks that a change can apply to. */
+/* Looks up names, checks filters, and limits them to the tasks that a change can apply to. */
 #include "manager/service/filter.h"
 
 #include "common/field.h"
@@ -7,6 +7,7 @@
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
 
+#include <sql/sql.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,63 +19,76 @@
 
 enum { STATUSES_MAX = 100, DETAILS_MAX = 20 };
 
+/* A look-up of names, after which the method is called again. */
 struct names_wait {
+	struct store_read op;
 	struct services *services;
 	struct rpc_call *call;
 	const ProtobufCMessage *message;
 	rpc_method *method;
+	Reeve__V1__CheckRequest names;
 };
 
-static void on_names(void *arg, const struct reeve_error *error)
+/* The statement sets a manager if the names are known. */
+bool names_known(const Reeve__V1__CheckRequest *names, const Reeve__V1__CheckResponse *found, struct reeve_error *error)
 {
-	struct names_wait *w = arg;
+	const char *queue = names->queue;
+	if (*found->manager)
+		return true;
+	if (*names->type)
+		return error_set(error, STATUS(NOT_FOUND), "there has never been a task of type \"%s\"%s%s%s", names->type,
+		    *queue ? " in queue \"" : "", queue, *queue ? "\"" : "");
+	return error_set(error, STATUS(NOT_FOUND), "queue: there is no queue \"%s\"", queue);
+}
+
+static void on_names(struct store_op *op, const struct reeve_error *error)
+{
+	struct names_wait *w = (struct names_wait *)op;
+	struct reeve_error unknown;
 	if (error) {
 		rpc_call_fail_error(w->call, error);
 	} else {
-		w->services->names_fresh = true;
+		bool known = names_known(&w->names, (const Reeve__V1__CheckResponse *)w->op.response, &unknown);
+		w->services->names_warning = known ? "" : unknown.message;
 		w->method(w->services, w->call, w->message);
-		w->services->names_fresh = false;
+		w->services->names_warning = NULL;
 	}
+	protobuf_c_message_free_unpacked(w->op.response, NULL);
 	free(w);
 }
 
 bool names_wait(struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
-    const char *path, const char *queue, const char *type)
+    const char *queue, const char *type)
 {
-	struct reeve_error error;
-	if (check_known_names(s, path, queue, type, &error))
+	if (s->names_warning ||
+	    ((!*queue || routes_have_queue(s->core->routes, queue)) && (!*type || routes_have_type(s->core->routes, type))))
 		return false;
-	if (s->names_fresh || name_problem(queue, true) || name_problem(type, true)) {
-		rpc_call_fail_error(call, &error);
-		return true;
-	}
+	Reeve__V1__CheckResponse *response = mem_malloc(sizeof *response);
+	reeve__v1__check_response__init(response);
 	struct names_wait *w = mem_calloc(1, sizeof *w);
-	*w = (struct names_wait){s, call, message, method};
-	routes_fresh(s->core->routes, on_names, w);
+	w->services = s;
+	w->call = call;
+	w->message = message;
+	w->method = method;
+	reeve__v1__check_request__init(&w->names);
+	w->names.queue = queue;
+	w->names.type = type;
+	w->op = (struct store_read){
+	    .op = service_op(s, call, on_names),
+	    .kind = STORE_BOUND,
+	    .statement = &sql_statements[SQL_CHECK],
+	    .quick = true,
+	    .request = &w->names.base,
+	    .response = &response->base,
+	};
+	store_read(s->core->base.store, &w->op);
 	return true;
 }
 
 bool filter_wait(struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
     const Reeve__V1__TaskFilter *filter)
 {
-	return filter && names_wait(s, call, message, method, "filter.", filter->queue, filter->type);
-}
-
-bool check_known_names(
-    const struct services *s, const char *path, const char *queue, const char *type, struct reeve_error *error)
-{
-	char queue_field[32], type_field[32];
-	snprintf(queue_field, sizeof queue_field, "%squeue", path);
-	snprintf(type_field, sizeof type_field, "%stype", path);
-	if (!check_name(queue_field, queue, true, error) || !check_name(type_field, type, true, error))
-		return false;
-	if (*queue && !routes_have_queue(s->core->routes, queue))
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "%s: there is no task in queue \"%s\", and none in the history", queue_field, queue);
-	if (*type && !routes_have_type(s->core->routes, type))
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "%s: there is no task of type \"%s\", and none in the history", type_field, type);
-	return true;
+	return filter && names_wait(s, call, message, method, filter->queue, filter->type);
 }
 
 static bool check_error_text(const char *field, const char *text, struct reeve_error *error)

@@ -1,27 +1,27 @@
-/* Filters: select the tasks of a list or a change. */
+/* Names that requests ask for, and filters, which select the tasks of a list or a change. */
 #ifndef REEVE_MANAGER_SERVICE_FILTER_H
 #define REEVE_MANAGER_SERVICE_FILTER_H
 
 #include "manager/service/services.h"
 
+#include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 
-/* Returns true if a name is not known here: then the call has been refused, or, as another manager may just have created
- * it, the routes are reloaded and the method is called again; the call fails if they cannot be loaded. To be called after
- * all other checks, which do not need the database. `path`: see check_known_names. */
+/* Returns true if a name is not known here: then it is looked up in the database, and the method is called again; the
+ * call fails if that is not possible. The response of the second call has the warning, if no queue, task or schedule has
+ * the name. To be called after all other checks, which do not need the database. Empty names are known. */
 bool names_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
-    const char *path, const char *queue, const char *type);
+    const char *queue, const char *type);
 
 /* Like names_wait, for the names of a filter, which may be NULL. */
 bool filter_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
     const Reeve__V1__TaskFilter *filter);
 
-/* Checks that the queue and the type, if not empty, have tasks, live or in the history: another name is probably a
- * typing error. `path` is put before the fields' names: "" or "filter.". */
-bool check_known_names(
-    const struct services *services, const char *path, const char *queue, const char *type, struct reeve_error *error);
+/* Returns whether the names of a request are known, by the answer of the statement SQL_CHECK. */
+bool names_known(
+    const Reeve__V1__CheckRequest *names, const Reeve__V1__CheckResponse *found, struct reeve_error *error);
 
-/* Checks that the filter is valid, whether or not its names are known. */
+/* Checks that the filter is valid. */
 bool filter_check(const Reeve__V1__TaskFilter *filter, struct reeve_error *error);
 
 /* Returns whether a filter chooses executing tasks only. */

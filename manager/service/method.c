@@ -44,6 +44,10 @@ static bool method_check(const struct method *m, const ProtobufCMessage *request
 	for (const struct rule *rule = m->rules; rule->kind; rule++)
 		if (!rule_check(rule, request, error))
 			return false;
+	if (m->names &&
+	    (!check_name("queue", name_or_none(request, "queue"), true, error) ||
+	        !check_name("type", name_or_none(request, "type"), true, error)))
+		return false;
 	return !m->check || m->check(request, error);
 }
 
@@ -154,8 +158,8 @@ void read_method(void *service, struct rpc_call *call, const ProtobufCMessage *r
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	if ((m->names == NAMES_KNOWN || (m->names == NAMES_FRESH && !s->names_fresh)) &&
-	    names_wait(s, call, request, read_method, "", name_or_none(request, "queue"), name_or_none(request, "type")))
+	if (m->names &&
+	    names_wait(s, call, request, read_method, name_or_none(request, "queue"), name_or_none(request, "type")))
 		return;
 	if (m->change && !(change = m->change(s, request, &error))) {
 		rpc_call_fail_error(call, &error);

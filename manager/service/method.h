@@ -31,18 +31,12 @@ struct rule {
 
 enum { RULES_MAX = 8 };
 
-/* Rules for the fields `queue` and `type`, if the request has them. */
-enum names_rule {
-	NAMES_ANY,
-	NAMES_FRESH, /* anything, but names that other managers have created are known here */
-	NAMES_KNOWN, /* an existing or former name; else the request is refused */
-};
-
 struct method {
 	enum sql_id statement;
 	enum sql_id then; /* of a change: reads the response after it; 0: the statement itself returns it */
 	struct rule rules[RULES_MAX];
-	enum names_rule names;
+	bool
+	    names; /* the fields `queue` and `type`, if it has them, are names or empty; an unknown one is in the `warning` */
 	bool quick; /* it reads few rows, however many there are */
 	/* A further check of the request, or NULL. */
 	bool (*check)(const ProtobufCMessage *request, struct reeve_error *error);

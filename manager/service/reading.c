@@ -1,6 +1,8 @@
 /* The common part of all calls that one statement answers. */
 #include "manager/service/reading.h"
 
+#include "common/field.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,8 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	r->request = request ? copy_of(request) : NULL;
 	r->response = mem_malloc(descriptor->sizeof_message);
 	descriptor->message_init(r->response);
+	if (s->names_warning && *s->names_warning)
+		reading_warn(r, s->names_warning);
 	r->op = (struct store_read){
 	    .op = service_op(s, call, done),
 	    .kind = kind,
@@ -33,6 +37,18 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .max_details = sent_max ? sent_max : INT64_MAX,
 	    .response = r->response,
 	};
+}
+
+void reading_warn(struct reading *r, const char *warning)
+{
+	const ProtobufCFieldDescriptor *field =
+	    protobuf_c_message_descriptor_get_field_by_name(r->response->descriptor, "warning");
+	char **text = field ? field_at(r->response, field) : NULL;
+	if (!text)
+		return;
+	if (**text)
+		free(*text);
+	*text = *warning ? mem_strdup(warning) : (char *)field->default_value;
 }
 
 void reading_begin_of(struct reading *r, struct services *s, struct rpc_call *call, enum sql_id statement,

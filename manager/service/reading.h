@@ -24,6 +24,9 @@ typedef void reading_done_fn(struct store_op *op, const struct reeve_error *erro
 void reading_begin(struct reading *reading, struct services *services, struct rpc_call *call, enum store_read_kind kind,
     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *descriptor, reading_done_fn *done);
 
+/* Sets the response's warning, if it has that field; "": none. */
+void reading_warn(struct reading *reading, const char *warning);
+
 /* Creates a reading of a statement whose head names the request and the response. */
 struct reading *reading_of(struct services *services, struct rpc_call *call, enum sql_id statement,
     const ProtobufCMessage *request, reading_done_fn *done);

@@ -15,7 +15,8 @@ struct services {
 	struct rpc_server *server;
 	const char *manager_name;
 	size_t max_message_bytes;
-	bool names_fresh; /* true while a method is called again after the names were reloaded: see names_wait */
+	/* While a method is called again after names were looked up (names_wait): the warning, or "". Otherwise NULL. */
+	const char *names_warning;
 };
 
 /* Adds all services to the server. `services` must outlive it. */

@@ -15,7 +15,14 @@ struct edit_call {
 	struct store_edit op;
 	struct rpc_call *call;
 	struct filter_narrowed narrowed;
+	char *warning; /* a name of the filter that is not known, or NULL */
 };
+
+static void edit_call_free(struct edit_call *c)
+{
+	free(c->warning);
+	free(c);
+}
 
 static const char *edit_note(const struct store_edit *op, const struct store_edited *t)
 {
@@ -66,13 +73,13 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	struct edit_call *c = (struct edit_call *)op;
 	if (error) {
 		rpc_call_fail_error(c->call, error);
-		free(c);
+		edit_call_free(c);
 		return;
 	}
 	if (c->op.found == 0 && c->op.missing_count > 0) {
 		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld%s", (long long)c->op.missing[0],
 		    c->op.missing_count > 1 ? ", nor any other of those" : "");
-		free(c);
+		edit_call_free(c);
 		return;
 	}
 	Reeve__V1__CancelResponse response = REEVE__V1__CANCEL_RESPONSE__INIT;
@@ -93,11 +100,13 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	response.n_not_found = (size_t)c->op.missing_count;
 	response.not_found = c->op.missing;
 	response.next_after_id = c->op.next_after_id;
+	if (c->warning)
+		response.warning = c->warning;
 	response.base.descriptor = responses[c->op.kind];
 	rpc_call_reply(c->call, &response.base);
 	free(response.tasks);
 	free(tasks);
-	free(c);
+	edit_call_free(c);
 }
 
 /* The fields that all changes have in common. */
@@ -161,6 +170,7 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 		return NULL;
 	}
 	c->call = call;
+	c->warning = s->names_warning && *s->names_warning ? mem_strdup(s->names_warning) : NULL;
 	c->op = (struct store_edit){
 	    .op = service_op(s, call, on_edited),
 	    .kind = r->kind,

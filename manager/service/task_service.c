@@ -178,11 +178,12 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
 	    !check_range("limit", request->limit, 0, LIMIT_CALL_TASKS, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error) ||
+	    !check_name("queue", request->queue, true, &error) || !check_name("type", request->type, true, &error) ||
 	    (request->filter && !filter_check(request->filter, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	if (names_wait(s, call, message, list, "", request->queue, request->type) ||
+	if (names_wait(s, call, message, list, request->queue, request->type) ||
 	    filter_wait(s, call, message, list, request->filter))
 		return;
 	static Reeve__V1__TaskFilter everything = REEVE__V1__TASK_FILTER__INIT;

@@ -11,12 +11,12 @@ const struct method task_errors = {
     SQL_ERRORS,
     .rules = {{"by", RULE_NUMBER, .max = REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_CODE},
         {"since_us", RULE_SINCE, .otherwise = DAY_US}, {"page", RULE_PAGE}},
-    .names = NAMES_KNOWN,
+    .names = true,
 };
 
 const struct method task_executions = {
     SQL_EXECUTIONS,
     .rules = {{"by", RULE_NUMBER, .max = REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE},
         {"since_us", RULE_SINCE, .otherwise = DAY_US}, {"page", RULE_PAGE}},
-    .names = NAMES_KNOWN,
+    .names = true,
 };

@@ -1,8 +1,7 @@
 -- Returns how many live tasks each queue and type has, and since when the first due one is due. A page has the numbers
 -- of up to 10,000 routes, so that few pages add up the counts, or of those that fit into `most_bytes`, and each
 -- oldest_due that is found within 50 ms. The others come on further pages, in rows that have nothing else. If there is
--- another page, the last row has no queue, and its next_page is where that page begins. Raises RV404 if the queue
--- never had a task.
+-- another page, the last row has no queue, and its next_page is where that page begins.
 --   page: the route whose first due task is searched next, the priority in it from which on (empty: the highest), and
 --   the route up to which (exclusive) the numbers have come
 create or replace function queue_counts(of_queue text, page text, most_bytes bigint)
@@ -28,9 +27,6 @@ declare
 begin
   if cardinality(place) <> 3 then
     raise exception using errcode = 'RV400', message = format('page "%s" is not the next_page of an answer', left(page, 100));
-  end if;
-  if of_queue is not null and not exists (select from routes r where r.queue = of_queue) then
-    raise exception using errcode = 'RV404', message = format('queue: there is no task in queue "%s", and none in the history', of_queue);
   end if;
   for way in
     select r.id, r.queue, r.type, c.queued, c.delayed, c.executing, c.failed

@@ -164,11 +164,6 @@ test_what_is_no_such_request() {
 	expect_fail 2 reeve errors --queue ''
 	expect_fail 2 reeve errors 17
 	expect_fail 2 reeve stats --by hour --type ''
-	for command in errors 'stats --by hour' 'stats --by type'; do
-		expect_fail 4 reeve $command --queue nosuch
-		expect_match 'queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
-		expect_fail 4 reeve $command --type nosuch
-	done
 	expect_eq "$before" "$(counts)"
 }
 

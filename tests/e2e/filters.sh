@@ -368,19 +368,44 @@ test_the_worked_example() {
 	done <"$DIR/example"
 }
 
-# Another manager has just created it, and no notification was sent.
-test_a_new_queue_is_known_at_once() {
+# They have no tasks, and nothing warns of them, even if another manager has just created them and no notification was sent.
+test_queues_without_tasks() {
 	start_postgres
 	start_manager
+	sql "insert into queues (name) values ('set')"
 	sql "insert into routes (queue, type) values ('new', 'fresh')"
-	expect reeve list --where queue=new >/dev/null
-	sql "insert into routes (queue, type) values ('newer', 'fresher')"
-	expect_fail 4 reeve cancel --where 'queue=newer type=fresher'
-	expect_match 'no task matches' "$OUTPUT"
-	sql "insert into routes (queue, type) values ('newest', 'freshest')"
-	expect reeve queue list --queue newest >/dev/null
-	sql "insert into routes (queue, type) values ('other', 'fresh')"
-	expect reeve batch list --queue other >/dev/null
+	for queue in set new; do
+		expect_eq '' "$(reeve list --where "queue=$queue" --json 2>&1)"
+		expect_eq 'no tasks' "$(reeve list --queue "$queue" 2>&1)"
+		expect_fail 4 reeve cancel --where "queue=$queue"
+		expect_eq 'reeve: no task matches' "$OUTPUT"
+		for command in errors 'stats --by hour' 'batch list' 'queue list'; do
+			expect_no_match warning "$(reeve $command --queue "$queue" 2>&1)" "$command $queue"
+		done
+	done
+	expect_eq 'no tasks' "$(reeve list --type fresh 2>&1)"
+}
+
+test_unknown_names_give_a_warning() {
+	local warning='reeve: warning: queue: there is no queue "nosuch"'
+	start_postgres
+	start_manager
+	start_worker worker --queue none
+	reeve submit nothing --delay 1h >/dev/null
+	for command in 'list --queue nosuch' 'list --where queue=nosuch' 'errors --queue nosuch' 'stats --by type --queue nosuch' \
+		'batch list --queue nosuch' 'queue list --queue nosuch'; do
+		expect_eq '' "$(reeve $command --json 2>/dev/null)" "$command"
+		expect_eq "$warning" "$(reeve $command --json 2>&1)" "$command"
+	done
+	for command in cancel discard retry 'update --priority 1' 'cancel --dry-run'; do
+		expect_fail 4 reeve $command --where queue=nosuch
+		expect_eq "$warning
+reeve: no task matches" "$OUTPUT" "$command"
+	done
+	expect_eq 'reeve: warning: there has never been a task of type "nosuch"
+no tasks' "$(reeve list --type nosuch 2>&1)"
+	expect_eq 'reeve: warning: there has never been a task of type "nosuch" in queue "default"
+no tasks' "$(reeve list --where 'queue=default type=nosuch' 2>&1)"
 }
 
 test_ended_tasks_are_purged() {
@@ -454,9 +479,6 @@ test_conditions_that_do_not_parse() {
 		expect_fail 2 reeve $command --where 'status=dead colour=red'
 		expect_match '--where: there is no such condition; there are status, queue.*colour=red.*\^' "$OUTPUT"
 		expect_fail 2 reeve $command --where ''
-		expect_fail 4 reeve $command --where 'queue=nosuch'
-		expect_match 'queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
-		expect_fail 4 reeve $command --where 'type=nosuch'
 	done
 	for command in cancel discard retry 'update --priority 1'; do
 		expect_fail 2 reeve $command --where 'type=nothing' 1

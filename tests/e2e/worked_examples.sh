@@ -143,6 +143,8 @@ test_nightly_analytics() {
 	"$TOP/examples/nightly-analytics/set-up" >/dev/null
 	expect_eq 'analytics left-over night-closes night-opens' "$(reeve schedule list --json | jq -r .name | sort | xargs)"
 
+	expect_eq '0 wait for the next night, 0 ended dead' "$(run_now left-over)" # there was no night yet
+
 	# The plan runs while the night's queue is closed: its tasks wait. The plan runs twice, and creates each task once.
 	tick analytics "((timestamp '$day 00:01') at time zone 'Europe/Berlin')"
 	wait_until 20 '[ "$(sql "select count(*) from task_history where type = '"'plan-analytics'"'")" = 1 ]'

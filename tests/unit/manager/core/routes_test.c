@@ -187,19 +187,3 @@ Test(routes, forgotten_ones_make_capacity)
 	cr_expect_eq(ensure(1, third).code, STATUS(OK));
 	fake_end(core);
 }
-
-Test(routes, a_caller_that_needs_them_fresh_waits_for_a_later_load)
-{
-	struct told told = {0};
-
-	core = fake_core();
-	fake_pass(core, 100); /* the pause after the first load */
-	int a = fake_route("q", "a");
-	routes_fresh(core->routes, on_ensured, &told);
-	cr_expect_eq(told.calls, 0);
-	fake_turn(core);
-	cr_expect_eq(told.calls, 1);
-	cr_expect_eq(told.code, STATUS(OK));
-	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
-	fake_end(core);
-}
