@@ -111,8 +111,8 @@ insert into schedule_events (schedule_id, schedule, at, event)
   select 1 + n % 20, 's' || 1 + n % 20, pg_temp.moment(n, :n / 40), 'schedule_edited' from generate_series(1, :n / 40) n;
 
 -- Statistics of each hour and route, independent of the number of tasks. Half an hour is not counted yet.
-insert into executions (hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last)
-  select date_trunc('hour', now(), 'UTC') - interval '1 hour' * h, 'q' || n % 10, 't' || n, 1, 1, 1, 1, 1, now()
+insert into executions (hour, queue, type, well, count, total_us, fastest_us, slowest_us, last, last_us)
+  select date_trunc('hour', now(), 'UTC') - interval '1 hour' * h, 'q' || n % 10, 't' || n, true, 1, 1, 1, 1, now(), 1
   from generate_series(1, 34 * 24) h, generate_series(1, 100) n;
 update executions_rolled set until = date_bin('5 minutes', now() - interval '30 minutes', 'epoch'), settled = date_bin('5 minutes', now() - interval '1 minute', 'epoch'),
   next_at = null, next_xid = null;

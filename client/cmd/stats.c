@@ -13,11 +13,20 @@
  * stats
  */
 
+struct stats_options {
+	struct option_message request;
+	bool all;
+};
+
 static const struct option_spec stats_specs[] = {
     OPT_CHOICE(0, "by", OPTION_FIELD("by"), "hour|type",
         "count ended attempts and their times, by hour of UTC or by queue and type"),
+    OPT_FLAG(0, "all-queues", OPTION_FIELD("all_queues"), "with --by type: each type over all queues"),
+    OPT_CHOICE('s', "status", OPTION_FIELD("status"), "STATUS",
+        "with --by: only attempts that completed, that failed, or all; if not set, completed"),
     OPT_TIME(0, "since", OPTION_FIELD("since_us"),
         "with --by: only attempts that ended from this time on; if not set, in the last day"),
+    OPT_FLAG('a', "all", OPTION_AT(struct stats_options, all), "with --by: attempts of all time"),
     OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "with --by: only this queue"),
     OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "with --by: only this type"),
     {0},
@@ -25,10 +34,13 @@ static const struct option_spec stats_specs[] = {
 
 static const struct option_table stats_table = {
     .program = "reeve stats",
-    .usage = "[--by hour|type [--since TIME] [--queue NAME] [--type TYPE]] [--json]",
+    .usage = "[--by hour|type [--all-queues] [--status STATUS] [--since TIME | --all] [--queue NAME] [--type TYPE]] "
+             "[--json]",
     .summary = "Shows totals: live tasks, finished tasks that are kept, workers, and the manager's own counters. "
-               "With --by: how many attempts ended, and how long they took.",
-    .epilogue = "Example: reeve stats --by hour --since '8h ago' --queue mail",
+               "With --by: how many attempts completed, and how long they took.",
+    .epilogue = "Examples:\n"
+                "  reeve stats --by hour --since '8h ago' --queue mail\n"
+                "  reeve stats --by type --all-queues --all",
     .specs = stats_specs,
 };
 
@@ -93,6 +105,7 @@ static int show_stats(struct reeve_client *client, bool json)
 	    COL_NUMBER("AVERAGE", "average_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
 	    COL_NUMBER("FASTEST", "fastest_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
 	    COL_NUMBER("SLOWEST", "slowest_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
+	    COL_NUMBER("LATEST", "last_ms", .as = AS_SPAN, .otherwise = "0s"),                                             \
 	    COL_NUMBER("LAST", "last_us", .as = AS_AGE),                                                                   \
 	{                                                                                                                  \
 		0                                                                                                              \
@@ -100,13 +113,20 @@ static int show_stats(struct reeve_client *client, bool json)
 
 static const struct column hour_columns[] = {COL_WORD("HOUR", "hour_us", .as = AS_HOUR), COUNT_COLUMNS};
 
-static const struct column type_columns[] = {COL_TEXT("QUEUE", "queue"), COL_TEXT("TYPE", "type"), COUNT_COLUMNS};
+static const struct column type_columns[] = {COL_TEXT("TYPE", "type"), COUNT_COLUMNS};
+
+static const struct column queue_columns[] = {COL_TEXT("QUEUE", "queue"), COL_TEXT("TYPE", "type"), COUNT_COLUMNS};
+
+/* The hours of all time begin after this one, whose begin is a time that is not 0. */
+#define ALL_TIME_US (3600 * INT64_C(1000000))
 
 static int show_executions(struct reeve_client *client, Reeve__V1__ExecutionsRequest *request, bool json)
 {
 	const struct list list = {.items = "counts",
 	    .name = "attempts",
-	    .columns = request->by == REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE ? type_columns : hour_columns};
+	    .columns = request->by != REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE ? hour_columns
+	        : request->all_queues                                                        ? type_columns
+	                                                                                     : queue_columns};
 	struct reeve_failure failure = {0};
 	Reeve__V1__ExecutionsResponse *executions = reeve_executions(client, request, &failure);
 
@@ -117,22 +137,35 @@ static int show_executions(struct reeve_client *client, Reeve__V1__ExecutionsReq
 	return EXIT_OK;
 }
 
+static const char *stats_problem(const struct stats_options *options, const Reeve__V1__ExecutionsRequest *request)
+{
+	if ((options->request.n_set || options->all) && !option_is_set(&options->request, "by"))
+		return "--status, --since, --all, --queue and --type go with --by";
+	if (request->all_queues && request->by != REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE)
+		return "--all-queues goes with --by type";
+	return options->all && request->since_us ? "--all and --since cannot be combined" : NULL;
+}
+
 int command_stats(int argc, char **argv)
 {
 	Reeve__V1__ExecutionsRequest request = REEVE__V1__EXECUTIONS_REQUEST__INIT;
-	struct option_message options = {.message = &request.base};
+	struct stats_options options = {.request.message = &request.base};
 	struct shared_options shared = {0};
 	struct reeve_client *client;
+	const char *problem;
 	int code;
 
 	if (!command_only_options(&stats_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (options.n_set && !option_is_set(&options, "by"))
-		return command_usage(&stats_table, "--since, --queue and --type go with --by");
+	problem = stats_problem(&options, &request);
+	if (problem)
+		return command_usage(&stats_table, "%s", problem);
+	if (options.all)
+		request.since_us = ALL_TIME_US;
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
-	code = options.n_set ? show_executions(client, &request, shared.json) : show_stats(client, shared.json);
+	code = options.request.n_set ? show_executions(client, &request, shared.json) : show_stats(client, shared.json);
 	reeve_client_destroy(client);
 	return code;
 }

@@ -345,8 +345,10 @@ static void add_execution_count(void *count, void *more_count)
 		to->fastest_ms = more->fastest_ms;
 	if (more->slowest_ms > to->slowest_ms)
 		to->slowest_ms = more->slowest_ms;
-	if (more->last_us > to->last_us)
+	if (more->last_us > to->last_us) {
 		to->last_us = more->last_us;
+		to->last_ms = more->last_ms;
+	}
 }
 
 Reeve__V1__ExecutionsResponse *reeve_executions(

@@ -14,9 +14,18 @@ const struct method task_errors = {
     .names = true,
 };
 
+static bool check_executions(const ProtobufCMessage *request, struct reeve_error *error)
+{
+	const Reeve__V1__ExecutionsRequest *r = (const Reeve__V1__ExecutionsRequest *)request;
+	return !r->all_queues || r->by == REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "all_queues is for counts by type");
+}
+
 const struct method task_executions = {
     SQL_EXECUTIONS,
     .rules = {{"by", RULE_NUMBER, .max = REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE},
+        {"status", RULE_NUMBER, .max = REEVE__V1__EXECUTION_STATUS__EXECUTION_STATUS_ALL},
         {"since_us", RULE_SINCE, .otherwise = DAY_US}, {"page", RULE_PAGE}},
     .names = true,
+    .check = check_executions,
 };

@@ -4,12 +4,13 @@
 -- counted and what is not counted yet (raw), then the hours before (hours), then the rest of the hour that contains the
 -- start time (first). If the rows of the hour that is being counted take more than half a page, they are not used, because
 -- they change between two pages: its attempts are read as not counted yet.
+--   of_well: only those that succeeded (true), or that did not (false); null: all
 --   page: which of these parts, how far the counting had come when the first page was read, where to continue, the span
 --   of a step, since when (in us), and how many rows of the hour earlier pages had; the first page uses `since_at`
-create or replace function executions_page(of_queue text, of_type text, by_type boolean, since_at timestamptz, page text,
-  most_bytes bigint)
+create or replace function executions_page(of_queue text, of_type text, of_well boolean, by_type boolean, since_at timestamptz,
+  page text, most_bytes bigint)
 returns table (hour timestamptz, queue text, type text, count bigint, succeeded bigint, total_us numeric, fastest_us bigint,
-  slowest_us bigint, last timestamptz, next_page text)
+  slowest_us bigint, last timestamptz, last_us bigint, next_page text)
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
@@ -51,7 +52,7 @@ begin
         select count(*), coalesce(sum(100 + octet_length(x.queue) + octet_length(x.type)), 0) into rows, bytes
         from (select * from executions x
           where x.hour = upto and x.hour >= whole and (of_queue is null or x.queue = of_queue)
-            and (of_type is null or x.type = of_type)
+            and (of_type is null or x.type = of_type) and (of_well is null or x.well = of_well)
           limit most + 1) x;
         if rows > most or bytes > most_bytes / 2 then
           until_at := upto;
@@ -60,18 +61,19 @@ begin
           continue;
         end if;
       end if;
-      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last in
-        (select null::timestamptz as hour, x.queue, x.type, x.count, x.succeeded, x.total_us::numeric, x.fastest_us, x.slowest_us, x.last
+      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last, last_us in
+        (select null::timestamptz as hour, x.queue, x.type, x.count, case when x.well then x.count else 0 end, x.total_us::numeric,
+           x.fastest_us, x.slowest_us, x.last, x.last_us
          from executions x
          where by_type and x.hour = upto and x.hour >= whole and (of_queue is null or x.queue = of_queue)
-           and (of_type is null or x.type = of_type)
-         order by x.hour, x.queue, x.type offset passed limit most + 1)
+           and (of_type is null or x.type = of_type) and (of_well is null or x.well = of_well)
+         order by x.hour, x.queue, x.type, x.well offset passed limit most + 1)
         union all
-        select upto, null, null, sum(x.count)::bigint, sum(x.succeeded)::bigint, sum(x.total_us), min(x.fastest_us),
-          max(x.slowest_us), max(x.last)
+        select upto, null, null, sum(x.count)::bigint, coalesce(sum(x.count) filter (where x.well), 0)::bigint, sum(x.total_us),
+          min(x.fastest_us), max(x.slowest_us), max(x.last), (max(array[time_us(x.last), x.last_us]))[2]
         from executions x
         where not by_type and x.hour = upto and x.hour >= whole and (of_queue is null or x.queue = of_queue)
-          and (of_type is null or x.type = of_type)
+          and (of_type is null or x.type = of_type) and (of_well is null or x.well = of_well)
         having count(*) > 0
       loop
         full_page := sent = most or room <= 0;
@@ -101,7 +103,7 @@ begin
         end if;
       end if;
       looked := 0;
-      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last, rows, bytes in
+      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last, last_us, rows, bytes in
         select g.*,
           coalesce(sum(100 + coalesce(octet_length(g.queue) + octet_length(g.type), 0)) filter (where g.count > 0) over (), 0) as bytes
         from (
@@ -109,9 +111,11 @@ begin
             case when by_type then e.type end as type, count(*) filter (where e.wanted) as count,
             count(*) filter (where e.wanted and e.well) as succeeded, sum(e.us) filter (where e.wanted) as total_us,
             min(e.us) filter (where e.wanted) as fastest_us, max(e.us) filter (where e.wanted) as slowest_us,
-            max(e.ended) filter (where e.wanted) as last, count(*) as rows
+            max(e.ended) filter (where e.wanted) as last,
+            (max(array[time_us(e.ended), e.us]) filter (where e.wanted))[2] as last_us, count(*) as rows
           from (
-            select r.*, (of_queue is null or r.queue = of_queue) and (of_type is null or r.type = of_type) as wanted
+            select r.*, (of_queue is null or r.queue = of_queue) and (of_type is null or r.type = of_type)
+              and (of_well is null or r.well = of_well) as wanted
             from executions_raw(from_at, upto, kept_from, with_task) r) e
           group by 1, 2, 3) g
       loop

@@ -37,14 +37,15 @@ begin
   end if;
   while r.until < r.settled and clock_timestamp() < now() + interval '100 ms' loop
     upto := least(date_bin(slice, r.until, 'epoch') + slice, r.settled);
-    insert into executions as x (hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last)
-    select date_trunc('hour', r.until, 'UTC'), queue, type, count(*), count(*) filter (where well), sum(us)::bigint, min(us),
-      max(us), max(ended)
+    insert into executions as x (hour, queue, type, well, count, total_us, fastest_us, slowest_us, last, last_us)
+    select date_trunc('hour', r.until, 'UTC'), queue, type, well, count(*), sum(us)::bigint, min(us), max(us), max(ended),
+      (max(array[time_us(ended), us]))[2]
     from executions_raw(r.until, upto, (r.until at time zone 'UTC')::date, true)
-    group by queue, type
-    on conflict (hour, queue, type) do update set count = x.count + excluded.count, succeeded = x.succeeded + excluded.succeeded,
+    group by queue, type, well
+    on conflict (hour, queue, type, well) do update set count = x.count + excluded.count,
       total_us = x.total_us + excluded.total_us, fastest_us = least(x.fastest_us, excluded.fastest_us),
-      slowest_us = greatest(x.slowest_us, excluded.slowest_us), last = greatest(x.last, excluded.last);
+      slowest_us = greatest(x.slowest_us, excluded.slowest_us), last = greatest(x.last, excluded.last),
+      last_us = case when excluded.last >= x.last then excluded.last_us else x.last_us end;
     r.until := upto;
   end loop;
   update executions_rolled set until = r.until, settled = r.settled, next_at = r.next_at, next_xid = r.next_xid

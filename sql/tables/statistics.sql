@@ -1,15 +1,17 @@
--- Ended attempts by hour, queue and type; times in microseconds. These rows stay when the tasks are deleted.
+-- Ended attempts by hour, queue and type, and whether they succeeded; times in microseconds. These rows stay when the
+-- tasks are deleted. Hours that are older than a year are added up in the hour 1970-01-02 00:00 UTC (purge_executions).
 create table executions (
   hour timestamptz not null,
   queue text not null,
   type text not null,
+  well boolean not null,
   count bigint not null,
-  succeeded bigint not null,
   total_us bigint not null,
   fastest_us bigint not null,
   slowest_us bigint not null,
-  last timestamptz not null,
-  primary key (hour, queue, type));
+  last timestamptz not null,               -- when the last one ended,
+  last_us bigint,                          -- and how long it took; null: counted by an old release, which did not note it
+  primary key (hour, queue, type, well));
 
 -- How far the attempts are counted. Those that ended before `until` are in `executions`; later ones are still counted
 -- row by row. No attempt that ended before `settled` can become visible any more. next_at becomes `settled` once

@@ -96,7 +96,7 @@ test_lost_expired_and_killed_ones_count_too() {
 executions() { # BY FIELDS [OPTION…]
 	local by=$1 fields=$2
 	shift 2
-	reeve stats --by "$by" "$@" --json | jq -r "\"$fields\""
+	reeve stats --by "$by" --status all "$@" --json | jq -r "\"$fields\""
 }
 
 test_executions_by_hour_and_by_type() {
@@ -125,7 +125,7 @@ test_executions_by_hour_and_by_type() {
 		"$(executions hour '\(.hour) \(.count) \(.succeeded)' --queue count | head -n 1)"
 	expect_eq 9 "$(executions hour '\(.count)' --queue count | jq -s add)"
 	expect_eq 6 "$(executions hour '\(.count)' --queue count --since '1h ago' | jq -s add)"
-	expect_match 'HOUR +ATTEMPTS +COMPLETED +TOTAL +AVERAGE +FASTEST +SLOWEST +LAST.*[0-9]+:00Z +3 +3 ' "$(reeve stats --by hour --queue count)"
+	expect_match 'HOUR +ATTEMPTS +COMPLETED +TOTAL +AVERAGE +FASTEST +SLOWEST +LATEST +LAST.*[0-9]+:00Z +3 +3 ' "$(reeve stats --by hour --queue count)"
 	expect_match '^no attempts$' "$(reeve stats --by type --since '+1h' 2>&1)"
 	# All attempts, including those of the tests before.
 	want=$(sql "select count(*) from (select from task_history where token is not null union all
@@ -142,7 +142,7 @@ test_partitions_of_before_are_left_out() {
 			{
 				explain_what_follows
 				printf 'set search_path = reeve; prepare p as\n%s;\n' "$(cat "$STATEMENTS/$name.sql")"
-				[ $name = errors ] && by=text more=', null, 10, 4000000' || by=hour more=', null, 4000000'
+				[ $name = errors ] && by=text more=', null, 10, 4000000' || by=hour more=', null, 4000000, '"'all'"', false'
 				echo "execute p('$by', null, null, now() + interval '20 days'$more);"
 			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve 2>&1 | grep -v 'never executed'
 		)
@@ -158,7 +158,7 @@ test_what_is_no_such_request() {
 	expect_fail 2 reeve stats --by day
 	expect_match 'it takes hour or type' "$OUTPUT"
 	expect_fail 2 reeve stats --queue mail
-	expect_match '--since, --queue and --type go with --by' "$OUTPUT"
+	expect_match '--status, --since, --all, --queue and --type go with --by' "$OUTPUT"
 	expect_fail 2 reeve errors --since soon
 	expect_fail 2 reeve errors --limit 0
 	expect_fail 2 reeve errors --queue ''

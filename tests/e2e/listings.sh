@@ -115,7 +115,7 @@ long_rows() {
 			from routes;
 		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, error, error_code, last_updated, queue, type)
 			select id, started, 1, 'failed', 'failed', true, last_error, error_code, started + interval '2 s', queue, type from tasks;
-		insert into executions select date_trunc('hour', now(), 'UTC') - interval '1 h' * h, queue, type, 1, 1, 1000, 1000, 1000, now()
+		insert into executions select date_trunc('hour', now(), 'UTC') - interval '1 h' * h, queue, type, true, 1, 1000, 1000, 1000, now(), 1000
 			from routes, generate_series(1, 3) h;
 		update executions_rolled set until = now(), settled = now(), next_at = null, next_xid = null;
 		insert into callbacks (batch_id, event, url, state, last_error, ended_at)
@@ -172,7 +172,7 @@ test_a_hundred_thousand_types_are_listed() {
 	start_manager
 	stop manager
 	sql "insert into routes (queue, type) select 'wide', rpad('t' || n, 250, 'x') from generate_series(1, 100000) n;
-		insert into executions select date_trunc('hour', now(), 'UTC') - interval '1 h', queue, type, 1, 1, 1000, 1000, 1000, now() from routes;
+		insert into executions select date_trunc('hour', now(), 'UTC') - interval '1 h', queue, type, true, 1, 1000, 1000, 1000, now(), 1000 from routes;
 		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated, queue, type)
 			select id, now(), 1, 'completed', 'completed', true, now() + interval '1us' * id, queue, type from routes where id <= 20000;
 		update executions_rolled set until = now(), settled = now(), next_at = null, next_xid = null;
@@ -235,18 +235,18 @@ test_executions_of_many_pages_are_added_up() {
 		from (select n, now() - interval '0.18 s' * n as at from generate_series(1, 200000) n) x"
 	sql "update executions_rolled set until = date_trunc('hour', now()) - interval '5 hours', settled = date_trunc('hour', now()) - interval '5 hours'"
 	sql "insert into executions
-		select date_trunc('hour', last_updated), queue, type, count(*), count(*) filter (where status = 'completed'), sum(us), min(us), max(us), max(last_updated)
+		select date_trunc('hour', last_updated), queue, type, status = 'completed', count(*), sum(us), min(us), max(us), max(last_updated), 1
 		from (select *, (extract(epoch from last_updated - token) * 1000000)::bigint as us from task_history) h
-		where last_updated < (select until from executions_rolled) group by 1, 2, 3"
+		where last_updated < (select until from executions_rolled) group by 1, 2, 3, 4"
 	for since in 9 7.3 0.4; do
 		at=$(sql "select to_char((now() - interval '1 hour' * $since) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
 		expect diff <(sql "select queue, count(*), count(*) filter (where status = 'completed'), min(ms), max(ms)
 				from (select *, round(extract(epoch from last_updated - token) * 1000) as ms from task_history) h
 				where last_updated >= '$at' group by 1 order by 1") \
-			<(reeve stats --by type --since "$at" --json | jq -r '[.queue, .count, .succeeded, .fastest_ms // 0, .slowest_ms] | map(tostring) | join("|")')
+			<(reeve stats --by type --status all --since "$at" --json | jq -r '[.queue, .count, .succeeded, .fastest_ms // 0, .slowest_ms] | map(tostring) | join("|")')
 		expect diff <(sql "select to_char(date_trunc('hour', last_updated at time zone 'UTC'), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), count(*) from task_history
 				where last_updated >= '$at' and queue = 'q1' group by 1 order by 1") \
-			<(reeve stats --by hour --queue q1 --since "$at" --json | jq -r '"\(.hour)|\(.count)"' | sed 's/\.000000Z/Z/')
+			<(reeve stats --by hour --status all --queue q1 --since "$at" --json | jq -r '"\(.hour)|\(.count)"' | sed 's/\.000000Z/Z/')
 	done
 }
 

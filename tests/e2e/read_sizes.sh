@@ -84,8 +84,8 @@ measure() { # each listing with its pages, a line each
 	echo "schedule-runs $(pages schedule_runs "'schedule-1',9223372036854775807,100")"
 	echo "batch-report $(pages batch_report "2,0,100,4000000,null")"
 	echo "metrics $(pages metrics_list "null,'','',10")"
-	echo "executions-by-hour $(most_pages executions "'hour',null,null,now() - interval '10 days',null,4000000")"
-	echo "executions-by-type $(most_pages executions "'type',null,null,now() - interval '10 days',null,4000000")"
+	echo "executions-by-hour $(most_pages executions "'hour',null,null,now() - interval '10 days',null,4000000,'all',false")"
+	echo "executions-by-type $(most_pages executions "'type',null,null,now() - interval '10 days',null,4000000,'all',false")"
 	echo "check $(pages check "null,null,'{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted}','{0,0,0,3600000,60000,0,0,0}'")"
 }
 

@@ -104,9 +104,11 @@ known() { # QUEUE TYPE…: so that they may be asked for
 counted() { # everything that is told of that queue, in several ways
 	local since
 	for since in '5h30m ago' "$1" "$2"; do
+		reeve stats --by hour --queue past --since "$since" --status all --json
+		reeve stats --by type --queue past --since "$since" --status all --json
+		reeve stats --by type --type t1 --since "$since" --status all --json
 		reeve stats --by hour --queue past --since "$since" --json
-		reeve stats --by type --queue past --since "$since" --json
-		reeve stats --by type --type t1 --since "$since" --json
+		reeve stats --by type --all-queues --since "$since" --status failed --json
 	done
 }
 
@@ -124,7 +126,7 @@ test_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 	counted "$first" "$second" >"$DIR/raw"
 	expect_eq "$(sql "select (select count(*) from task_history where task_id < 0) +
 		(select count(*) from task_attempts where task_id < 0 and outcome <> 'requeued')")" \
-		"$(reeve stats --by hour --queue past --since '7h ago' --json | jq -s 'map(.count) | add')" 'all of them'
+		"$(reeve stats --by hour --queue past --since '7h ago' --status all --json | jq -s 'map(.count) | add')" 'all of them'
 	recount_from "now() - interval '6 hours'"
 	wait_until 150 "rolled_beyond \"now() - interval '20 minutes'\""
 	counted "$first" "$second" >"$DIR/rolled"
@@ -138,10 +140,10 @@ test_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 	expect_eq "$(cat "$DIR/raw")" "$(cat "$DIR/again")" 'after a task was run again'
 	# After the history is removed, whole hours are still shown.
 	whole=$(sql "select to_char(date_trunc('hour', now() - interval '4 hours') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SSZ')")
-	reeve stats --by hour --queue past --since "$whole" --json >"$DIR/before"
+	reeve stats --by hour --queue past --since "$whole" --status all --json >"$DIR/before"
 	sql "delete from task_history where task_id < 0 and last_updated < now() - interval '30 minutes';
 		delete from task_attempts where task_id < 0 and last_updated < now() - interval '30 minutes'"
-	expect_eq "$(cat "$DIR/before")" "$(reeve stats --by hour --queue past --since "$whole" --json)" 'after the history has forgotten'
+	expect_eq "$(cat "$DIR/before")" "$(reeve stats --by hour --queue past --since "$whole" --status all --json)" 'after the history has forgotten'
 }
 
 # A commit may come long after the time in its row.
@@ -178,7 +180,7 @@ test_a_clock_that_was_ahead_hides_nothing() {
 	start_worker
 	reeve submit nothing --queue ahead --wait >/dev/null
 	# The state that such a clock leaves: everything is counted up to two days ahead, including a task that has ended.
-	sql "insert into executions select date_trunc('hour', last_updated, 'UTC'), queue, type, 1, 1, 1, 1, 1, last_updated
+	sql "insert into executions select date_trunc('hour', last_updated, 'UTC'), queue, type, true, 1, 1, 1, 1, last_updated, 1
 			from task_history where queue = 'ahead';
 		update executions_rolled set until = now() + interval '2 days', settled = now() + interval '2 days', next_at = null, next_xid = null"
 	reeve submit nothing --queue ahead --wait >/dev/null
@@ -202,7 +204,7 @@ test_many_managers_count_at_the_same_time() {
 	known past t0 t1 t2
 	past_is_there
 	recount_from "now() - interval '6 hours'"
-	reeve stats --by type --queue past --since '7h ago' --json >"$DIR/raw"
+	reeve stats --by type --queue past --since '7h ago' --status all --json >"$DIR/raw"
 	recount_from "now() - interval '6 hours'"
 	for n in 1 2 3 4 5 6; do
 		start "roller-$n" bash -c 'for _ in $(seq 60); do "$0" -XAtq -h "$1" -U postgres -d reeve -c "set search_path = reeve; select executions_roll()"; done' \
@@ -210,13 +212,55 @@ test_many_managers_count_at_the_same_time() {
 	done
 	for n in 1 2 3 4 5 6; do ended "roller-$n" 120; done
 	wait_until 120 "rolled_beyond \"now() - interval '20 minutes'\""
-	expect_eq "$(cat "$DIR/raw")" "$(reeve stats --by type --queue past --since '7h ago' --json)"
+	expect_eq "$(cat "$DIR/raw")" "$(reeve stats --by type --queue past --since '7h ago' --status all --json)"
 }
 
 test_statistics_are_kept_for_a_year() {
-	sql "insert into executions select now() - interval '1 day' * d, 'old', 't', 1, 1, 1, 1, 1, now() from (values (364), (400)) v(d)"
+	sql "insert into executions select date_trunc('hour', now() - interval '1 day' * d, 'UTC'), 'old', 't', true, 1, 10 * d, d, d,
+			now() - interval '1 day' * d, 7 * d
+		from (values (364), (400), (500)) v(d)"
 	start_manager third
-	wait_until 60 "[ \"\$(sql \"select count(*) from executions where queue = 'old'\")\" = 1 ]"
+	wait_until 60 "[ \"\$(sql \"select count(*) from executions where queue = 'old' and hour > '1970-01-03'\")\" = 1 ]"
+	# Older ones are added up.
+	expect_eq '2|9000|400|500|2800|400' "$(sql "select count, total_us, fastest_us, slowest_us, last_us, extract(day from now() - last)
+		from executions where queue = 'old' and hour = '1970-01-02 00:00+00'")"
+	expect_eq 1 "$(reeve stats --by type --queue old --since '365d ago' --json | jq .count)"
+	expect_eq 3 "$(reeve stats --by type --queue old --all --json | jq .count)"
+}
+
+# Failed and expired attempts are not among the times of those that completed.
+test_times_are_those_of_completed_attempts() {
+	start_worker
+	for queue in fast slow; do
+		reeve submit nothing --queue $queue --wait >/dev/null
+		expect_fail 1 reeve submit sh 'sleep 0.5; exit 65' --queue $queue --wait
+	done
+	reeve submit sh 'sleep 0.3' --queue slow --wait >/dev/null
+	expect [ "$(reeve stats --by hour --queue fast --json | jq .slowest_ms)" -lt 400 ]
+	expect_eq '1 1' "$(reeve stats --by type --queue fast --json | jq -r '"\(.count) \(.succeeded)"')"
+	expect_eq '1 0 true' "$(reeve stats --by type --queue fast --status failed --json | jq -r '"\(.count) \(.succeeded // 0) \(.fastest_ms >= 500)"')"
+	expect_eq '2 1' "$(reeve stats --by hour --queue fast --status all --json | jq -rs '"\(map(.count) | add) \(map(.succeeded // 0) | add)"')"
+	# The last execution: when, and how long it took.
+	expect_eq "$(sql "select round(extract(epoch from last_updated - token) * 1000) from task_history
+		where queue = 'slow' and status = 'completed' order by last_updated desc limit 1")" "$(reeve stats --by type --queue slow --type sh --json | jq .last_ms)"
+	expect_match 'LATEST +LAST' "$(reeve stats --by type --queue slow)"
+	expect_fail 2 reeve stats --by hour --all-queues
+	expect_match '--all-queues goes with --by type' "$OUTPUT"
+	expect_fail 2 reeve stats --by hour --status dead
+}
+
+test_totals_of_each_type_over_all_queues_and_all_time() {
+	sql "insert into executions select '1970-01-02 00:00+00', q, 'ever', true, 3, 3000, 900, 1100, now() - interval '2 years', 950 from (values ('e1'), ('e2')) v(q);
+		insert into executions select date_trunc('hour', now() - interval '90 days', 'UTC'), 'e1', 'ever', true, 1, 5000, 5000, 5000, now() - interval '90 days', 5000;
+		insert into executions select date_trunc('hour', now() - interval '90 days', 'UTC'), 'e1', 'ever', false, 1, 9000, 9000, 9000, now() - interval '90 days', 9000"
+	expect_eq ' 7 11 2 1 5 5' "$(reeve stats --by type --all-queues --all --type ever --json |
+		jq -r '"\(.queue // "") \(.count) \(.total_ms) \(.average_ms) \(.fastest_ms) \(.slowest_ms) \(.last_ms)"')"
+	expect_eq $'e1 4\ne2 3' "$(reeve stats --by type --all --type ever --json | jq -r '"\(.queue) \(.count)"')"
+	expect_no_match QUEUE "$(reeve stats --by type --all-queues --all --type ever)"
+	expect_eq '' "$(reeve stats --by type --type ever --json 2>/dev/null)" 'within a day'
+	expect_eq 8 "$(reeve stats --by hour --all --status all --type ever --json | jq -s 'map(.count) | add')"
+	expect_fail 2 reeve stats --by type --all --since '1h ago'
+	expect_fail 2 reeve stats --all
 }
 
 test_an_attempt_counts_for_the_type_that_its_task_had_then() {
@@ -240,7 +284,7 @@ test_what_ended_lately_is_found_by_its_time() {
 	sql 'select history_summarize()' >/dev/null # or the manager just has
 	expect_eq 0 "$(sql 'select history_summarize()')"
 	for name in errors executions; do
-		[ $name = errors ] && by=code more=', null, 10, 4000000' || by=type more=', null, 4000000'
+		[ $name = errors ] && by=code more=', null, 10, 4000000' || by=type more=', null, 4000000, '"'all'"', false'
 		plan=$(
 			{
 				explain_what_follows
@@ -301,18 +345,18 @@ walks() {
 		begin
 			for way in
 				select * from (values (null::text), ('past'), ('none')) q(queue), (values (null::text), ('t1'), ('none')) t(type),
-					(values (true), (false)) b(by_type), (values (now() - interval '200 minutes', 4000000), (now() - interval '200 minutes', 3000),
+					(values (true), (false)) b(by_type), (values (null::boolean), (true), (false)) w(well), (values (now() - interval '200 minutes', 4000000), (now() - interval '200 minutes', 3000),
 						(latest - interval '90 s', 1)) s(since, most)
 				where queue is not null or type is not null
 			loop
 				select count(*) into wanted from executions_raw(way.since, 'infinity', current_date - 1, true) e
-					where (way.queue is null or e.queue = way.queue) and (way.type is null or e.type = way.type);
+					where (way.queue is null or e.queue = way.queue) and (way.type is null or e.type = way.type) and (way.well is null or e.well = way.well);
 				page := null;
 				begun := '{}';
 				total := 0;
 				loop
 					select coalesce(sum(p.count), 0), max(p.next_page) into n, page
-						from executions_page(way.queue, way.type, way.by_type, way.since, page, way.most) p;
+						from executions_page(way.queue, way.type, way.well, way.by_type, way.since, page, way.most) p;
 					total := total + n;
 					exit when page is null;
 					if page = any (begun) then
@@ -355,7 +399,7 @@ test_many_attempts_that_end_at_once_are_read_in_parts() {
 			now() - interval '10 s', now(), now() - interval '5 s' + interval '8 us' * n from generate_series(1, 250000) n"
 	sql "create table pages (n int, counted bigint);
 		do \$\$ declare page text; counted bigint; n int := 0; begin loop
-			select sum(p.count), max(p.next_page) into counted, page from executions_page('burst', null, true, now() - interval '1 minute', page, 4000000) p;
+			select sum(p.count), max(p.next_page) into counted, page from executions_page('burst', null, null, true, now() - interval '1 minute', page, 4000000) p;
 			n := n + 1;
 			insert into pages values (n, counted);
 			exit when page is null;
