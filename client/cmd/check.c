@@ -17,7 +17,7 @@
 #include <string.h>
 
 struct check_options {
-	const char *dead, *failed, *oldest, *running, *schedules, *callbacks, *unserved, *held;
+	const char *dead, *failed, *oldest, *running, *schedules, *callbacks, *unserved, *held, *missed, *refused, *length;
 	const char *queue, *type;
 	int64_t timeout_ms;
 };
@@ -44,6 +44,13 @@ static const struct condition conditions[] = {
         "waiting task lacks a worker that takes it", "waiting tasks lack a worker that takes them", &from_the_first},
     {"halted", "halted", KIND(HALTED), false, offsetof(struct check_options, held),
         "task waits in a queue that gives none", "tasks wait in queues that give none", &unbounded},
+    {"runs-missed", "runs_missed", KIND(MISSED), false, offsetof(struct check_options, missed),
+        "scheduled time was missed within the last hour", "scheduled times were missed within the last hour", NULL},
+    {"runs-refused", "runs_refused", KIND(REFUSED), false, offsetof(struct check_options, refused),
+        "run of a schedule was refused within the last hour", "runs of schedules were refused within the last hour",
+        NULL},
+    {"queue-length", "queue_length", KIND(QUEUE_LENGTH), false, offsetof(struct check_options, length),
+        "task waits in the longest queue", "tasks wait in the longest queue", NULL},
 };
 
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
@@ -63,6 +70,9 @@ static const struct option_spec check_specs[] = {
         "more tasks than this wait in running queues and no worker accepts them; without conditions \"0,\" is checked"),
     CONDITION("halted", held,
         "more tasks than this wait in queues that are paused, not started, stopping or stopped; without conditions it is shown without limits"),
+    CONDITION("runs-missed", missed, "more scheduled times than this were missed within the last hour"),
+    CONDITION("runs-refused", refused, "more runs of schedules than this were refused within the last hour"),
+    CONDITION("queue-length", length, "more due and failed tasks than this wait in one queue"),
     OPT_NAME('q', "queue", OPTION_AT(struct check_options, queue), "NAME", "check only this queue"),
     OPT_NAME('t', "type", OPTION_AT(struct check_options, type), "TYPE", "check only this task type"),
     OPT_SPAN(0, "call-timeout", OPTION_AT(struct check_options, timeout_ms), 1, 3600 * 1000,

@@ -30,7 +30,7 @@ struct condition {
 	const struct bounds *by_itself; /* the bounds if no condition is requested; NULL: checked only on request */
 };
 
-enum { CONDITIONS_MAX = 8 };
+enum { CONDITIONS_MAX = 11 };
 
 /* A requested condition and its outcome. */
 struct asked {

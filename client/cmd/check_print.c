@@ -81,20 +81,21 @@ static void write_example(
 		putchar('\n');
 		return;
 	}
-	if (kind == KIND(CALLBACKS)) {
-		printf("%" PRId64 " to ", example->count);
+	if (kind == KIND(CALLBACKS) || kind == KIND(MISSED) || kind == KIND(REFUSED)) {
+		printf("%" PRId64 " %s ", example->count, kind == KIND(CALLBACKS) ? "to" : "of schedule");
 		write_text(example->name);
 		putchar('\n');
 		return;
 	}
-	if (kind == KIND(DEAD) || kind == KIND(FAILED) || kind == KIND(UNSERVED) || kind == KIND(HALTED))
+	if (kind == KIND(DEAD) || kind == KIND(FAILED) || kind == KIND(UNSERVED) || kind == KIND(HALTED) ||
+	    kind == KIND(QUEUE_LENGTH))
 		printf("%" PRId64 " of ", example->count);
 	else
 		printf("task %" PRId64 " of ", example->task_id);
 	fputs("queue ", stdout);
 	write_text(example->queue);
-	if (kind == KIND(HALTED)) {
-		printf(", which is %s\n", example->name);
+	if (kind == KIND(HALTED) || kind == KIND(QUEUE_LENGTH)) {
+		printf("%s%s\n", kind == KIND(HALTED) ? ", which is " : "", example->name);
 		return;
 	}
 	fputs(", type ", stdout);

@@ -115,7 +115,7 @@ static bool check_questions(const ProtobufCMessage *request, struct reeve_error 
 	for (size_t i = 0; i < r->n_questions; i++) {
 		const Reeve__V1__CheckQuestion *q = r->questions[i];
 		if (!check_range("questions.kind", q->kind, REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD,
-		        REEVE__V1__CHECK_KIND__CHECK_KIND_HALTED, error))
+		        REEVE__V1__CHECK_KIND__CHECK_KIND_QUEUE_LENGTH, error))
 			return false;
 		if (asked & 1U << q->kind)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "questions.kind: %d is asked for twice", q->kind);
@@ -175,8 +175,7 @@ static bool doctor_complete(struct reading *r, struct reeve_error *error)
 
 const struct rpc_entry admin_methods[] = {
     {"Ping", ping, RPC_LEASE, NULL},
-    {"ListQueues", read_method, RPC_OPERATOR,
-        METHOD(SQL_QUEUE_COUNTS, .rules = {{"page", RULE_PAGE}}, .names = true)},
+    {"ListQueues", read_method, RPC_OPERATOR, METHOD(SQL_QUEUE_COUNTS, .rules = {{"page", RULE_PAGE}}, .names = true)},
     {"ListWorkers", read_method, RPC_OPERATOR,
         METHOD(SQL_WORKER_LIST,
             .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = LIMIT_LIST},

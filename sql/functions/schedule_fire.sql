@@ -49,7 +49,7 @@ begin
     note := case when n = 1 then ''
       when n > LIMIT_MISSED and s.cron is not null then format('more than LIMIT_MISSED were missed, from %s on', schedule_time_text(first))
       else format('%s were missed, from %s on', n, schedule_time_text(first)) end;
-    insert into schedule_runs (schedule_id, scheduled_at, outcome, note) values (s.id, scheduled, outcome, note)
+    insert into schedule_runs (schedule_id, scheduled_at, outcome, note, missed) values (s.id, scheduled, outcome, note, n)
     on conflict do nothing;
     return next;
   end if;

@@ -20,3 +20,7 @@ drop table executions;
 alter table executions_new rename to executions;
 alter index executions_new_pkey rename to executions_pkey;
 drop function if exists executions_page(text, text, boolean, timestamptz, text, bigint);
+
+-- The number of missed times, which was only in the note.
+alter table schedule_runs add column missed bigint;
+update schedule_runs set missed = coalesce(substring(note from '^(?:more than )?(\d+) were missed')::bigint, 1) where outcome = 'missed';

@@ -4,8 +4,9 @@
 -- proportion among the 1,000 routes with the most), since when the longest-waiting due task has been due (queues that give
 -- out no tasks do not count), attempts that have been executing, and schedules whose firing is overdue, for more than the
 -- milliseconds in $4, callbacks given up within the last hour, tasks that no worker accepts, tasks in queues that give out
--- none. The examples are the largest groups or the longest times. The manager is set, to anything, if the queue and the
--- type are known.
+-- none, scheduled times that were missed and runs of schedules that were refused within the last hour (of the first 100,000
+-- runs), tasks of the longest queue. The examples are the largest groups or the longest times. The manager is set, to
+-- anything, if the queue and the type are known.
 -- takes CheckRequest: queue?, type?, questions[].kind, questions[].longer_ms
 -- gives CheckResponse.measures: kind, count, longest_ms, examined, examples, .manager
 with recursive ways as materialized (
@@ -88,6 +89,15 @@ with recursive ways as materialized (
     select t.id, t.queue, t.type, coalesce(t.error_code, '') as error_code from tasks t
     where t.route_id = f.route_id and t.started is not null and t.status = 'failed'
     limit ceil(f.failed * 1000.0 / f.total)::bigint) t),
+ lapsed as materialized (
+  select r.*
+  from (
+    select x.id, x.outcome, x.note, coalesce(x.missed, 1) as n, s.name, coalesce(s.spec ->> 'type', '') as type,
+      case when s.spec is null then s.action_queue else coalesce(s.spec ->> 'queue', 'default') end as queue
+    from schedule_runs x join schedules s on s.id = x.schedule_id
+    where $3::text[] && '{missed,refused}' and x.at > statement_timestamp() - interval '1 hour' and x.outcome = any($3::text[])
+    limit 100000) r
+  where r.outcome in ('missed', 'refused') and ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)),
  found (what, total, longest_ms, n, ms, id, queue, type, name, other_id) as materialized (
   (select 'dead', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(d.task_id), d.queue, d.type, d.error_code, 0
    from dead d group by d.queue, d.type, d.error_code order by count(*) desc, 6 limit 10)
@@ -125,7 +135,16 @@ with recursive ways as materialized (
   (select 'halted', (sum(sum(l.queued + l.failed)) over ())::bigint, 0, sum(l.queued + l.failed)::bigint, 0, 0, q.name, '', q.state, 0
    from live_totals($1) l join routes r on r.id = l.route_id join queues q on q.name = r.queue and q.state <> 'running'
    where 'halted' = any($3::text[]) and l.queued + l.failed > 0 and ($2::text is null or r.type = $2)
-   group by q.name, q.state order by 4 desc, q.name limit 10))
+   group by q.name, q.state order by 4 desc, q.name limit 10)
+  union all
+  (select l.outcome, (sum(sum(l.n)) over (partition by l.outcome))::bigint, 0, sum(l.n)::bigint, 0, 0, l.queue, l.type,
+     case l.outcome when 'missed' then l.name else concat_ws(': ', l.name, left((array_agg(l.note order by l.id desc))[1], 200)) end, 0
+   from lapsed l group by l.outcome, l.name, l.queue, l.type order by 4 desc, l.name limit 20)
+  union all
+  (select 'queue_length', (max(sum(l.queued + l.failed)) over ())::bigint, 0, sum(l.queued + l.failed)::bigint, 0, 0, r.queue, '', '', 0
+   from live_totals($1) l join routes r on r.id = l.route_id
+   where 'queue_length' = any($3::text[]) and l.queued + l.failed > 0 and ($2::text is null or r.type = $2)
+   group by r.queue order by 4 desc, r.queue limit 10))
 select q.kind, coalesce(max(f.total), 0) as count, coalesce(max(f.longest_ms), 0) as longest_ms,
   coalesce(max(f.total) filter (where f.n > 0), 0) as examined,
   jsonb_agg(jsonb_build_object('count', f.n, 'ms', f.ms, 'task_id', f.id, 'queue', f.queue, 'type', f.type, 'name', f.name,

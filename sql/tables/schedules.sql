@@ -40,6 +40,7 @@ create table schedule_runs (
   task_id bigint,
   actor text not null default '',          -- the actor of a manual run
   note text not null default '',
+  missed bigint,                           -- how many scheduled times were missed; null: none was
   unique (schedule_id, scheduled_at));
 create index schedule_runs_at on schedule_runs (at);
 create index schedule_runs_listed on schedule_runs (schedule_id, id);

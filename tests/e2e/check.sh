@@ -298,6 +298,53 @@ test_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 	sql "delete from tasks where queue like 'part%'; select counts_recount()" >/dev/null
 }
 
+test_missed_and_refused_runs_of_schedules_are_counted() {
+	local batch
+	start_worker
+	checked 0 --runs-missed 0 --runs-refused 0
+	expect_match 'OK runs-missed: no scheduled time was missed within the last hour' "$OUTPUT"
+	# No manager was there for half an hour.
+	schedule often 'every_ms, start_at, next_at, catch_up, spec' "60000, date_trunc('minute', now()) - interval '1 hour',
+		date_trunc('minute', now()) - interval '30 minutes', 'one', '{\"type\": \"nothing\", \"queue\": \"o\"}'"
+	wait_until 20 '[ "$(sql "select count(*) from schedule_runs where outcome = '"'missed'"'")" = 1 ]'
+	checked 2 --runs-missed 0 --schedule-late 1h
+	expect_match 'CRITICAL runs-missed: (29|30|31) scheduled times were missed within the last hour, more than 0
+  (29|30|31) of schedule often' "$OUTPUT"
+	checked 1 --runs-missed 10,100
+	reeve submit nothing --queue elsewhere --wait >/dev/null
+	checked 0 --runs-missed 0 --queue elsewhere
+	sql "update schedule_runs set at = at - interval '1 hour'"
+	checked 0 --runs-missed 0
+	# Each run is refused, since its batch is closed.
+	batch=$(reeve batch open gone --queue o)
+	reeve batch close "$batch" >/dev/null
+	schedule useless 'every_ms, next_at, spec' "200, now(), '{\"type\": \"nothing\", \"queue\": \"o\", \"batch_id\": $batch}'"
+	wait_until 20 '[ "$(sql "select count(*) from schedule_runs where outcome = '"'refused'"'")" -gt 2 ]'
+	checked 2 --runs-refused 2 --queue o --type nothing
+	expect_match 'CRITICAL runs-refused: [0-9]+ runs of schedules were refused within the last hour, more than 2
+  [0-9]+ of schedule useless: batch '"$batch"' ' "$OUTPUT"
+	checked 0 --runs-refused 2 --queue elsewhere
+	reeve schedule remove useless >/dev/null
+	reeve schedule remove often >/dev/null
+	checked 0 --runs-refused 2
+}
+
+test_the_length_of_the_longest_queue_is_measured() {
+	for _ in 1 2 3; do reeve submit lengthy --queue long; done >/dev/null
+	reeve submit lengthy --queue long --delay 1h >/dev/null
+	reeve submit lengthy --queue short >/dev/null
+	checked 2 --queue-length 2 --type lengthy
+	expect_match 'queue_length=3;;2;0
+CRITICAL queue-length: 3 tasks wait in the longest queue, more than 2
+  3 of queue long
+  1 of queue short' "$OUTPUT"
+	checked 0 --queue-length 3 --type lengthy
+	checked 1 --queue-length 0,3 --queue short
+	expect_eq 1 "$(value queue_length --queue-length 9 --queue short)"
+	for queue in long short; do reeve queue purge $queue; done >/dev/null
+	expect_match 'OK queue-length: no task waits in the longest queue' "$(reeve check --queue-length 0 --queue long)"
+}
+
 test_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 	reeve cancel "$(reeve submit sh)" >/dev/null
 	sql "insert into tasks (route_id, priority, queue, type, details, run_at, created, last_updated)
@@ -311,7 +358,7 @@ test_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 		select counts_recount();
 		analyze tasks, task_history" >/dev/null
 	# The measure is the number of pages read, not time. A scan of either table would read many thousands.
-	all="(null, null, '{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted}', '{0,0,0,1000,1000,0,0,0}')"
+	all="(null, null, '{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted,missed,refused,queue_length}', '{0,0,0,1000,1000,0,0,0,0,0,0}')"
 	sql "prepare c as $(cat "$STATEMENTS/check.sql");
 		execute c$all; explain (analyze, buffers, format json) execute c$all" >"$DIR/plan"
 	sed -n '/^\[/,$p' "$DIR/plan" | jq '.[0].Plan | ."Shared Hit Blocks" + ."Shared Read Blocks"' >"$DIR/pages"

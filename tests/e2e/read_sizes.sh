@@ -86,7 +86,7 @@ measure() { # each listing with its pages, a line each
 	echo "metrics $(pages metrics_list "null,'','',10")"
 	echo "executions-by-hour $(most_pages executions "'hour',null,null,now() - interval '10 days',null,4000000,'all',false")"
 	echo "executions-by-type $(most_pages executions "'type',null,null,now() - interval '10 days',null,4000000,'all',false")"
-	echo "check $(pages check "null,null,'{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted}','{0,0,0,3600000,60000,0,0,0}'")"
+	echo "check $(pages check "null,null,'{dead,failed,oldest_queued,running,schedules,callbacks,unserved,halted,missed,refused,queue_length}','{0,0,0,3600000,60000,0,0,0,0,0,0}'")"
 }
 
 test_ten_times_as_much_costs_the_same() {
