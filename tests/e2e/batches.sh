@@ -90,6 +90,42 @@ test_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match "$id +nightly +q +ended +ended +3 +0 +2 +1" "$(reeve batch list)"
 }
 
+test_the_remaining_time_has_rests_delays_and_slots() {
+	local rests delays slots
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 2
+	reeve queue set rests --resting 5s >/dev/null
+	reeve queue set slots --resting 0s >/dev/null
+	rests=$(reeve batch open rests --queue rests) delays=$(reeve batch open delays --queue delays) slots=$(reeve batch open slots --queue slots)
+	expect_eq '-1' "$(batch "$rests" remaining_ms)"
+	# Nine tasks that take no time, on two slots that rest for 5 s: after the first two there are at least three more rests.
+	for _ in 1 2 3 4 5 6 7 8 9; do reeve submit nothing --queue rests --batch "$rests"; done >/dev/null
+	wait_until 20 '[ "$(batch "$rests" pending)" = 7 ]'
+	expect [ "$(batch "$rests" remaining_ms)" -ge 12000 ]
+	expect [ "$(batch "$rests" remaining_ms)" -le 18000 ]
+	reeve queue stop rests --wait >/dev/null
+	# A failed task is tried again in an hour, once.
+	reeve submit nothing --queue delays --batch "$delays" >/dev/null
+	reeve submit sh 'exit 1' --queue delays --batch "$delays" --backoff fixed:1h --jitter 0 --max-attempts 2 >/dev/null
+	wait_until 20 '[ "$(reeve list --where "batch=$delays status=failed" --json)" ]'
+	expect [ "$(batch "$delays" remaining_ms)" -ge 3590000 ]
+	expect [ "$(batch "$delays" remaining_ms)" -le 3601000 ]
+	# Tasks that may fail, too: of two attempts one has failed.
+	reeve submit nothing --queue delays --batch "$delays" --delay 1h --backoff fixed:1h --jitter 0 --max-attempts 2 >/dev/null
+	expect [ "$(batch "$delays" remaining_ms)" -ge 5390000 ]
+	expect [ "$(batch "$delays" remaining_ms)" -le 5401000 ]
+	# Each takes a second, on two slots.
+	reeve submit sh 'sleep 1' --queue slots --batch "$slots" --wait >/dev/null
+	reeve queue pause slots >/dev/null
+	for _ in 1 2 3 4 5 6 7 8; do reeve submit sh 'sleep 1' --queue slots --batch "$slots"; done >/dev/null
+	expect [ "$(batch "$slots" remaining_ms)" -ge 4000 ]
+	expect [ "$(batch "$slots" remaining_ms)" -le 6000 ]
+	start_worker more --concurrency 6
+	expect [ "$(batch "$slots" remaining_ms)" -le 2000 ]
+	expect [ "$(batch "$slots" remaining_ms)" -ge 1000 ]
+}
+
 test_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	handlers <<-'END'
 		[handler sh]
