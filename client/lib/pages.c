@@ -179,29 +179,56 @@ static void sort_events(Reeve__V1__AuditResponse *audit)
 	free(placed);
 }
 
-Reeve__V1__AuditResponse *reeve_audit(
-    struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure)
+/* Reads the newest events: those that the request selects among at least `scanned` of all. *begin is set to where the
+ * first page begins, to be freed. */
+static Reeve__V1__AuditResponse *newest_events(struct reeve_client *client, const Reeve__V1__AuditRequest *request,
+    uint32_t scanned, char **begin, struct reeve_failure *failure)
 {
-	Reeve__V1__AuditRequest newest = {.task_id = request->task_id,
-	    .since_us = request->since_us,
-	    .until_us = request->until_us,
-	    .limit = request->limit,
-	    .newest = true};
-	Reeve__V1__AuditResponse *start = reeve_task_audit(client, &newest, NULL, failure), *audit;
-	size_t most = request->limit ? request->limit : DEFAULT_CALL_EVENTS;
+	Reeve__V1__AuditRequest newest = *request;
+	Reeve__V1__AuditResponse *start, *audit;
 
+	newest.newest = true;
+	newest.limit = scanned;
+	newest.page = "";
+	start = reeve_task_audit(client, &newest, NULL, failure);
 	if (!start || !*start->next_page)
 		return start;
+	*begin = mem_asprintf("%.*s", (int)strcspn(start->next_page, ":"), start->next_page);
 	newest.newest = false;
 	newest.limit = 0;
 	newest.page = start->next_page;
 	audit = read_all(client, &reeve__v1__task_service__descriptor, "Audit", &newest, failure);
 	reeve_free(start);
+	return audit;
+}
+
+Reeve__V1__AuditResponse *reeve_audit(
+    struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure)
+{
+	size_t most = request->limit ? request->limit : DEFAULT_CALL_EVENTS;
+	bool selects = (request->queue && *request->queue) || (request->type && *request->type) || request->n_events ||
+	    (request->worker && *request->worker);
+	char *before = NULL, *begin = NULL;
+	Reeve__V1__AuditResponse *audit = newest_events(client, request, (uint32_t)most, &begin, failure);
+
+	/* If too few of the newest events are selected, ten times as many are read, until these are all there are. */
+	for (size_t scanned = most; audit && selects && !request->task_id && audit->n_events <= most && begin &&
+	     (!before || strcmp(before, begin) != 0) && scanned < LIMIT_CALL_EVENTS;) {
+		scanned = scanned * 10 < LIMIT_CALL_EVENTS ? scanned * 10 : LIMIT_CALL_EVENTS;
+		reeve_free(audit);
+		free(before);
+		before = begin;
+		begin = NULL;
+		audit = newest_events(client, request, (uint32_t)scanned, &begin, failure);
+	}
+	bool all = !begin || (before && strcmp(before, begin) == 0);
+	free(before);
+	free(begin);
 	if (!audit)
 		return NULL;
 	sort_events(audit);
-	audit->more = audit->n_events > most;
-	if (audit->more) {
+	audit->more = audit->n_events > most || (selects && !request->task_id && !all);
+	if (audit->n_events > most) {
 		size_t older = audit->n_events - most;
 
 		for (size_t i = 0; i < older; i++)

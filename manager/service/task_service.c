@@ -199,6 +199,11 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	reading_send(r);
 }
 
+static bool audit_is_filtered(const Reeve__V1__AuditRequest *request)
+{
+	return request->n_events || *request->worker;
+}
+
 static void on_audited(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *r = (struct reading *)op;
@@ -206,7 +211,7 @@ static void on_audited(struct store_op *op, const struct reeve_error *error)
 	Reeve__V1__AuditResponse *out = (Reeve__V1__AuditResponse *)r->response;
 	struct reeve_error unknown;
 	out->more = *out->next_page != '\0';
-	bool all = !request->since_us && !request->until_us && !*request->page;
+	bool all = !request->since_us && !request->until_us && !*request->page && !audit_is_filtered(request);
 	if (!error && request->task_id && all && out->n_events == 0 && !out->more) {
 		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)request->task_id);
 		error = &unknown;
@@ -227,6 +232,19 @@ static uint32_t audit_page_max(const struct services *s)
 	return fitting < AUDIT_PAGE ? fitting : AUDIT_PAGE;
 }
 
+static bool check_events(const Reeve__V1__AuditRequest *request, struct reeve_error *error)
+{
+	enum { EVENTS_MAX = 100 };
+	if (request->task_id && (*request->queue || *request->type))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "task_id cannot be combined with queue or type");
+	if (!check_range("events", (int64_t)request->n_events, 0, EVENTS_MAX, error))
+		return false;
+	for (size_t i = 0; i < request->n_events; i++)
+		if (!check_range("events", request->events[i], 1, REEVE__V1__AUDIT_EVENT_KIND__AUDIT_EVENT_KIND_FATAL, error))
+			return false;
+	return true;
+}
+
 static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__AuditRequest *request = (const Reeve__V1__AuditRequest *)message;
@@ -235,10 +253,14 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	if (!check_range("task_id", request->task_id, 0, INT64_MAX, &error) ||
 	    !check_range("since_us", request->since_us, 0, INT64_MAX, &error) ||
 	    !check_range("until_us", request->until_us, 0, INT64_MAX, &error) ||
-	    !check_range("limit", request->limit, 0, LIMIT_CALL_EVENTS, &error) || !check_page(request->page, &error)) {
+	    !check_range("limit", request->limit, 0, LIMIT_CALL_EVENTS, &error) || !check_page(request->page, &error) ||
+	    !check_name("queue", request->queue, true, &error) || !check_name("type", request->type, true, &error) ||
+	    !check_name("worker", request->worker, true, &error) || !check_events(request, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (names_wait(s, call, message, audit, request->queue, request->type))
+		return;
 	if (request->until_us && request->until_us <= request->since_us) {
 		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "until_us is not after since_us");
 		return;

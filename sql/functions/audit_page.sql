@@ -3,9 +3,11 @@
 -- row has no event; its next_page is where the next page begins (null: there is no more). Submits are read by id,
 -- everything else by the time it was written. So the events of a page are in order, but the claim of an attempt is on
 -- the page of its end, and a submit that took long may be on a later page.
+-- Only events that the last parameters select are returned (null: all), of as many rows as without them.
 --   page: since when, and where it begins, in us; the id after which submits are read; the span of the last step, in us
 -- The settings forbid sequential scans, whatever the statistics say.
-create or replace function audit_page(page text, since timestamptz, most int)
+create or replace function audit_page(page text, since timestamptz, most int, of_queue text, of_type text, of_events text[],
+  of_worker text)
 returns table (at timestamptz, task_id bigint, version timestamptz, event text, worker text, worker_id bigint, attempt smallint,
   actor text, note text, next_page text)
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
@@ -89,19 +91,25 @@ begin
     select * from task_history
     where last_updated >= from_at and last_updated < behind and keep_until >= (from_at at time zone 'UTC')::date),
   tried as materialized (
-    select * from task_attempts where last_updated >= from_at and last_updated < behind)
+    select a.task_id, a.token, a.last_updated, a.status, a.outcome, a.worker_id, a.attempt, a.assignment_id, a.error_code, a.error,
+      coalesce(a.queue, t.queue) as queue, coalesce(a.type, t.type) as type
+    from task_attempts a
+    left join lateral (
+      select x.queue, x.type from all_tasks x
+      where (of_queue is not null or of_type is not null) and a.queue is null and x.id = a.task_id limit 1) t on true
+    where a.last_updated >= from_at and a.last_updated < behind)
   select e.at, e.task_id, e.version, e.event, w.name, e.worker_id, e.attempt, e.actor, left(e.note, 300), null::text
   from (
     select created as at, id as task_id, created as version, 0 as place, 'submitted' as event, null::bigint as worker_id,
-      null::smallint as attempt, source as actor, '' as note
+      null::smallint as attempt, source as actor, '' as note, queue, type
     from (
-      (select id, created, source from tasks where id > after_id and id < coalesce(stop_id, last_id + 1) order by id limit most + 1)
+      (select id, created, source, queue, type from tasks where id > after_id and id < coalesce(stop_id, last_id + 1) order by id limit most + 1)
       union all
-      (select task_id, created, source from task_history
+      (select task_id, created, source, queue, type from task_history
        where task_id > after_id and task_id < coalesce(stop_id, last_id + 1) order by task_id limit most + 1)) s
     where created >= since_at
     union all
-    select t.last_updated, t.id, t.last_updated, 1, 'claimed', t.worker_id, t.attempt, '', 'assignment ' || t.assignment_id
+    select t.last_updated, t.id, t.last_updated, 1, 'claimed', t.worker_id, t.attempt, '', 'assignment ' || t.assignment_id, t.queue, t.type
     from (select a.id, a.task_ids from assignments a
       where a.closed_at is null and a.at >= from_at - interval '1 minute' and a.at < behind + interval '1 minute' offset 0) a
     cross join lateral unnest(a.task_ids) x(id)
@@ -111,31 +119,37 @@ begin
         and t.last_updated < behind
       offset 0) t
     union all
-    select h.token, h.task_id, h.token, 1, 'claimed', h.worker_id, h.attempt, '', 'assignment ' || h.assignment_id
+    select h.token, h.task_id, h.token, 1, 'claimed', h.worker_id, h.attempt, '', 'assignment ' || h.assignment_id, h.queue, h.type
     from ended h where h.token >= since_at
     union all
     select h.last_updated, h.task_id, h.last_updated, 2, h.status, h.worker_id, case when h.token is not null then h.attempt end,
-      '', case when h.status <> 'completed' then concat_ws(': ', h.error_code, h.last_error) else '' end
+      '', case when h.status <> 'completed' then concat_ws(': ', h.error_code, h.last_error) else '' end, h.queue, h.type
     from ended h
     union all
-    select a.token, a.task_id, a.token, 1, 'claimed', a.worker_id, a.attempt, '', 'assignment ' || a.assignment_id
+    select a.token, a.task_id, a.token, 1, 'claimed', a.worker_id, a.attempt, '', 'assignment ' || a.assignment_id, a.queue, a.type
     from tried a where a.token >= since_at
     union all
     select a.last_updated, a.task_id, a.last_updated, 2,
       case when a.status in ('completed', 'dead', 'cancelled') then a.status else a.outcome end,
-      a.worker_id, a.attempt, '', concat_ws(': ', a.error_code, a.error)
+      a.worker_id, a.attempt, '', concat_ws(': ', a.error_code, a.error), a.queue, a.type
     from tried a
     union all
-    select at, task_id, version, 3, event, worker_id, null, actor, note from task_events where at >= from_at and at < behind
+    select v.at, v.task_id, v.version, 3, v.event, v.worker_id, null, v.actor, v.note, t.queue, t.type
+    from task_events v
+    left join lateral (
+      select x.queue, x.type from all_tasks x where (of_queue is not null or of_type is not null) and x.id = v.task_id limit 1) t on true
+    where v.at >= from_at and v.at < behind
     union all
-    select at, 0, at, 0, event, worker_id, null, actor, note from worker_events where at >= from_at and at < behind
+    select at, 0, at, 0, event, worker_id, null, actor, note, null, null from worker_events where at >= from_at and at < behind
     union all
-    select at, 0, at, 0, event, null, null, actor, concat_ws(': ', 'queue ' || queue, nullif(note, ''))
+    select at, 0, at, 0, event, null, null, actor, concat_ws(': ', 'queue ' || queue, nullif(note, '')), queue, null
     from queue_events where at >= from_at and at < behind
     union all
-    select at, 0, at, 0, event, null, null, actor, concat_ws(': ', 'schedule ' || schedule, nullif(note, ''))
+    select at, 0, at, 0, event, null, null, actor, concat_ws(': ', 'schedule ' || schedule, nullif(note, '')), null, null
     from schedule_events where at >= from_at and at < behind) e
   left join workers w on w.id = e.worker_id
+  where (of_queue is null or e.queue = of_queue) and (of_type is null or e.type = of_type)
+    and (of_events is null or e.event = any(of_events)) and (of_worker is null or w.name = of_worker)
   -- The version of a late result is its attempt's token, but it came after the event that had ended that attempt.
   order by case when e.event = 'late_result' then greatest(e.at, e.version) else e.version end, e.task_id, e.place, e.at;
 

@@ -24,3 +24,5 @@ drop function if exists executions_page(text, text, boolean, timestamptz, text, 
 -- The number of missed times, which was only in the note.
 alter table schedule_runs add column missed bigint;
 update schedule_runs set missed = coalesce(substring(note from '^(?:more than )?(\d+) were missed')::bigint, 1) where outcome = 'missed';
+
+drop function if exists audit_page(text, timestamptz, int);

@@ -53,6 +53,15 @@ test_retry_though_it_exits_well() {
 	expect_eq 'directive:RETRY: the program reports RETRY' "$(event_field "$id" failed note)"
 }
 
+# Each attempt's remark is its reason, in the audit and in the groups of errors.
+test_the_remark_is_the_reason() {
+	id=$(run 'echo "{\"directive\": \"RETRY\", \"remark\": \"page $REEVE_ATTEMPT of 2\"}" >&3' --max-attempts 2)
+	expect_eq 'dead|2|directive:RETRY|page 2 of 2|page 2 of 2|' "$(end_of "$id")"
+	expect_eq 'directive:RETRY: page 1 of 2' "$(event_field "$id" failed note)"
+	expect_eq 'directive:RETRY: page 2 of 2' "$(event_field "$id" dead note)"
+	expect_eq 'page 1 of 2,page 2 of 2' "$(reeve errors --json | jq -r '.error | select(startswith("page "))' | sort | paste -sd,)"
+}
+
 test_no_retry_though_it_has_attempts_left() {
 	id=$(run 'echo "{\"directive\": \"NO_RETRY\", \"remark\": \"no such page\"}" >&3; exit 3' --max-attempts 10)
 	expect_eq 'dead|1|exit:3|exit status 3|no such page|' "$(end_of "$id")"
@@ -167,7 +176,7 @@ test_reported_fields_survive_a_resend() {
 	wait_until 20 "grep -q 'failed for good' '$DIR/log/cut-off.log'"
 	start_manager other
 	expect_fail 1 reeve wait "$id"
-	expect_eq 'dead|1|directive:NO_RETRY|the program reports NO_RETRY|kept|at x' "$(end_of "$id")"
+	expect_eq 'dead|1|directive:NO_RETRY|kept|kept|at x' "$(end_of "$id")"
 }
 
 test_c_functions_report_the_same_by_calls() {

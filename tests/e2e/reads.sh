@@ -448,6 +448,41 @@ hex() { # TEXT
 
 # The events before a time, of all tasks: those that a read up to now has before that time; claims of attempts that
 # ended later may be missing.
+test_the_audit_is_filtered() {
+	local a b
+	start_postgres
+	start_manager
+	start_worker first --queue mail --concurrency 1
+	start_worker second --queue print --concurrency 1
+	a=$(reeve submit sh 'exit 65' --queue mail)
+	b=$(reeve submit nothing --queue print)
+	expect_fail 1 reeve wait "$a" "$b"
+	reeve queue pause mail >/dev/null
+	id=$(reeve submit nothing --queue mail)
+	reeve update "$id" --priority 3 >/dev/null
+	reeve cancel "$id" >/dev/null
+	heard() { reeve audit "$@" --json | jq -r '"\(.task_id // 0) \(.event)"' | paste -sd,; }
+	expect_eq "$a submitted,$a claimed,$a dead,0 queue_paused,$id submitted,$id updated,$id cancel_requested,$id cancelled" "$(heard --queue mail)"
+	expect_eq "$(heard --queue mail)" "$(heard --queue mail --all)"
+	expect_eq "$a submitted,$a claimed,$a dead" "$(heard --type sh)"
+	expect_eq "$b claimed,$b completed" "$(heard --worker second --event claimed,completed)"
+	expect_eq "$a dead,$id cancelled" "$(heard --event dead,cancelled)"
+	expect_eq "$id cancelled" "$(heard --event dead,cancelled --limit 1)"
+	expect_eq "0 queue_paused" "$(heard --queue mail --event queue_paused)"
+	expect_eq "$id updated" "$(heard --queue mail --type nothing --event updated)"
+	expect_eq '' "$(heard --queue mail --until '1h ago')"
+	expect_eq "$a dead" "$(heard "$a" --event dead)"
+	expect_eq "$a claimed,$a dead" "$(heard "$a" --worker first)"
+	# One that is older than many others is found, too.
+	sql "insert into queue_events (queue, event) select 'other', 'queue_set' from generate_series(1, 30000)"
+	expect_eq "$a dead" "$(heard --event dead --limit 5)"
+	expect_match 'there is no queue "nosuch"' "$(reeve audit --queue nosuch 2>&1)"
+	expect_fail 2 reeve audit --event dead,buried
+	expect_match '--event: "dead,buried" has an unknown event; there are submitted, claimed' "$OUTPUT"
+	expect_fail 2 reeve audit "$a" --queue mail
+	expect_match 'cannot be combined with an ID' "$OUTPUT"
+}
+
 test_the_audit_may_end_before_a_time() {
 	local since until hour limit
 	start_postgres

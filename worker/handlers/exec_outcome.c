@@ -45,7 +45,8 @@ static void end_unsure(struct run *run)
 	free(output);
 }
 
-/* Fails the attempt, with the error from its messages, standard error or exit status. */
+/* Fails the attempt, with the error from its messages, standard error or exit status. The remark of a program that only
+ * gave a directive is the reason for it. */
 static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 {
 	const char *problem = run->messages.problem;
@@ -65,6 +66,8 @@ static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 			message = mem_asprintf("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
 		else if (WEXITSTATUS(status))
 			message = mem_asprintf("exit status %d", WEXITSTATUS(status));
+		else if (run->answer.remark && *run->answer.remark)
+			message = mem_strdup(run->answer.remark);
 		else
 			message = mem_asprintf("the program reports %s", code + strlen("directive:"));
 	}

@@ -233,7 +233,8 @@ bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, c
  */
 
 /* Reads the newest events before request->until_us (0: now), request->limit of them (0: 1,000), of one task or of all;
- * `more` is set if there are older ones. With since_us 0: of all that are kept. Oldest first. */
+ * `more` is set if there are older ones, or if there may be older ones that the request selects: these are searched among
+ * the newest 100,000 of all. With since_us 0: of all that are kept. Oldest first. */
 Reeve__V1__AuditResponse *reeve_audit(
     struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure);
 
