@@ -296,7 +296,7 @@ test_a_task_is_stuck() {
 	copy
 	some_completed
 	worker=$(sql "select id from workers where name = 'doomed'")
-	revive "$id" executing 'worker_id, expiry' "$worker, clock_timestamp() + interval '1 hour'"
+	revive "$id" executing 'worker_id, assignment_id, expiry' "$worker, assignment_id, clock_timestamp() + interval '1 hour'"
 	change "delete from task_history where task_id = $id; update workers set lost = true, gone_at = clock_timestamp() - interval '6 s' where id = $worker"
 	check --running
 	expect_found 'I4 stuck' "task $id .*its worker, incarnation $worker, is gone for ([6-9]|[1-5][0-9])[.][0-9] s" and others
