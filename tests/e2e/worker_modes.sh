@@ -163,15 +163,16 @@ test_both_at_once_are_wrong() {
 test_slots_keep_the_resting_period() {
 	set_queue resting 'resting_ms = 1500'
 	for _ in 1 2 3; do reeve submit sh 'date +%s%3N' --queue resting; done >"$DIR/ids"
+	# The slot rests for this queue only: between two of its tasks it runs those of another one.
+	for _ in 1 2 3; do reeve submit nothing --queue lively --priority -1; done >"$DIR/lively"
 	start_worker worker --queue resting,lively --concurrency 1
-	wait_until 20 '[ "$(sql "select count(*) from task_history where queue = '\''resting'\''")" = 1 ]'
-	# The slot rests for this queue only: it runs tasks of another one.
-	for _ in 1 2 3; do reeve submit nothing --queue lively --wait >/dev/null; done
-	expect_eq 1 "$(sql "select count(*) from task_history where queue = 'resting'")"
+	reeve wait - <"$DIR/lively" >/dev/null
 	reeve wait - <"$DIR/ids" >/dev/null
 	expect_eq '3|t' "$(sql "select count(*), min(gap) >= 1500 from (
 		select result::bigint - lag(result::bigint) over (order by task_id) as gap from task_history
 		where task_id in ($(paste -sd, "$DIR/ids"))) g")"
+	expect_eq 'resting lively lively lively resting resting' "$(sql "select queue from task_history
+		where task_id in ($(cat "$DIR/ids" "$DIR/lively" | paste -sd,)) order by token" | xargs)"
 	stop worker
 	# With three slots, three tasks run at once, before the resting period.
 	for i in 1 2 3; do reeve submit sh "echo $i" --queue resting; done >"$DIR/three"
