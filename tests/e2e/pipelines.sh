@@ -228,14 +228,13 @@ test_a_cancel_during_a_stage_wins_over_the_next_stage() {
 	expect_eq 'queued two 2' "$(at "$id")"
 	reeve cancel "$id" >/dev/null
 	expect_eq 'cancelled two 2' "$(at "$id")"
-	# A manual retry of an executing task: if the attempt succeeds, the task goes on; otherwise the stage runs again.
+	# A manual retry of a pull client's attempt ends it at once: the stage runs again.
 	reeve submit --pipeline p go --queue q >/dev/null
 	take --queue q
 	reeve retry "$id" --executing >/dev/null
-	reeve report "$id" "$token" --failed 'stopped' >/dev/null
 	expect_eq 'queued one 1' "$(at "$id")"
+	expect_fail 4 reeve report "$id" "$token" --completed r1
 	take --queue q
-	reeve retry "$id" --executing >/dev/null
 	reeve report "$id" "$token" --completed r1 >/dev/null
 	expect_eq 'queued two 2' "$(at "$id")"
 	reeve cancel "$id" >/dev/null
