@@ -160,6 +160,7 @@ static const struct {
     {"", "id", 1, NULL},
     {"", "ids", 1, NULL},
     {"", "task_id", 1, NULL},
+    {"Audit", "task_id", 0, NULL}, /* not with a queue or type */
     {"", "incarnation", 1, NULL},
     {"", "token", 1, NULL},
     {"", "seq", 1, NULL},
