@@ -160,8 +160,8 @@ test_every_listing_comes_with_the_smallest_messages() {
 	expect_eq 300 "$(listed schedule runs "$schedule" --limit 1000)"
 	expect_eq 400 "$(listed errors --by code --limit 1000)"
 	expect_eq 600 "$(reeve audit --since '1h ago' --limit 10000 --json | jq -s 'map(select(.event == "registered" or .event == "queue_set")) | length')"
-	expect_eq '400 4' "$(reeve stats --by type --since '24h ago' --json | jq -rs '"\(length) \(map(.count) | max)"')"
-	expect_eq 1600 "$(reeve stats --by hour --since '24h ago' --json | jq -s 'map(.count) | add')"
+	expect_eq '400 4' "$(reeve stats --by type --status all --since '24h ago' --json | jq -rs '"\(length) \(map(.count) | max)"')"
+	expect_eq 1600 "$(reeve stats --by hour --status all --since '24h ago' --json | jq -s 'map(.count) | add')"
 	expect_eq 400 "$(reeve cancel --where status=failed --dry-run --json | jq -s length)"
 	reeve queue status "$(sql "select name('q', 1)")" >/dev/null
 }
