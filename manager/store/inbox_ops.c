@@ -23,8 +23,9 @@ static enum step_result take_ingested(struct role *role, const PGresult *rows)
 	op->ingested = row_int4(rows, 0, 1);
 	int count = row_array(rows, 0, 2, &elements);
 	struct cancel *refused = cancel_begin(role, count);
-	for (; refused->count < count; refused->count++)
-		refused->ids[refused->count] = row_array_int8(&elements);
+	for (int i = 0; i < count; i++)
+		refused->ids[i] = row_array_int8(&elements);
+	refused->count = count;
 	if (!count)
 		return STEP_COMMIT;
 	snprintf(refused->code, sizeof refused->code, "%s", row_text(rows, 0, 3));
