@@ -20,9 +20,11 @@
 #define LIMIT_CALL_TASKS 10000 /* tasks, ids, results, slots */
 #define LIMIT_CALL_EVENTS 100000
 #define DEFAULT_CALL_EVENTS 1000
-#define LIMIT_CALL_METRICS 1000 /* to put */
-#define LIMIT_METRICS 10000     /* of applications */
-#define LIMIT_LIST 1000         /* items of an answer */
+#define LIMIT_EVENT_KINDS 100       /* by which events are chosen */
+#define LIMIT_DETAILS_CONDITIONS 20 /* by which tasks are chosen */
+#define LIMIT_CALL_METRICS 1000     /* to put */
+#define LIMIT_METRICS 10000         /* of applications */
+#define LIMIT_LIST 1000             /* items of an answer */
 #define DEFAULT_LIST 100
 #define LIMIT_LIST_LONG 10000 /* tasks of a batch, metrics, groups of errors */
 #define LIMIT_PREVIEW 1000    /* scheduled times */

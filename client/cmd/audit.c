@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MAX = 100 };
-
 struct audit_options {
 	struct option_message request;
 	const char *events;
@@ -74,7 +72,7 @@ static int print_newest(
 	return EXIT_OK;
 }
 
-/* Parses events, separated by commas, into a list of up to EVENTS_MAX. Returns false after a message if one is unknown. */
+/* Parses events, separated by commas, into a list of up to LIMIT_EVENT_KINDS. Returns false after a message if one is unknown. */
 static bool take_events(const char *text, Reeve__V1__AuditRequest *request)
 {
 	char word[JSON_NAME_BYTES];
@@ -84,7 +82,7 @@ static bool take_events(const char *text, Reeve__V1__AuditRequest *request)
 		size_t length = strcspn(at, ",");
 
 		snprintf(word, sizeof word, "%.*s", (int)length, at);
-		if (length >= sizeof word || request->n_events == EVENTS_MAX ||
+		if (length >= sizeof word || request->n_events == LIMIT_EVENT_KINDS ||
 		    !json_enum_number(&reeve__v1__audit_event_kind__descriptor, word, &event) || !event)
 			return false;
 		request->events[request->n_events++] = (Reeve__V1__AuditEventKind)event;
@@ -96,7 +94,7 @@ int command_audit(int argc, char **argv)
 {
 	struct list list = {
 	    .service = &reeve__v1__task_service__descriptor, .method = "Audit", .items = "events", .columns = columns};
-	Reeve__V1__AuditEventKind events[EVENTS_MAX];
+	Reeve__V1__AuditEventKind events[LIMIT_EVENT_KINDS];
 	Reeve__V1__AuditRequest request = REEVE__V1__AUDIT_REQUEST__INIT;
 	struct audit_options options = {.request.message = &request.base};
 	struct shared_options shared = {0};

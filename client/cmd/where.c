@@ -201,8 +201,8 @@ static bool take_details(struct reader *reader, const struct condition *conditio
 	Reeve__V1__DetailsFilter *details = &reader->where->details[filter->n_details];
 
 	(void)condition;
-	if (filter->n_details == WHERE_DETAILS)
-		return wrong(reader, place, "at most %d conditions on details are taken", WHERE_DETAILS);
+	if (filter->n_details == LIMIT_DETAILS_CONDITIONS)
+		return wrong(reader, place, "at most %d conditions on details are taken", LIMIT_DETAILS_CONDITIONS);
 	*details = (Reeve__V1__DetailsFilter){
 	    .base.descriptor = &reeve__v1__details_filter__descriptor, .path = reader->path, .value = value};
 	reader->where->each_details[filter->n_details++] = details;

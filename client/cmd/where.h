@@ -16,11 +16,9 @@
 /* The names of the conditions, for the help. */
 #define WHERE_NAMES "status, queue, type, error, code, older, newer, running_longer, batch, key, source, details.PATH"
 
-enum { WHERE_DETAILS = 20 }; /* conditions on details */
-
 struct where {
 	Reeve__V1__TaskFilter filter;
-	Reeve__V1__DetailsFilter details[WHERE_DETAILS], *each_details[WHERE_DETAILS];
+	Reeve__V1__DetailsFilter details[LIMIT_DETAILS_CONDITIONS], *each_details[LIMIT_DETAILS_CONDITIONS];
 	Reeve__V1__TaskStatus statuses[8];
 	char *text; /* owns the conditions' strings */
 };

@@ -17,7 +17,7 @@
 #define WAITING (BIT(QUEUED) | BIT(FAILED))
 #define ENDED (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED))
 
-enum { STATUSES_MAX = 100, DETAILS_MAX = 20 };
+enum { STATUSES_MAX = 100 };
 
 /* A look-up of names, after which the method is called again. */
 struct names_wait {
@@ -125,7 +125,7 @@ static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *e
 
 static bool check_details(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
-	if (!check_range("filter.details", (int64_t)f->n_details, 0, DETAILS_MAX, error))
+	if (!check_range("filter.details", (int64_t)f->n_details, 0, LIMIT_DETAILS_CONDITIONS, error))
 		return false;
 	for (size_t i = 0; i < f->n_details; i++) {
 		char field[48];

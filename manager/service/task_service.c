@@ -234,11 +234,10 @@ static uint32_t audit_page_max(const struct services *s)
 
 static bool check_events(const Reeve__V1__AuditRequest *request, struct reeve_error *error)
 {
-	enum { EVENTS_MAX = 100 };
 	const ProtobufCEnumDescriptor *kinds = &reeve__v1__audit_event_kind__descriptor;
 	if (request->task_id && (*request->queue || *request->type))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "task_id cannot be combined with queue or type");
-	if (!check_range("events", (int64_t)request->n_events, 0, EVENTS_MAX, error))
+	if (!check_range("events", (int64_t)request->n_events, 0, LIMIT_EVENT_KINDS, error))
 		return false;
 	for (size_t i = 0; i < request->n_events; i++)
 		if (!check_range("events", request->events[i], 1, kinds->values[kinds->n_values - 1].value, error))
