@@ -1,7 +1,7 @@
 /*
  * Ends attempts as reported. A batch of reports runs up to four of these statements, each in its own transaction:
  *
- *   complete_one.sql  a completed attempt of a plain task, if it is the only one
+ *   complete_one.sql  a completed attempt of a plain task, if the batch has no other attempt
  *   complete.sql      completed attempts of plain tasks, the usual case
  *   complete_all.sql  other completed attempts: only complete.sql finds out which tasks are plain, and leaves these
  *   end_attempts.sql  all other outcomes, and completed attempts whose task continues
@@ -211,26 +211,24 @@ static enum step_result take_locked(struct role *role, const PGresult *rows)
 
 /* --- completed attempts ------------------------------------------------------------------------------------------- */
 
-/* Adds the parameters of complete.sql, or of complete_one.sql. False: there are not `many`, or one. */
-static bool add_plain(struct role *role, bool many)
+/* Adds the parameters of complete.sql and complete_one.sql. */
+static bool add_plain(struct role *role)
 {
 	struct batch *batch = role->state;
 	int n = choose(batch, may_be_plain);
-	if (many ? n < 2 : n != 1)
-		return false;
 	params_columns(&role->params, batch->results, n, COLUMNS(attempt_columns));
 	params_int4(&role->params, role->store->options.history_days);
-	return true;
+	return n > 0;
 }
 
 static bool add_one(struct role *role)
 {
-	return add_plain(role, false);
+	return ((const struct batch *)role->state)->count == 1 && add_plain(role);
 }
 
 static bool add_many(struct role *role)
 {
-	return add_plain(role, true);
+	return ((const struct batch *)role->state)->count > 1 && add_plain(role);
 }
 
 static bool add_completed(struct role *role)
@@ -377,7 +375,7 @@ static bool is_careful(struct role *role)
 static const struct step steps[] = {
     {is_careful, SQL_BEGIN, NULL},
     {add_to_lock, SQL_ATTEMPTS_LOCK, take_locked},
-    {add_one, SQL_COMPLETE_ONE, take_plain}, /* before complete.sql, which may leave one that is not plain */
+    {add_one, SQL_COMPLETE_ONE, take_plain},
     {add_many, SQL_COMPLETE, take_plain},
     {add_completed, SQL_COMPLETE_ALL, take_completed},
     {add_ending, SQL_END_ATTEMPTS, take_ended},

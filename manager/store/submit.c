@@ -193,12 +193,12 @@ static bool add_tasks(struct role *role)
 
 static bool add_one_task(struct role *role)
 {
-	return is_plain(role) && ((const struct batch *)role->state)->total == 1 && add_tasks(role);
+	return ((const struct batch *)role->state)->total == 1 && is_plain(role) && add_tasks(role);
 }
 
 static bool add_plain_tasks(struct role *role)
 {
-	return is_plain(role) && ((const struct batch *)role->state)->total > 1 && add_tasks(role);
+	return ((const struct batch *)role->state)->total > 1 && is_plain(role) && add_tasks(role);
 }
 
 static bool add_special_tasks(struct role *role)
