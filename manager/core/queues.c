@@ -34,8 +34,8 @@ struct queues {
 
 enum { ROOMS_EVERY_MS = 200 }; /* how often the rooms are read while a limit is reached */
 
+/* Not const, because only a queue with a limit is changed, and this has none. */
 static struct store_queue defaults = {
-    /* never changed */
     .name = "",
     .state = STORE_QUEUE_RUNNING,
     .autostart = true,
