@@ -2,7 +2,8 @@
 -- batch's columns; a batch without further tasks has one row, in which the task's id is null. One task more than
 -- requested shows that there are more. The errors and remarks are limited to those that an answer holds, plus two
 -- tasks. After a task's columns come the batch's first waiting task, and why it waits (tasks_waiting): its entry or
--- exit task, or one of its first 100 live tasks.
+-- exit task, or one of its first 100 live tasks. The batch's columns are computed once, because the estimate of its
+-- remaining time reads tasks.
 -- takes BatchReportRequest: id, after_id, limit, @max_bytes, @max_details
 -- gives BatchReportResponse.tasks: .batch.[batch], [task], .batch.[first_waiting]
 with first as materialized (
@@ -13,7 +14,8 @@ with first as materialized (
     (select id, run_at, attempt, status, 1 from tasks where batch_id = b.id order by id limit 100)) x
   where b.id = $1 and b.phase <> 'ended' and x.status in ('queued', 'failed')
   order by x.place, x.id limit 1),
- waits as materialized (select id, run_at, attempt, tasks_waiting(array[id], $5::bigint) as told from first)
+ waits as materialized (select id, run_at, attempt, tasks_waiting(array[id], $5::bigint) as told from first),
+ shown as materialized (select * from batches_shown where id = $1)
 select s.*, t.id, t.{shown},
   null::text as details, null::text as result, t.last_error, t.error_code, w.name as worker, t.last_updated,
   t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
@@ -21,7 +23,7 @@ select s.*, t.id, t.{shown},
   t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
   f.id as first_waiting, f.run_at as first_run_at, f.attempt as first_attempt, f.told[1][1] as reason, f.told[1][2] as waits_for,
   f.told[1][3] as workers, f.told[1][4] as slots, f.told[1][5] as busy
-from batches_shown s
+from shown s
 left join waits f on true
 left join lateral (
   select u.*, sum(coalesce(octet_length(last_error), 0) + coalesce(octet_length(remark), 0))
@@ -46,5 +48,4 @@ left join lateral (
 left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
 left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
-where s.id = $1
 order by t.id limit $3::bigint + 1

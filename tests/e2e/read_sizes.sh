@@ -147,6 +147,23 @@ test_a_page_of_a_batch_reads_few_of_its_tasks() {
 	[ "$pages" -gt 1000 ] && [ "$pages" -lt 3000 ] || fail "a page of a batch of which no task matches touches $pages pages"
 }
 
+# The estimate reads tasks of the batch, so a report makes it once, and not for each task that it returns.
+test_a_report_estimates_the_remaining_time_once() {
+	local id calls
+	start_postgres
+	start_manager
+	id=$(reeve batch open big)
+	seq -f '{"type":"t","details":"%.0f"}' 100 | reeve submit --bulk - --batch "$id" >/dev/null
+	calls=$({
+		echo "set search_path = reeve; set track_functions = 'all';"
+		printf 'prepare s as\n%s;\n' "$(cat "$STATEMENTS/batch_report.sql")"
+		echo "execute s($id,0,100,4000000,null);"
+		echo "select 'calls', calls from pg_stat_xact_user_functions where funcname = 'batch_remaining_ms';"
+	} | "$REEVE_TEST_PG_BIN/psql" -XAt -v ON_ERROR_STOP=1 "host=$PGDIR user=postgres dbname=reeve" | tee "$DIR/log/report")
+	expect_eq 100 "$(grep -c '|t|' <<<"$calls")"
+	expect_eq 'calls|1' "$(grep '^calls' <<<"$calls")"
+}
+
 # The counts of all routes are read once, not once for each type of the queue.
 test_a_queue_of_many_types_is_counted_as_fast_as_all_queues() {
 	local query times=()
