@@ -293,6 +293,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct conn *c = arg;
 	(void)fd, (void)what;
+	if (c->state == READY && !c->cancel) {
+		statement_cancel_again(c);
+		return;
+	}
 	if (c->state != DOWN) {
 		conn_broken(c, c->cancel ? "no answer to a request to cancel" : "no answer while connecting");
 		return;

@@ -75,9 +75,9 @@ bool conn_up(const struct conn *conn);
 /* Runs a statement; conn_idle must be true. Copies the parameters before it returns. */
 void conn_run(struct conn *conn, enum sql_id statement, const struct params *params, conn_done *done, void *arg);
 
-/* Asks the server to cancel the statement in flight, if there is one; its callback is called as always. No statement
- * can run until the server has received the request, so that it cannot cancel the next one. If the server does not
- * receive it within 5 s, the connection is closed. */
+/* Asks the server to cancel the statement in flight, if there is one, and again until it ends; its callback is called as
+ * always. No statement can run until the server has received the request, so that it cannot cancel the next one. If the
+ * server does not receive it within 5 s, the connection is closed. */
 void conn_cancel(struct conn *conn);
 
 /* True if a transaction is open. */

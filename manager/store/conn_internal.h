@@ -20,7 +20,7 @@ struct conn {
 	PGconn *pg;
 	struct resolve *resolve;
 	struct event *io;    /* on libpq's socket */
-	struct event *timer; /* the next try while down, the timeout while connecting or cancelling */
+	struct event *timer; /* the next try while down, the timeout while connecting or cancelling, the next cancel */
 	int retry_ms;
 	bool reported; /* that it is down has been logged */
 	char problem[400];
@@ -64,6 +64,9 @@ void statement_flush(struct conn *conn);
 
 /* Takes the results that have arrived, and ends the statement in flight if it is complete. */
 void statement_results(struct conn *conn);
+
+/* Repeats conn_cancel if the statement that it was for is still in flight. */
+void statement_cancel_again(struct conn *conn);
 
 /* Forgets the statement in flight and its cancellation, without calling its callback. */
 void statement_drop(struct conn *conn);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANCEL_LIMIT_MS = 5000 };
+enum { CANCEL_LIMIT_MS = 5000, CANCEL_AGAIN_MS = 100 };
 
 static void statement_send(struct conn *c, const struct params *p)
 {
@@ -217,6 +217,9 @@ static void cancel_done(void *data, bool started)
 	(void)started;
 	c->cancel = NULL;
 	event_del(c->timer);
+	/* A process ignores a request that arrives before it has read the statement. */
+	if (c->busy)
+		conn_timer_set(c, CANCEL_AGAIN_MS);
 	if (conn_idle(c))
 		c->listener.ready(c->listener.arg);
 }
@@ -226,6 +229,12 @@ static void cancel_release(void *data)
 	struct cancel *cancel = data;
 	PQfreeCancel(cancel->request);
 	free(cancel);
+}
+
+void statement_cancel_again(struct conn *c)
+{
+	if (c->unwanted)
+		conn_cancel(c);
 }
 
 void conn_cancel(struct conn *c)

@@ -71,6 +71,27 @@ test_reads_of_callers_who_have_gone_end() {
 	expect_match submitted "$(cat "$DIR/audit")"
 }
 
+# PostgreSQL's process ignores a cancel that it receives before it has read the statement. So the manager repeats it.
+# Otherwise the statement would end by itself, after a second's wait for the lock.
+test_a_cancel_that_overtakes_its_statement_is_repeated() {
+	local pids
+	start_postgres
+	start_manager
+	reeve submit sh true >/dev/null
+	for _ in 1 2 3 4; do reeve audit >/dev/null; done
+	pids=$(sql "select pid from pg_stat_activity where application_name in ('reeve-manager poll', 'reeve-manager poll-more')")
+	lock_worker_events
+	kill -STOP $pids
+	start audit "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" audit --limit 100
+	wait_until 10 'ss -xnp | grep -E "pid=($(tr "\n" "|" <<<"$pids")0)," | awk "\$3 > 0" | grep -q .' # bytes not read yet
+	stop audit
+	wait_until 10 'for pid in $pids; do awk "/^ShdPnd/ { print \$2 }" "/proc/$pid/status"; done | grep -q "[2367abef]$"' # SIGINT
+	kill -CONT $pids
+	wait_until 10 'grep -q "poll.* ERROR:  canceling statement due to" "$DIR/log/postgres.log"'
+	expect_match 'poll[-a-z]* ERROR:  canceling statement due to user request' "$(cat "$DIR/log/postgres.log")"
+	let_go events
+}
+
 # Two reads wait for the lock, and the others for these two. The caller's timeout is 700 ms for each, and PostgreSQL
 # ends a statement that waits for a lock after a second.
 test_one_whose_turn_does_not_come_is_refused() {
