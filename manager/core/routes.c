@@ -193,6 +193,7 @@ static void learn(struct routes *routes, const struct store_route *from)
 	routes->fingerprint += fingerprint_of(e->route.id);
 	names_add(&routes->queues, e->route.queue);
 	names_add(&routes->types, e->route.type);
+	log_debug("routes", "known: queue \"%s\", type \"%s\"", e->route.queue, e->route.type);
 	routes->listener.known(routes->listener.arg, e->route.id);
 }
 
@@ -203,6 +204,7 @@ static void forget(struct routes *routes, struct entry *e)
 	routes->fingerprint -= fingerprint_of(e->route.id);
 	names_remove(&routes->queues, e->route.queue);
 	names_remove(&routes->types, e->route.type);
+	log_debug("routes", "forgotten: queue \"%s\", type \"%s\"", e->route.queue, e->route.type);
 	routes->listener.forgotten(routes->listener.arg, e->route.id);
 	e->forgotten = true;
 	e->forgotten_ms = base_now(routes->base);
