@@ -82,7 +82,8 @@ const struct job_spec manager_jobs[JOBS] = {
     /* Answers calls whose wait for the end of tasks has timed out. */
     [JOB_WAITS] = {.name = "waits", .scope = JOB_EACH, .first_ms = JOB_NEVER},
     /* Finds tasks that other managers have ended, for these calls. */
-    [JOB_WAITS_OTHERS] = {.name = "ended elsewhere", .scope = JOB_EACH, .first_ms = JOB_NEVER, .retry_ms = 500},
+    [JOB_WAITS_OTHERS] =
+        {.name = "ended elsewhere", .scope = JOB_EACH, .first_ms = JOB_NEVER, .retry_ms = 500, .retry_max_ms = 500},
     /* Ends operations that have waited too long for the database. */
     [JOB_DEADLINES] = {.name = "deadlines", .scope = JOB_EACH, .every_ms = 100},
     /* Forgets workers that have been silent for a long time. */

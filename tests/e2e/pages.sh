@@ -51,6 +51,18 @@ test_the_tests_that_the_pages_name_are_there() {
 	[ ${#missing[@]} = 0 ] || fail "tests that are not there: ${missing[*]}"
 }
 
+# A folder of unit tests belongs to a part in tests/CMakeLists.txt; otherwise nothing would build or run it.
+test_every_unit_test_is_built() {
+	local part folders file
+	folders=$(sed -n 's/^reeve_unit_tests([a-z]* \([^ ]*\) .*/\1/p' "$TOP/tests/CMakeLists.txt")
+	for file in $(cd "$TOP/tests/unit" && find . -name '*_test.c' -printf '%P\n'); do
+		for part in $folders; do
+			[[ $file != "$part"/* ]] || continue 2
+		done
+		fail "no part in tests/CMakeLists.txt has $file"
+	done
+}
+
 test_every_promise_names_its_tests() {
 	local promises shown
 	promises=$(sed -n '/^## Guarantees/,/^## Limits of the guarantees/p' "$TOP/docs/reliability.md")
