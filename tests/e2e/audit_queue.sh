@@ -32,6 +32,8 @@ test_a_task_is_queued_then_executing_then_completed() {
 	wait_began "$id"
 	expect_eq executing "$(field "$id" status)"
 	expect_eq "$id" "$(reeve list --status executing --queue states --json | jq .id)"
+	expect_eq "$id executing t t" "$(sql "select id, status, details like '%released%', expiry > last_updated and last_updated > created
+		from tasks where queue = 'states'" | tr '|' ' ')"
 	release
 	reeve wait "$id" >/dev/null
 	expect_eq completed "$(field "$id" status)"
@@ -49,6 +51,8 @@ test_candidates_are_those_queued_or_executing_and_expired() {
 	for id in "$held" "$expired"; do
 		expect_match "^$id\|" "$(statement claim "'{$id}', '{\"$(version "$id")\"}', '{1}', '{$HAND}', '{$id}', 500")"
 	done
+	expect_eq "$queued $later" "$(sql "select id from tasks where (status = 'queued' or (status = 'executing' and expiry <= now()))
+		and queue = 'candidates' and id <> $expired order by id" | xargs)"
 	wait_until 30 '[ "$(field "$expired" status)" != executing ]'
 	expect_eq "expired" "$(sql "select outcome from task_attempts where task_id = $expired")"
 	# A worker now gets the queued task, and again the expired one.
@@ -96,6 +100,7 @@ test_completion_is_under_the_same_check() {
 	expect_eq 1 "$(cat "$DIR"/done.* | wc -l)"
 	expect_eq "result $(basename "$(find "$DIR" -name 'done.*' -size +0)" | cut -d. -f2)" "$(field "$id" result)"
 	expect_eq 1 "$(sql "select count(*) from task_history where task_id = $id")"
+	expect_eq 'completed|t' "$(sql "select status, expiry is null from all_tasks where id = $id")"
 }
 
 test_the_worker_of_an_executing_task_is_shown() {

@@ -36,6 +36,8 @@ test_fixed_delays_are_equal() {
 test_linear_delays_grow_by_a_step() {
 	expect_eq '0 60000 120000 180000 240000' "$(rests_of --backoff linear:1m --jitter 0)"
 	expect_eq '5000 65000 125000 185000 245000' "$(rests_of --backoff linear:1m:5s --jitter 0)"
+	expect_eq '5000 5000 5000 5000 5000' "$(rests_of --backoff linear:0s:5s --jitter 0)"
+	expect_eq '0 0 0 0 0' "$(rests_of --backoff linear:0s --jitter 0)"
 	expect_eq '5000 65000 100000 100000 100000' "$(rests_of --backoff linear:1m:5s --jitter 0 --retry-max 100s)"
 }
 

@@ -42,6 +42,8 @@ test_errors_are_grouped_by_their_text() {
 	done
 	# By queue and by type.
 	expect_eq 'bad data' "$(reeve errors --queue night --json | jq -r .error)"
+	expect_eq $'no route to host|5\nbad data|1' "$(sql "select last_error, count(*) from all_tasks where status in ('failed', 'dead')
+		group by 1 order by 2 desc")"
 	expect_eq '' "$(group 'bad data' x --queue mail)"
 	expect_match '^8 2 3 ' "$(group 'no route to host' "$NUMBERS" --queue mail --type sh)"
 	# By code.

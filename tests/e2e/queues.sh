@@ -103,7 +103,7 @@ test_with_autostart_off_a_batch_waits_for_start() {
 
 test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	start_worker worker --concurrency 4
-	reeve queue set stopping --batches yes >/dev/null
+	reeve queue set stopping --batches yes --exit nothing >/dev/null
 	explicit=$(reeve batch open mine --queue stopping)
 	running=$(reeve submit sh "$HOLD" --queue stopping)
 	wait_began "$running"
@@ -118,6 +118,7 @@ test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	expect_match '^submitted discard_requested dead$' "$(events "$queued")"
 	wait_until 5 '[ "$(reeve batch list --queue stopping --json | jq -r "[.state, .submitted, .failed] | join(\" \")" | xargs)" = "ended 3 3 ended 1 1" ]'
 	expect_eq 'queue_stop_requested queue_stopped' "$(reeve audit --json | jq -r 'select(.note == "queue stopping") | .event' | tail -n 2 | xargs)"
+	expect_eq 0 "$(sql "select count(*) from all_tasks where queue = 'stopping' and type = 'nothing'")" 'exit tasks'
 	expect_fail 4 reeve queue pause stopping
 	expect_match 'is stopped; start it' "$OUTPUT"
 	expect_fail 4 reeve submit echo x --queue stopping --batch "$explicit"
@@ -128,6 +129,7 @@ test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	reeve wait "$next" --max-wait 5s >/dev/null
 	wait_state 5 stopping finished
 	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .succeeded] | join(" ")')"
+	expect_eq 1 "$(sql "select count(*) from all_tasks where queue = 'stopping' and type = 'nothing'")" 'exit tasks'
 }
 
 # A manager that does not know of the stop yet creates a task: the task is not lost, and does not stay queued.

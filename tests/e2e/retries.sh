@@ -86,6 +86,8 @@ test_success_ends_the_failures() {
 	expect_eq 'completed 3 good' "$(field "$id" status) $(field "$id" attempt) $(field "$id" result)"
 	expect_eq 'submitted claimed failed claimed failed claimed completed' "$(events "$id")"
 	expect [ "$(field "$id" first_started)" '<' "$(field "$id" started)" ]
+	# The last error stays, and is called an earlier one.
+	expect_match $'earlier error:\nexit status 3' "$(reeve show "$id")"
 }
 
 test_the_end_of_standard_error_is_the_error() {

@@ -149,8 +149,8 @@ test_a_schedule_of_a_pipeline() {
 
 test_a_schedule_fires_repeatedly_and_its_runs_are_listed() {
 	start_worker
-	# On a busy machine some firings are late, and are caught up.
-	reeve schedule add fast --every 200ms echo hello --catch-up all:1000 >/dev/null
+	# Each task takes longer than the interval; all firings wait, and are caught up.
+	reeve schedule add fast --every 200ms sh 'sleep 0.3; printf hello' --catch-up all:1000 >/dev/null
 	wait_until 60 '[ "$(runs fast outcome | grep -c submitted)" -ge 4 ]'
 	reeve schedule pause fast >/dev/null
 	wait_until 60 '[ -z "$(runs fast task_status | grep -v completed)" ]'
@@ -158,6 +158,8 @@ test_a_schedule_fires_repeatedly_and_its_runs_are_listed() {
 	# The scheduled times are 200 ms apart, and no run fired earlier than scheduled.
 	expect_eq '' "$(sql "select r.scheduled_at from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'fast'
 		and (extract(epoch from r.scheduled_at - s.start_at) * 1000)::bigint % 200 <> 0 or r.at < r.scheduled_at")"
+	expect_eq t "$(sql "select extract(epoch from max(scheduled_at) - min(scheduled_at)) * 1000 = 200 * (count(*) - 1) from schedule_runs r
+		join schedules s on s.id = r.schedule_id where s.name = 'fast'")" 'none is left out'
 	expect_eq 'hello schedule fast' "$(reeve show "$(runs fast task_id | tail -n 1)" --json | jq -r '[.result, .source] | join(" ")')"
 	last=$(runs fast id task_id outcome | tail -n 1)
 	reeve schedule runs fast >"$DIR/runs"

@@ -4,6 +4,7 @@
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/ledger.bash"
 
 # Prints a column of the finished tasks of a queue, in the order in which their last attempts began.
 begun() { # QUEUE [COLUMN]
@@ -134,6 +135,20 @@ test_far_off_tasks_delay_no_other() {
 	reeve wait "$id" --max-wait 10s >/dev/null
 	expect_eq 20000 "$(reeve queue list --json | jq .delayed)"
 	stop worker
+}
+
+# They all start when they are due, and not before.
+test_two_thousand_are_due_at_one_time() {
+	local due
+	start_postgres
+	start_manager
+	start_ledger worker --concurrency 8
+	due=$(date -u -d '+6 seconds' +%Y-%m-%dT%H:%M:%SZ)
+	ledger_tasks 1 2000 | reeve submit --bulk - --at "$due" >/dev/null
+	expect_eq 2000 "$(sql "select count(*) from tasks where run_at = '$due' and status = 'queued'")"
+	await_history 60 2000
+	expect_each_once 2000
+	expect_eq t "$(sql "select min(token) >= '$due' from task_history")"
 }
 
 # A manager learns of a type from its own submit, after another manager has created an older type: it overlooks neither.
