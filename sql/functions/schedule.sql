@@ -1,5 +1,5 @@
 -- Adds a schedule in the caller's transaction, as the command does, and returns its id. docs/sql.md describes the parameters. It
--- runs with its owner's rights, so that applications need none on the tables.
+-- runs with its owner's rights, so that applications need none on the tables; details as for submit.
 create or replace function schedule(
   name text,
   type text default null,
@@ -26,7 +26,7 @@ create or replace function schedule(
 ) returns bigint language plpgsql security definer set search_path = reeve, pg_temp as $$
 #variable_conflict use_variable
 declare
-  input constant text := coalesce(details::text, '');
+  input constant text := format('%s', details);
   actor constant text := coalesce(source, session_user::text);
   every_ms constant bigint := check_interval('every', every, LIMIT_EVERY_MIN_MS, LIMIT_EVERY_DAYS * 86400000::bigint);
   missed constant text[] := regexp_match(coalesce(catch_up, 'one'), '^(skip|one|all)(?::([0-9]{1,9}))?$');

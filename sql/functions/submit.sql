@@ -1,6 +1,7 @@
 -- Submits a task in the caller's transaction: it exists when that commits, or not at all. Returns its id, or the id of
 -- the task that has the key already. Call it with named arguments, which docs/sql.md describes. `details` may be of any
--- type: json and jsonb are stored as text. It runs with its owner's rights, so that applications need none on the tables.
+-- type: json and jsonb are stored as text. It runs with its owner's rights, so that applications need none on the tables; so
+-- it does not cast details to text: a role may define casts of its own types.
 create or replace function submit(
   type text default null,
   details anycompatible default ''::text,
@@ -26,7 +27,7 @@ declare
   b batches;
   spec jsonb := '{}';
   of_type text := submit.type;
-  input constant text := coalesce(submit.details::text, '');
+  input constant text := format('%s', submit.details);
   in_queue text := coalesce(submit.queue, 'default');
   actor text := coalesce(submit.source, session_user::text);
   checked record;

@@ -125,6 +125,14 @@ test_an_application_needs_two_rights_and_has_no_more() {
 	app "create temporary table tasks (like pg_class); create temporary table keys (id int); create temporary table queues (id int);
 		set search_path = pg_temp, public; select reeve.submit('echo', 'mine', key => 'k')" >/dev/null
 	expect_eq 2 "$(sql 'select count(*) from reeve.tasks')"
+	# Nor is a cast that the caller defines for a type of its own executed with the owner's rights.
+	sql 'grant execute on function reeve.schedule to app; create schema shop authorization app'
+	app "create type shop.parcel as (weight int);
+		create function shop.open(p shop.parcel) returns text language plpgsql as \$\$ begin delete from reeve.tasks; return 'opened'; end \$\$;
+		create cast (shop.parcel as text) with function shop.open(shop.parcel)"
+	expect_eq '(7)' "$(sql "select details from reeve.tasks where id = $(app "select reeve.submit('echo', row(7)::shop.parcel)")")"
+	app "select reeve.schedule('daily', 'echo', row(7)::shop.parcel, every => '1 day')" >/dev/null
+	expect_eq '3 (7)' "$(sql 'select count(*) from reeve.tasks') $(sql "select spec ->> 'details' from reeve.schedules")"
 	# Only functions for applications run with their owner's rights, and none is for all.
 	expect_eq 'complete fail fetch schedule submit unschedule' "$(sql "select string_agg(proname, ' ' order by proname) from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
 	for call in fetch 'complete(1, 1)' "fail(1, 1, 'x')"; do
