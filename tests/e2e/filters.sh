@@ -469,6 +469,24 @@ test_members_of_details_that_are_json() {
 	expect_match 'Index Scan' "$(sql "set enable_seqscan = off; explain select id from all_tasks where details_json(details) @> '{\"user\": 17}'")"
 }
 
+# Details that no parser takes are no reason to refuse a list, nor is a plan of several processes.
+test_details_of_any_kind_are_searched() {
+	begin --queue worked
+	printf '{"user": %s17%s}' "$(printf '[%.0s' $(seq 50000))" "$(printf ']%.0s' $(seq 50000))" >"$DIR/deep"
+	for details in "$(cat "$DIR/deep")" '{"user": "\u0000"}' '{"user": 1e999999}' '{"user": 17, "user": 18}' '[1' '{"user": "\ud800"}'; do
+		reeve submit nothing - <<<"$details" >>"$DIR/odd"
+	done
+	wanted=$(reeve submit nothing '{"user": 17}')
+	expect_eq "$wanted" "$(ids details.user=17)"
+	expect_eq "$(sed -n 4p "$DIR/odd")" "$(ids details.user=18)"
+	expect_eq 6 "$(sql "select count(*) from all_tasks where details_json(details) ->> 'user' is distinct from '17'")"
+	sql "insert into tasks (route_id, queue, type, details, run_at, source, created, last_updated)
+		select route_id, queue, type, '{\"user\": 1}', now(), '', now(), now() from tasks cross join generate_series(1, 20000) where id = $wanted;
+		analyze tasks"
+	expect_eq "$wanted" "$(sql "set max_parallel_workers_per_gather = 2; set parallel_setup_cost = 0; set parallel_tuple_cost = 0; set min_parallel_table_scan_size = 0;
+		select id from all_tasks where details_json(details) ->> 'user' = '17'")"
+}
+
 test_conditions_that_do_not_parse() {
 	start_postgres
 	start_manager
