@@ -113,6 +113,11 @@ test_fetched_tasks_are_chosen_by_a_filter() {
 	expect_eq "$d" "$(fetched --where "source=shop" --queue filtered --max-wait 20s)"
 	wait $!
 	expect_eq 'submitted claimed failed claimed completed' "$(events "$a")"
+	f=$(reeve submit letter '{"user": 17}' --queue json) g=$(reeve submit letter '{"user": 18, "vip": true}' --queue json --priority 1)
+	reeve submit letter 'no JSON' --queue json --priority 2 >/dev/null
+	expect_eq "$f" "$(fetched --queue json -n 10 --where 'details.user=17')"
+	expect_fail 1 reeve fetch --queue json --where 'details.user=18 details.vip=false'
+	expect_eq "$g" "$(fetched --queue json -n 10 --where 'details.user=18 details.vip=true')"
 	expect_fail 2 reeve fetch --where 'colour=red'
 	expect_fail 4 reeve fetch --where 'status=dead'
 	expect_match 'only queued and failed ones can be fetched' "$OUTPUT"
