@@ -198,6 +198,19 @@ test_a_daemon_that_a_handler_starts_holds_up_nothing() {
 	kill "$(cat "$DIR/daemon")"
 }
 
+# Whatever counts a heartbeat has, it renews the lease, and those of other workers with it.
+test_counts_of_one_queue_may_come_twice() {
+	start_postgres
+	start_manager
+	id=$(sql "insert into workers (name) values ('odd') returning id")
+	most='\xff\xff\xff\xff\xff\xff\xff\xff\x7f'
+	for seq in 1 2; do
+		expect_match '^0 ' "$(printf "\\x08\\x0$id\\x10\\x0$seq\\x72\\x05\\x0a\\x01q\\x18\\x01\\x72\\x17\\x0a\\x01q\\x18$most\\x20$most" |
+			"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.WorkerService/Heartbeat)"
+	done
+	expect_eq '2 9223372036854775807' "$(sql "select hb_seq from workers where id = $id") $(sql "select failed from worker_counts where worker_id = $id")"
+}
+
 # A result must name an attempt; one that cannot leaves no trace in the audit.
 test_results_name_attempts() {
 	start_postgres
