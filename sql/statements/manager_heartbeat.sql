@@ -12,7 +12,7 @@ select clock_timestamp(),
   (select coalesce(sum(x # (x >> 16)), 0)::bigint
    from (select id::bigint * 2654435761 % 4294967296 as x from routes where retired is null) r), -- as fingerprint_of() in routes.c
   (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
-  (select count(*) || ' ' || coalesce(max(updated)::text, '') from queues),
+  (select count(*) || ' ' || coalesce(sum(time_us(updated)), 0) from queues), -- as in queues_load.sql
   (select max(version) from schema_migrations), ahead.estimate, ahead.set_back
 from managers m
 cross join (select max(greatest(clock_estimate, hb_at)) as estimate, least(max(clock_set_back), clock_timestamp()) as set_back

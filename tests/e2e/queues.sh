@@ -233,6 +233,21 @@ test_a_stop_continues_when_its_manager_dies() {
 	expect_eq 1 "$(sql "select count(*) from queue_events where queue = 'big' and event = 'queue_stopped'")"
 }
 
+# A transaction that changed a queue first is committed after that of another queue, without a notification.
+test_managers_learn_of_a_change_that_is_committed_late() {
+	start_worker worker --queue slow
+	reeve queue set quick --retry-limit 2 >/dev/null
+	reeve queue pause slow >/dev/null
+	waiting=$(reeve submit nothing --queue slow)
+	PGAPPNAME=late sql "begin; update queues set state = 'running', updated = clock_timestamp() where name = 'slow';
+		select pg_sleep(3); commit" >/dev/null &
+	late=$!
+	wait_until 10 "[ \"\$(sql \"select count(*) from pg_stat_activity where application_name = 'late' and wait_event = 'PgSleep'\")\" = 1 ]"
+	reeve queue set quick --retry-limit 3 >/dev/null
+	wait "$late"
+	expect reeve wait "$waiting" --max-wait 10s >/dev/null
+}
+
 test_settings_go_for_the_tasks_that_follow() {
 	start_worker worker --concurrency 4
 	reeve queue set limited --retry-limit 2 --backoff fixed:100ms --jitter 0 >/dev/null
