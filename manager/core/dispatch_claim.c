@@ -102,16 +102,18 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt,
 		    claim->won[i].max_attempts);
 	}
+	bool halted = queues_changes(d->queues) != d->queue_changes;
 	if (claim->limited)
 		claim_limits_apply(d, won);
 	for (int i = 0; i < claim->count; i++) {
 		/* If the Fetch won other tasks, another manager has this one. If it won none, its worker may be lost, and the
-		 * tasks still wait. */
+		 * tasks still wait. If queues have changed since, the claim may have found the task's queue halted or limited,
+		 * and the streams have been read again while the task was taken. A later change has them read again. */
 		if (claim->tries[i].blocked)
 			continue;
 		if (claim->tries[i].locked)
 			window_suspend(d->window, d->grants[i].candidate.id);
-		else if (won[i] || won_any[d->grants[i].slot])
+		else if (won[i] || (won_any[d->grants[i].slot] && !halted))
 			window_claimed(d->window, d->grants[i].candidate.id, won[i]);
 		else
 			window_release(d->window, &d->grants[i].candidate);
@@ -153,6 +155,7 @@ void dispatch_claim(struct dispatch *d, int tried)
 		limited |= grant->limited;
 		d->tries[i] =
 		    (struct store_try){.id = grant->candidate.id, .version = grant->candidate.version, .slot = grant->slot};
+	d->queue_changes = queues_changes(d->queues);
 	}
 	d->claiming = true;
 	d->claim = (struct store_claim){

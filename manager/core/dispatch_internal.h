@@ -96,6 +96,7 @@ struct dispatch {
 	int64_t capacity; /* candidates that they can still take */
 	int64_t coming;   /* slots that Fetches of the claim in flight will request again */
 	bool claiming;
+	int64_t queue_changes; /* queues_changes when the claim was sent */
 	struct store_claim claim;
 	struct store_try *tries;
 	struct grant *grants; /* the candidates of the claim, and their Fetches */

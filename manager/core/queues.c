@@ -24,6 +24,7 @@ struct queues {
 	struct store_queue **by_route;
 	int routes; /* elements of by_route */
 	bool loaded;
+	int64_t changes;
 	bool stopped;                        /* a queue is stopped or stopping */
 	bool verbose;                        /* a queue is verbose */
 	char fingerprint[STORE_FINGERPRINT]; /* of the loaded settings */
@@ -137,6 +138,11 @@ static bool read_rooms(void *arg)
 	return true;
 }
 
+int64_t queues_changes(const struct queues *queues)
+{
+	return queues->changes;
+}
+
 bool queues_verbose(const struct queues *queues)
 {
 	return queues->verbose;
@@ -185,6 +191,7 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	if (error)
 		return; /* the next heartbeat retries */
 	bool changed = queues->loaded && strcmp(queues->fingerprint, queues->load.fingerprint) != 0;
+	queues->changes += changed;
 	take(queues, &queues->load);
 	if (queues->stopped)
 		jobs_ask(queues->base->jobs, JOB_QUEUE_STOPS);

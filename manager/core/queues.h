@@ -37,6 +37,9 @@ bool queues_use_room(struct queues *queues, int route, int64_t count);
 /* Notes that no more tasks of the route's queue may execute. */
 void queues_fill(struct queues *queues, int route);
 
+/* Returns how often settings have changed. */
+int64_t queues_changes(const struct queues *queues);
+
 /* Returns whether any queue is verbose. */
 bool queues_verbose(const struct queues *queues);
 

@@ -70,6 +70,55 @@ Test(dispatch, a_limit_gives_as_many_as_may_execute)
 	fake_end(core);
 }
 
+/* Answers pages as if tasks from `first` to `last` were waiting, which were due an hour ago. */
+static void answer_pages(int64_t due_us, int64_t first, int64_t last)
+{
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
+		int64_t from = first;
+
+		if (page->after_run_at_us >= due_us + first)
+			from = page->after_run_at_us - due_us + (page->after_id >= page->after_run_at_us - due_us);
+		if (from <= last)
+			fake_page_of(page, from, (int)(last - from + 1), due_us + from);
+		else
+			fake_page(page, 0, NULL, 0);
+	}
+}
+
+/* A claim finds that a queue has a limit, or is halted, which is known here before the claim's answer comes. */
+Test(dispatch, a_task_that_its_changed_queue_kept_back_is_read_again)
+{
+	struct fake_fetch fetch, more;
+
+	begin(0);
+	int64_t due_us = fake_db_us() - INT64_C(3600000000);
+	window_rewind(core->window, route, 0, due_us);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	answer_pages(due_us, 1, 3);
+	struct store_claim *claim = fake_claim_taken();
+	cr_assert_eq(claim->count, 3);
+	fake_fetch(core, &more, (struct fetch_request){.incarnation = 1, .fetch_id = 2});
+	fake.queues[0] = (struct store_queue){.name = "q", .state = STORE_QUEUE_RUNNING, .limited = true, .max_workers = 2};
+	fake.queue_count = 1;
+	fake.queue_changes++;
+	for (int i = 0; i < 60; i++) {
+		answer_pages(due_us, 1, 3);
+		fake_pass(core, 20);
+	}
+	cr_assert_eq(fake_count(FAKE_PAGE), 0);
+	fake_claim(claim, 3);
+	cr_expect_eq(fetch.count, 2);
+	for (int i = 0; i < 10 && !fake_count(FAKE_CLAIM); i++) {
+		answer_pages(due_us, 3, 3);
+		fake_pass(core, 20);
+	}
+	claim = fake_claim_taken();
+	cr_expect(claim->limited);
+	fake_claim(claim, 0);
+	cr_expect_eq(more.ids[0], 3);
+	fake_end(core);
+}
+
 /* No worker gets a task in the waiting period of the queue's start or batch, however long it has been up. */
 Test(dispatch, a_queue_waits_after_its_start)
 {
