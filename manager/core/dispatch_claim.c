@@ -8,9 +8,7 @@
 
 enum { CLAIM_BEGIN_MS = 2000 }; /* a claim that has not begun within this time fails */
 
-/* Call it when a claim has ended and its Fetch had been sent again before: the newer copy may have queried the journal
- * too early. */
-static void ask_for_newer_copy(struct dispatch *d, const struct store_fetch *fetch)
+void fetch_ask_newer_copy(struct dispatch *d, const struct store_fetch *fetch)
 {
 	struct fetch *f = fetch_find(d, fetch->incarnation, fetch->fetch_id);
 	if (f && f->state == ASKING)
@@ -29,7 +27,7 @@ static void claim_deal(struct dispatch *d)
 	for (int slot = 0; slot < claim->fetch_count; slot++) {
 		struct fetch *f = d->by_slot[slot];
 		if (!f) /* the Fetch has ended: what it won stays with its worker's Fetch id */
-			ask_for_newer_copy(d, &claim->fetches[slot]);
+			fetch_ask_newer_copy(d, &claim->fetches[slot]);
 		else if (!counts[slot] && f->session->state == SESSION_LOST)
 			fetch_end_lost(f);
 		else if (counts[slot] || !f->parks)
@@ -85,7 +83,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 			if (d->by_slot[slot])
 				fetch_redeliver(d->by_slot[slot]);
 			else
-				ask_for_newer_copy(d, &claim->fetches[slot]);
+				fetch_ask_newer_copy(d, &claim->fetches[slot]);
 		}
 		return;
 	}
@@ -102,9 +100,9 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt,
 		    claim->won[i].max_attempts);
 	}
-	bool halted = queues_changes(d->queues) != d->queue_changes;
 	if (claim->limited)
 		claim_limits_apply(d, won);
+	bool halted = queues_changes(d->queues) != d->queue_changes;
 	for (int i = 0; i < claim->count; i++) {
 		/* If the Fetch won other tasks, another manager has this one. If it won none, its worker may be lost, and the
 		 * tasks still wait. If queues have changed since, the claim may have found the task's queue halted or limited,
@@ -155,9 +153,9 @@ void dispatch_claim(struct dispatch *d, int tried)
 		limited |= grant->limited;
 		d->tries[i] =
 		    (struct store_try){.id = grant->candidate.id, .version = grant->candidate.version, .slot = grant->slot};
-	d->queue_changes = queues_changes(d->queues);
 	}
 	d->claiming = true;
+	d->queue_changes = queues_changes(d->queues);
 	d->claim = (struct store_claim){
 	    .op.done = on_claimed,
 	    .op.deadline_ms = base_now(d->base) + CLAIM_BEGIN_MS,

@@ -150,6 +150,10 @@ void fetch_abort(struct fetch *fetch);
  * is known to wait for the Fetch. */
 struct fetch_answer fetch_nothing(const struct fetch *fetch, bool sure);
 
+/* Call it when a claim has ended and its Fetch had been sent again before: the newer copy may have queried the journal
+ * too early. */
+void fetch_ask_newer_copy(struct dispatch *dispatch, const struct store_fetch *fetch);
+
 /* --- a Fetch with a filter (fetch_pick.c) --- */
 
 struct pick *pick_create(struct fetch *fetch, const ProtobufCMessage *request);

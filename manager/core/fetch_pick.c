@@ -30,6 +30,13 @@ void pick_free(struct pick *pick)
 	free(pick);
 }
 
+/* Queries the journal: the claim for an earlier copy of the Fetch has just ended. */
+static void ask_again(struct fetch *f)
+{
+	f->until_ms = base_now(f->dispatch->base) + UNPARKED_LIMIT_MS;
+	fetch_redeliver(f);
+}
+
 /* Ends the Fetch, or, if its caller has gone, frees it. */
 static void pick_end(struct fetch *f, const struct reeve_error *error)
 {
@@ -61,10 +68,17 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		won->order = place->order;
 		window_drop(d->window, won->id);
 	}
-	if (!f->done || error || !pick->claim.won_count)
+	if (!f->done) {
+		const struct store_fetch id = pick->id;
+		fetch_drop(f);
+		fetch_ask_newer_copy(d, &id);
+	} else if (f->ask_again) {
+		ask_again(f);
+	} else if (error || !pick->claim.won_count) {
 		pick_end(f, error);
-	else
+	} else {
 		fetch_end_won(f, pick->claim.won, pick->claim.won_count, 0);
+	}
 }
 
 static void on_picked(struct store_op *op, const struct reeve_error *error)
@@ -74,6 +88,10 @@ static void on_picked(struct store_op *op, const struct reeve_error *error)
 	struct dispatch *d = f->dispatch;
 	int64_t bytes = 0;
 	int count = 0;
+	if (f->done && f->ask_again) {
+		ask_again(f);
+		return;
+	}
 	for (int i = 0; !error && i < pick->read.count; i++) {
 		const struct store_picked *c = &pick->read.picked[i];
 		const struct route *route = routes_get(d->routes, c->route);

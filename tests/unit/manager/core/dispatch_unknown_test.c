@@ -6,6 +6,7 @@
 #include "manager/core/window.h"
 
 #include <criterion/criterion.h>
+#include <reeve/v1/worker.pb-c.h>
 
 Test(dispatch, an_unknown_outcome_is_asked_about)
 {
@@ -65,6 +66,35 @@ Test(dispatch, a_resent_fetch_gets_the_same_answer)
 	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 50, .fetch_id = 77});
 	fake_redeliver(1, (const int64_t[]){9});
 	cr_expect_eq(again.count, 1);
+	fake_end(core);
+}
+
+/* It is sent again while the claim of the first copy is in flight, and the journal is queried before that is committed. */
+Test(dispatch, a_resent_fetch_with_a_filter_gets_what_its_first_copy_claims)
+{
+	Reeve__V1__FetchRequest where = REEVE__V1__FETCH_REQUEST__INIT;
+	struct fetch_request request = {.incarnation = 1, .fetch_id = 1, .wait_ms = -1, .where = &where.base};
+	struct fake_fetch first, again;
+
+	begin(0);
+	fake_fetch(core, &first, request);
+	struct store_pick *pick = fake_take(FAKE_PICK);
+	cr_assert_not_null(pick);
+	pick->picked = &(struct store_picked){.id = 1, .version = 5, .bytes = 10, .route = route};
+	pick->count = 1;
+	fake_ok(pick);
+	struct store_claim *claim = fake_claim_taken();
+	request.again = true;
+	fake_fetch_only(core, &again, request);
+	cr_expect_eq(first.code, STATUS(ABORTED));
+	fake_redeliver(0, NULL);
+	pick = fake_take(FAKE_PICK);
+	cr_assert_not_null(pick);
+	fake_claim(claim, 0);
+	fake_ok(pick);
+	fake_redeliver(1, (const int64_t[]){1});
+	cr_expect_eq(again.count, 1);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 	fake_end(core);
 }
 
