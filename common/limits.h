@@ -66,6 +66,7 @@
 #define LIMIT_ACCEPTED_BYTES (128 * 1024) /* of the names of both */
 #define LIMIT_EXCLUDED 1000               /* tasks that a Fetch excludes */
 #define LIMIT_RUN_DAYS 365                /* of an attempt, extended */
+#define LIMIT_SQL_GRACE_MS 30000          /* after its timeout, until an attempt that was fetched by SQL expires */
 #define LIMIT_IN_FLIGHT 200000 /* attempts that it holds: waiting, running, or with an unacknowledged result */
 #define LIMIT_WAITING_FETCHES 10000
 

@@ -85,6 +85,47 @@ test_tasks_are_chosen_in_order() {
 	END
 }
 
+# Tasks that may not run are neither tried one after another nor locked, whatever keeps them back.
+test_a_long_queue_that_gives_nothing_costs_nothing() {
+	begin
+	reeve queue set limited --workers 2 >/dev/null
+	reeve queue set waiting --waiting 1h >/dev/null
+	reeve queue pause waiting >/dev/null
+	reeve queue start waiting >/dev/null
+	for queue in limited waiting; do
+		yes "{\"type\":\"letter\",\"queue\":\"$queue\"}" 2>/dev/null | head -n 20000 >"$DIR/tasks" || true
+		reeve submit --bulk "$DIR/tasks" >/dev/null
+	done
+	reeve submit red --queue limited --priority -1 >/dev/null
+	low=$(reeve submit letter --priority -5)
+	expect_eq 2 "$(app "select count(*) from reeve.fetch(max_tasks => 5, queues => '{limited}')")"
+	held() { # SQL: how many tasks of the long queues a transaction locks
+		start holder "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U app -d reeve -c "begin; $1; select pg_sleep(30)"
+		wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where query like '%pg_sleep(30)%' and usename = 'app' and wait_event = 'PgSleep'\")\" = 1 ]"
+		sql "select count(*) from tasks where queue in ('limited', 'waiting') and status = 'queued'
+			and id not in (select id from tasks where queue in ('limited', 'waiting') for update skip locked)"
+		sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(30)%' and usename = 'app'" >/dev/null
+		ended holder
+	}
+	for call in "queues => '{limited}'" "max_tasks => 50, queues => '{limited,waiting}'" "'{letter}', exclude => array[$low, null]"; do
+		expect_eq 0 "$(held "select id from reeve.fetch($call)")" "$call"
+	done
+	# One permit is free; others have all tasks but the last ones.
+	sql "update limits set maximum = 3 where queue = 'limited'"
+	last=$(sql "select max(id) from tasks where queue = 'limited' and type = 'letter'")
+	start others "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "begin;
+		select count(*) from (select from reeve.tasks where queue = 'limited' and id < $last - 10 for update) l; select pg_sleep(60)"
+	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and wait_event = 'PgSleep'\")\" = 1 ]"
+	expect_eq "$((last - 10))" "$(timeout 20 "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U app -d reeve -c "select id from reeve.fetch('{letter}', max_tasks => 5, queues => '{limited}')")"
+	expect_eq "$low" "$(app 'select id from reeve.fetch(max_tasks => 5)')"
+	stop others
+	expect_counted
+	for level in 'repeatable read' serializable; do
+		expect_fail 1 app "begin isolation level $level; select * from reeve.fetch()"
+		expect_match "0A000:.*$level" "$OUTPUT"
+	done
+}
+
 # Fetches of open transactions hold tasks, and delay neither other fetches nor managers.
 test_no_two_get_one_task_and_none_waits() {
 	begin
