@@ -7,7 +7,7 @@ begin() {
 	start_postgres
 	start_manager
 	sql "create role app login; grant usage on schema reeve to app;
-		grant execute on function reeve.fetch, reeve.complete, reeve.fail to app"
+		grant execute on function reeve.fetch, reeve.complete, reeve.fail, reeve.extend to app"
 	sql "create view public.miscounted as $(cat "$TOP/tests/faults/live_counts.sql"); grant select on public.miscounted to public"
 }
 
@@ -124,6 +124,29 @@ test_a_long_queue_that_gives_nothing_costs_nothing() {
 		expect_fail 1 app "begin isolation level $level; select * from reeve.fetch()"
 		expect_match "0A000:.*$level" "$OUTPUT"
 	done
+}
+
+test_an_attempt_is_extended() {
+	begin
+	reeve submit letter x --timeout 1m >/dev/null
+	take ''
+	expect_eq t "$(app "select reeve.extend($id, $token, '2 h') between now() + '119 min' and now() + '121 min'")"
+	expect_eq t "$(sql "select expiry between now() + '119 min' and now() + '121 min' from tasks where id = $id")"
+	expect_eq t "$(app "select reeve.extend($id, $token, '1 s') > now() + '119 min'")" 'never shorter'
+	app "select reeve.extend($id, $token, '30 d')" >/dev/null
+	expect_eq '30 days 00:00:30' "$(sql "select expiry - last_updated from tasks where id = $id")" 'the longest time'
+	expect_eq '' "$(app "select reeve.extend($id, $token - 1, '1 h')")" 'another attempt'
+	expect_eq completed "$(app "select reeve.complete($id, $token)")"
+	expect_eq '' "$(app "select reeve.extend($id, $token, '1 h')")"
+	while IFS='|' read -r state message call; do
+		expect_fail 1 app "select reeve.extend($call)"
+		expect_match "$state:.*$message" "$OUTPUT" "$call"
+	done <<-'END'
+		22023|run_for is 31 days|1, 1, '31 d'
+		22023|run_for is -00:00:01|1, 1, '-1 s'
+		22004|run_for is NULL|1, 1, null
+		22004|token is NULL|1, null, '1 s'
+	END
 }
 
 # Fetches of open transactions hold tasks, and delay neither other fetches nor managers.

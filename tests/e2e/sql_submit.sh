@@ -134,8 +134,8 @@ test_an_application_needs_two_rights_and_has_no_more() {
 	app "select reeve.schedule('daily', 'echo', row(7)::shop.parcel, every => '1 day')" >/dev/null
 	expect_eq '3 (7)' "$(sql 'select count(*) from reeve.tasks') $(sql "select spec ->> 'details' from reeve.schedules")"
 	# Only functions for applications run with their owner's rights, and none is for all.
-	expect_eq 'complete fail fetch schedule submit unschedule' "$(sql "select string_agg(proname, ' ' order by proname) from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
-	for call in fetch 'complete(1, 1)' "fail(1, 1, 'x')"; do
+	expect_eq 'complete extend fail fetch schedule submit unschedule' "$(sql "select string_agg(proname, ' ' order by proname) from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
+	for call in fetch 'complete(1, 1)' "fail(1, 1, 'x')" "extend(1, 1, '1 s')"; do
 		expect_fail 1 app "select reeve.${call/#fetch/fetch()}"
 		expect_match 42501 "$OUTPUT" "$call"
 	done
