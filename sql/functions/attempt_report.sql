@@ -21,8 +21,10 @@ begin
   if octet_length(remark) > LIMIT_REMARK_BYTES or octet_length(stack_trace) > LIMIT_STACK_BYTES then
     raise exception using errcode = '22001', message = case when octet_length(remark) > LIMIT_REMARK_BYTES
       then 'remark has more than LIMIT_REMARK_BYTES' else 'stack_trace has more than LIMIT_STACK_BYTES' end || ' bytes';
-  elsif octet_length(result) > max_details() then
-    raise exception using errcode = '22001', message = format('result has %s bytes; at most %s are taken', octet_length(result), max_details());
+  elsif greatest(octet_length(result), octet_length(error)) > max_details() then
+    raise exception using errcode = '22001', message = format('%s has %s bytes; at most %s are taken',
+      case when octet_length(result) > max_details() then 'result' else 'error' end, greatest(octet_length(result), octet_length(error)),
+      max_details());
   end if;
   perform from tasks t where t.id = of_task and t.last_updated = held for no key update;
   if outcome = 'completed' and stage is null then

@@ -4,7 +4,9 @@ create or replace function fail(id bigint, token bigint, error text, code text d
   delay interval default null, remark text default null, stack_trace text default null)
 returns text language plpgsql security definer set search_path = reeve, pg_temp as $$
 begin
-  if retry is not true and delay is not null then
+  if retry is null then
+    raise exception using errcode = '22004', message = 'retry is NULL';
+  elsif not retry and delay is not null then
     raise exception using errcode = '22023', message = 'delay needs retry';
   end if;
   return attempt_report(id, token, case when retry then 'failed' else 'fatal' end, null, error, code, remark, stack_trace,

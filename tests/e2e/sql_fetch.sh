@@ -230,6 +230,8 @@ $(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack_trace) $
 		22023|delay is 00:00:00|1, 1, 'x', delay => '0'
 		22023|code is empty|1, 1, 'x', ''
 		22004|token is NULL|1, null, 'x'
+		22004|retry is NULL|1, 1, 'x', retry => null
+		22001|error has 1048577 bytes; at most 1048576|1, 1, repeat('x', 1048577)
 	END
 }
 
