@@ -33,6 +33,8 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	if (t->changed) {
 		if (!executing || op->kind == STORE_UPDATE || op->kind == STORE_PURGE)
 			return "";
+		if (t->pulled)
+			return "its pull client takes no commands: it ends when that reports, or expires";
 		return op->kind != STORE_RETRY ? "its worker stops it"
 		    : op->hanged               ? "its worker stops it; then the attempt has failed (hanged)"
 		                               : "its worker stops it; then it starts again";

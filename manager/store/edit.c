@@ -203,6 +203,7 @@ static void on_marked(struct role *role, const PGresult *rows)
 		if (!t)
 			continue;
 		t->changed = row_bool(rows, row, 4);
+		t->pulled = row_bool(rows, row, 5);
 		if (!strcmp(row_text(rows, row, 1), "executing")) {
 			t->commanded_worker = row_int8(rows, row, 2);
 			t->token = row_time(rows, row, 3);

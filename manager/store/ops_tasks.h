@@ -80,6 +80,7 @@ struct store_edited {
 	int32_t priority;
 	int64_t version, due_us;
 	bool stopping;                   /* it executes, and starts again after its stop */
+	bool pulled;                     /* it executes at a pull client, which takes no commands */
 	int64_t commanded_worker, token; /* this worker must get a command to stop this attempt; 0: none */
 };
 

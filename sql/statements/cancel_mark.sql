@@ -19,4 +19,6 @@ with locked as materialized (
   insert into task_events (task_id, version, event, actor, note)
   select id, last_updated, case when $4::text is null then 'cancel_requested' else 'discard_requested' end, $2, $3 from locked
   where cancel_requested_at is null or $4::text is not null and stop_code is null)
-select id, status, worker_id, last_updated, cancel_requested_at is null or $4::text is not null and stop_code is null as marked from locked
+select id, status, worker_id, last_updated, cancel_requested_at is null or $4::text is not null and stop_code is null as marked,
+  status = 'executing' and exists (select from workers w where w.id = any(array[l.worker_id]) and w.manual) as pulled
+from locked l
