@@ -100,10 +100,21 @@ static void show_state(const void *message, int64_t now_us, struct shown *out)
 	(void)now_us;
 	fields_word(message, "state", &state);
 	fields_word(message, "phase", &phase);
-	if (strcmp(state.value, phase.value) == 0)
+	if (((const Reeve__V1__Batch *)message)->stopped)
+		snprintf(out->text, sizeof out->text, "%s", fields_is(message, "state", "ended") ? "stopped" : "stopping");
+	else if (strcmp(state.value, phase.value) == 0)
 		snprintf(out->text, sizeof out->text, "%s", state.value);
 	else
 		snprintf(out->text, sizeof out->text, "%s (%s)", state.value, phase.value);
+}
+
+static void show_end(const void *message, int64_t now_us, struct shown *out)
+{
+	(void)now_us;
+	if (((const Reeve__V1__Batch *)message)->stopped && fields_is(message, "state", "ended"))
+		out->value = "stopped";
+	else
+		fields_word(message, "state", out);
 }
 
 static void show_tasks(const void *message, int64_t now_us, struct shown *out)
@@ -241,7 +252,7 @@ static const struct column columns[] = {
     COL_NUMBER("ID", "id"),
     COL_TEXT("NAME", "name"),
     COL_TEXT("QUEUE", "queue"),
-    COL_WORD("STATE", "state"),
+    COL_WORD("STATE", NULL, .show = show_end),
     COL_WORD("PHASE", "phase"),
     COL_NUMBER("TASKS", "submitted"),
     COL_NUMBER("PENDING", "pending"),

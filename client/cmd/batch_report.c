@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { POLL_MS = 250 };
+enum { POLL_MS = 250, LINES_WIDTH = 12 };
 
 /* Reads the operand that is a batch's id. Returns false with *code set after an error message. */
 static bool take_id(const struct option_table *table, int operands, char **argv, int64_t *id, int *code)
@@ -49,12 +49,21 @@ static Reeve__V1__BatchReportResponse *read_page(
  * report
  */
 
+static const struct option_spec report_specs[] = {
+    OPT_CHOICE(0, "tasks", OPTION_FIELD("tasks"), "passed|failed|pending", "only these tasks"),
+    OPT_FLAG(0, "full", OPTION_FIELD("full"), "also the details and the result of each task"),
+    {0},
+};
+
 static const struct option_table report_table = {
     .program = "reeve batch report",
-    .usage = "ID [--json]",
+    .usage = "ID [--tasks passed|failed|pending] [--full] [--json]",
     .summary = "Shows a batch: its totals and times, and each of its tasks with attempts, times, remarks and "
                "errors.",
-    .epilogue = "Example: reeve batch report 7 --json | jq '.tasks[] | select(.status == \"dead\")'",
+    .epilogue = "Examples:\n"
+                "  reeve batch report 7 --tasks failed\n"
+                "  reeve batch report 7 --full --json | jq '.tasks[].result'",
+    .specs = report_specs,
 };
 
 static void show_tries(const void *message, int64_t now_us, struct shown *out)
@@ -89,10 +98,24 @@ static const struct column columns[] = {
     {0},
 };
 
-/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. */
-static void json_page(Reeve__V1__BatchReportResponse *page, size_t told)
+static const struct column lines[] = {
+    {"task", .field = "id"},
+    {"status", .field = "status", .as = AS_STATE},
+    {"type", .field = "type"},
+    {"tries", .show = show_tries},
+    {"started", .field = "started_us", .as = AS_TIME},
+    {"finished", .field = "finished_us", .as = AS_TIME},
+    {"worker", .field = "worker"},
+    {"remark", .show = show_remark},
+    {"details", .field = "details"},
+    {"result", .field = "result"},
+    {0},
+};
+
+/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. `told`: how many tasks were on the pages before. */
+static void json_page(Reeve__V1__BatchReportResponse *page, bool full, bool first, size_t told)
 {
-	if (told == 0) {
+	if (first) {
 		fputs("{\"batch\":", stdout);
 		command_write_message(page->batch);
 		fputs(",\"tasks\":[", stdout);
@@ -100,7 +123,11 @@ static void json_page(Reeve__V1__BatchReportResponse *page, size_t told)
 	for (size_t i = 0; i < page->n_tasks; i++) {
 		Reeve__V1__Task *task = page->tasks[i];
 
-		task->details = task->result = task->stack_trace = NULL; /* they are not sent */
+		task->stack_trace = NULL; /* what is not sent must not appear as empty */
+		if (!full || (task->omitted && task->omitted->details_bytes))
+			task->details = NULL;
+		if (!full || (task->omitted && task->omitted->result_bytes))
+			task->result = NULL;
 		fputs(told + i ? "," : "", stdout);
 		command_write_message(task);
 	}
@@ -108,32 +135,43 @@ static void json_page(Reeve__V1__BatchReportResponse *page, size_t told)
 		puts("]}");
 }
 
-static int report(struct reeve_client *client, int64_t id, bool json)
+static void print_page(
+    const Reeve__V1__BatchReportResponse *page, bool full, bool first, struct table *table, int64_t now_us)
+{
+	if (first)
+		batch_print(page->batch, now_us);
+	for (size_t i = 0; i < page->n_tasks; i++) {
+		if (full) {
+			putchar('\n');
+			fields_lines(LINES_WIDTH, lines, page->tasks[i], now_us);
+		} else {
+			fields_row(table, columns, page->tasks[i], now_us);
+		}
+	}
+}
+
+static int report(struct reeve_client *client, Reeve__V1__BatchReportRequest *request, bool json)
 {
 	struct table *table = table_create(columns);
-	Reeve__V1__BatchReportRequest request = {.id = id};
-	int64_t now_us;
 	size_t told = 0;
-	bool more = true;
+	bool more = true, first = true;
 	int code = EXIT_OK;
 
 	while (more && !ferror(stdout)) {
-		Reeve__V1__BatchReportResponse *page = read_page(client, &request, &code);
+		Reeve__V1__BatchReportResponse *page = read_page(client, request, &code);
 
 		if (!page)
 			break;
-		now_us = reeve_client_now_us(client);
 		if (json)
-			json_page(page, told);
-		else if (told == 0)
-			batch_print(page->batch, now_us);
-		for (size_t i = 0; !json && i < page->n_tasks; i++)
-			fields_row(table, columns, page->tasks[i], now_us);
+			json_page(page, request->full, first, told);
+		else
+			print_page(page, request->full, first, table, reeve_client_now_us(client));
+		first = false;
 		told += page->n_tasks;
-		more = reeve_next_page(&request, page);
+		more = reeve_next_page(request, page);
 		reeve_free(page);
 	}
-	if (!json && told > 0) {
+	if (!json && !request->full && told > 0) {
 		putchar('\n');
 		table_print(table);
 	}
@@ -143,18 +181,19 @@ static int report(struct reeve_client *client, int64_t id, bool json)
 
 int batch_report(int argc, char **argv)
 {
+	Reeve__V1__BatchReportRequest request = REEVE__V1__BATCH_REPORT_REQUEST__INIT;
+	struct option_message options = {.message = &request.base};
 	struct shared_options shared = {0};
 	struct reeve_client *client;
 	int operands, code;
-	int64_t id;
 
-	if (!command_options(&report_table, NULL, &shared, argc, argv, &operands, &code) ||
-	    !take_id(&report_table, operands, argv, &id, &code))
+	if (!command_options(&report_table, &options, &shared, argc, argv, &operands, &code) ||
+	    !take_id(&report_table, operands, argv, &request.id, &code))
 		return code;
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
-	code = report(client, id, shared.json);
+	code = report(client, &request, shared.json);
 	reeve_client_destroy(client);
 	return code;
 }

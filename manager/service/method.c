@@ -92,8 +92,8 @@ static bool items_cut(ProtobufCMessage **items, size_t *count, size_t limit, siz
 }
 
 /* Cuts the response's first list to what fits in an answer, if the response has `more`, or a number as the position of
- * the next page (next_before_id), which then is the first field of the last item. With `more`, the statement may have
- * returned more items than the request's `limit`. Statements of responses with another position limit the bytes. */
+ * the next page (next_before_id), which then is the first field of the last item, or both. With `more`, the statement may
+ * have returned more items than the request's `limit`. Statements of responses with another position limit the bytes. */
 static void page_cut(const struct reading *r)
 {
 	const ProtobufCMessageDescriptor *d = r->response->descriptor;
@@ -115,7 +115,7 @@ static void page_cut(const struct reading *r)
 		return;
 	if (more)
 		*(protobuf_c_boolean *)field_at(r->response, more) = true;
-	else
+	if (next)
 		field_set_number(r->response, next, field_number(list[*count - 1], &list[0]->descriptor->fields[0]));
 }
 

@@ -25,7 +25,10 @@ begin
   select * from batch_tasks_ended((
     select jsonb_agg(jsonb_build_object('batch_id', g.batch_id, 'id', g.id, 'type', g.type, 'status', g.becomes,
       'attempt', g.attempt, 'error', g.error, 'error_code', g.code, 'remark', g.said,
-      'worker', case when g.token is not null then (select name from workers w where w.id = g.worker_id) end,
+      'worker_id', case when g.token is not null then g.worker_id end,
+      'details', case when c.told then g.details end, 'result', case when c.told then coalesce(g.result, '') end,
       'started_at', g.token, 'ended_at', g.ended) order by g.id)
-    from gone g where g.batch_id is not null));
+    from gone g cross join lateral (
+      select callback_tasks or callback_type is not null as told from batches where id = g.batch_id offset 0) c
+    where g.batch_id is not null));
 end $$;

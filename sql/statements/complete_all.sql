@@ -26,9 +26,12 @@ with done as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((
     select jsonb_agg(jsonb_build_object('batch_id', d.batch_id, 'id', d.id, 'type', d.type, 'status', 'completed',
-      'attempt', d.attempt, 'remark', d.said, 'worker', (select name from workers w where w.id = d.worker_id),
+      'attempt', d.attempt, 'remark', d.said, 'worker_id', d.worker_id,
+      'details', case when c.told then d.details end, 'result', case when c.told then coalesce(d.result, '') end,
       'started_at', d.last_updated, 'ended_at', d.ended) order by d.id)
-    from done d where d.batch_id is not null))),
+    from done d cross join lateral (
+      select callback_tasks or callback_type is not null as told from batches where id = d.batch_id offset 0) c
+    where d.batch_id is not null))),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e

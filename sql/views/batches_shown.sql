@@ -10,6 +10,7 @@ create or replace view batches_shown as
     (select count(*) from (select from callbacks c where c.batch_id = b.id and c.state = 'waiting' limit 1000) x)
       as callbacks_waiting,
     (select count(*) from (select from callbacks c where c.batch_id = b.id and c.state = 'given_up' limit 1000) x)
-      as callbacks_given_up
+      as callbacks_given_up,
+    b.stopped
   from batches b cross join lateral (
     select coalesce(extract(epoch from coalesce(b.ended_at, clock_timestamp()) - b.started_at) * 1000, 0)::bigint as ms) took;

@@ -90,6 +90,59 @@ test_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match "$id +nightly +q +ended +ended +3 +0 +2 +1" "$(reeve batch list)"
 }
 
+test_a_full_report_has_details_and_results() {
+	local id a b c
+	start_postgres
+	start_manager --max-details 3000 --max-result 3000 --max-message 70000
+	start_worker
+	id=$(reeve batch open full --queue q)
+	a=$(reeve submit echo '{"name":"Tuhin1"}' --batch "$id")
+	b=$(reeve submit sh 'echo no >&2; exit 65' --batch "$id")
+	expect_fail 1 reeve wait "$a" "$b"
+	c=$(reeve submit sh true --batch "$id" --delay 1h)
+	expect_eq '{"name":"Tuhin1"} {"name":"Tuhin1"}' "$(reeve batch report "$id" --full --json | jq -r ".tasks[] | select(.id == $a) | \"\(.details) \(.result)\"")"
+	expect_eq 'null null' "$(reeve batch report "$id" --json | jq -r '.tasks[0] | "\(.details) \(.result)"')"
+	expect_match 'details +\{"name":"Tuhin1"\}
+result +\{"name":"Tuhin1"\}' "$(reeve batch report "$id" --full)"
+	# As separate lists.
+	expect_eq "$a" "$(reeve batch report "$id" --tasks passed --json | jq '.tasks[].id')"
+	expect_eq "$b" "$(reeve batch report "$id" --tasks failed --json | jq '.tasks[].id')"
+	expect_eq "$c" "$(reeve batch report "$id" --tasks pending --full --json | jq '.tasks[].id')"
+	expect_match "$b +dead" "$(reeve batch report "$id" --tasks failed)"
+	expect_no_match "$a +completed" "$(reeve batch report "$id" --tasks failed)"
+	expect_fail 2 reeve batch report "$id" --tasks other
+	# On many pages: each message holds about 70 kB.
+	for n in $(seq 120); do jq -cn "{type: \"echo\", details: (\"$n\" * 900)}"; done | reeve submit --bulk - --batch "$id" --wait >/dev/null
+	reeve batch report "$id" --full --json >"$DIR/report"
+	expect_eq "123 $(sql "select sum(length(details)), sum(length(result)) from all_tasks where batch_id = $id" | tr '|' ' ')" \
+		"$(jq -r '.tasks | "\(length) \(map(.details | length) | add) \(map(.result // "" | length) | add)"' "$DIR/report")"
+	expect_eq 121 "$(reeve batch report "$id" --tasks passed --json | jq '.tasks | length')"
+	# Failed ones among many that passed.
+	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated, batch_id)
+		select (now() at time zone 'UTC')::date + 31, 1000000 + n, 1, 0, 'q', 'sh', '', case when n = 11000 then 'dead' else 'completed' end, now(), 1, 1, 1, 1, 1, true, '',
+			now(), now(), now(), $id from generate_series(1, 11000) n"
+	expect_eq "$b 1011000" "$(reeve batch report "$id" --tasks failed --json | jq '.tasks[].id' | xargs)"
+}
+
+test_a_stopped_batch_is_distinguished() {
+	local first second
+	start_postgres
+	start_manager
+	start_worker
+	first=$(reeve batch open first --queue q) second=$(reeve batch open second --queue q)
+	reeve submit nothing --batch "$first" --wait >/dev/null
+	reeve batch close "$first" >/dev/null
+	wait_until 20 '[ "$(batch "$first" state)" = ended ]'
+	reeve submit nothing --batch "$second" --delay 1h >/dev/null
+	reeve queue stop q --wait >/dev/null
+	wait_until 20 '[ "$(batch "$second" state)" = ended ]'
+	expect_eq 'false true' "$(batch "$first" stopped) $(batch "$second" stopped)"
+	expect_match 'state +ended' "$(reeve batch report "$first")"
+	expect_match 'state +stopped' "$(reeve batch report "$second")"
+	expect_match "$second +second +q +stopped +ended" "$(reeve batch list)"
+}
+
 test_the_remaining_time_has_rests_delays_and_slots() {
 	local rests delays slots
 	start_postgres
@@ -285,6 +338,12 @@ test_callback_tasks_report_the_begin_each_task_and_the_end() {
 	expect_eq 'batch_begin batch_end' "$(told | jq -r .event | sed -n '1p;$p' | xargs)"
 	expect_eq 5 "$(told | wc -l)"
 	told task_end | jq -c .task >"$DIR/ends"
+	expect_eq "$(sql "select details from all_tasks where id = $a")" "$(jq -r "select(.id == $a).details" "$DIR/ends")"
+	expect_eq "$(sql "select result from all_tasks where id = $a")" "$(jq -r "select(.id == $a).result" "$DIR/ends")"
+	expect_eq 'worker true true true' "$(told task_end | jq -r "select(.task.id == $a).worker |
+		[.name, (.registered | length > 20), (.uptime_ms > 0), (.succeeded + .failed >= 0)] | join(\" \")")"
+	expect_eq "$(told batch_end | jq -c '[.tasks[] | select(.status == "completed").id]')" "$(told batch_end | jq -c .passed)"
+	expect_eq "$(told batch_end | jq -c '[.tasks[] | select(.status != "completed").id]')" "$(told batch_end | jq -c .failed)"
 	expect_eq "$a completed worker" "$(jq -r "select(.id == $a) | [.id, .status, .worker] | join(\" \")" "$DIR/ends")"
 	expect_eq "$b dead exit:65 bad" "$(jq -r "select(.id == $b) | [.id, .status, .error_code, .last_error] | join(\" \")" "$DIR/ends")"
 	expect_eq "$c cancelled" "$(jq -r "select(.id == $c) | [.id, .status] | join(\" \")" "$DIR/ends")"

@@ -82,7 +82,7 @@ measure() { # each listing with its pages, a line each
 	echo "purge-attempts $(pages purge_attempts "30,'-infinity',0")"
 	echo "purge-events $(pages purge_events "30,'-infinity',0")"
 	echo "schedule-runs $(pages schedule_runs "'schedule-1',9223372036854775807,100")"
-	echo "batch-report $(pages batch_report "2,0,100,4000000,null")"
+	echo "batch-report $(pages batch_report "2,0,100,4000000,null,false,null,1000000")"
 	echo "metrics $(pages metrics_list "null,'','',10")"
 	echo "executions-by-hour $(most_pages executions "'hour',null,null,now() - interval '10 days',null,4000000,'all',false")"
 	echo "executions-by-type $(most_pages executions "'type',null,null,now() - interval '10 days',null,4000000,'all',false")"
@@ -109,6 +109,9 @@ test_ten_times_as_much_costs_the_same() {
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 30000 ] || fail "$name touches $after pages"
 	done
+	# Of a batch of which only few tasks are wanted, an answer checks a thousand.
+	pages=$(pages batch_report "2,0,100,4000000,null,false,'failed',1000000")
+	[ "$pages" -lt 3000 ] || fail "a report of failed tasks touches $pages pages"
 	for name in purge-attempts purge-events; do
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 60000 ] || fail "$name touches $after pages"
@@ -157,7 +160,7 @@ test_a_report_estimates_the_remaining_time_once() {
 	calls=$({
 		echo "set search_path = reeve; set track_functions = 'all';"
 		printf 'prepare s as\n%s;\n' "$(cat "$STATEMENTS/batch_report.sql")"
-		echo "execute s($id,0,100,4000000,null);"
+		echo "execute s($id,0,100,4000000,null,false,null,1000000);"
 		echo "select 'calls', calls from pg_stat_xact_user_functions where funcname = 'batch_remaining_ms';"
 	} | "$REEVE_TEST_PG_BIN/psql" -XAt -v ON_ERROR_STOP=1 "host=$PGDIR user=postgres dbname=reeve" | tee "$DIR/log/report")
 	expect_eq 100 "$(grep -c '|t|' <<<"$calls")"
