@@ -31,7 +31,7 @@ struct bulk {
 	struct bulk_task task; /* the one passed on last */
 	struct reeve_error error;
 	struct progress progress;
-	bool json, keep_ids, print;
+	bool bare, json, keep_ids, print;
 	size_t total, n_given, n_stored, n_existing, n_restarted;
 	struct missed missed[MISSED]; /* more than can be in flight */
 	int n_missed;
@@ -43,7 +43,7 @@ static bool read_task(struct bulk *bulk, struct reeve_error *error)
 {
 	struct reeve_failure failure;
 
-	if (!bulk_task_read(&bulk->task, bulk->lines->text, bulk->lines->length, bulk->defaults, error))
+	if (!bulk_task_read(&bulk->task, bulk->lines->text, bulk->lines->length, bulk->bare, bulk->defaults, error))
 		return false;
 	if (!reeve_check(bulk->client, &bulk->task.spec, &failure))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s", failure.message);
@@ -81,8 +81,8 @@ static int check_all(struct bulk *bulk)
 		return command_failed(&interrupted);
 	}
 	if (n_bad > 0) {
-		command_log("%s: %" PRId64 " line%s cannot be submitted%s; nothing was", bulk->lines->name, n_bad,
-		    n_bad == 1 ? "" : "s", n_bad > LOGGED_MAX ? ", the first 10 are shown" : "");
+		command_log("%s: %" PRId64 " %s%s cannot be submitted%s; nothing was", bulk->lines->name, n_bad,
+		    bulk->lines->unit, n_bad == 1 ? "" : "s", n_bad > LOGGED_MAX ? ", the first 10 are shown" : "");
 		return EXIT_REFUSED;
 	}
 	return EXIT_OK;
@@ -178,7 +178,7 @@ static void report_missed(struct bulk *bulk)
 	for (int i = 0; i < bulk->n_missed; i++) {
 		const struct missed *missed = &bulk->missed[i];
 
-		command_log("%s: the tasks of lines %" PRId64 " to %" PRId64 " %s", bulk->lines->name,
+		command_log("%s: the tasks of %ss %" PRId64 " to %" PRId64 " %s", bulk->lines->name, bulk->lines->unit,
 		    line_of_task(bulk, missed->first), line_of_task(bulk, missed->first + missed->count - 1),
 		    missed->unsure ? "may or may not have been stored" : "were not stored");
 		n_missed += missed->count;
@@ -186,7 +186,8 @@ static void report_missed(struct bulk *bulk)
 	}
 	end += n_missed;
 	if (end < bulk->total)
-		command_log("%s: the tasks from line %" PRId64 " on were not sent", bulk->lines->name, line_of_task(bulk, end));
+		command_log("%s: the tasks from %s %" PRId64 " on were not sent", bulk->lines->name, bulk->lines->unit,
+		    line_of_task(bulk, end));
 	if (n_unsure > 0)
 		command_log("%zu of %zu tasks are known to be stored, and up to %zu more may be", bulk->n_stored, bulk->total,
 		    n_unsure);
@@ -233,13 +234,14 @@ static int send_all(struct bulk *bulk)
 	return code;
 }
 
-int bulk_submit(
-    struct reeve_client *client, struct lines *lines, const Reeve__V1__TaskSpec *defaults, bool wait, bool json)
+int bulk_submit(struct reeve_client *client, struct lines *lines, bool bare, const Reeve__V1__TaskSpec *defaults,
+    bool wait, bool json)
 {
 	struct bulk bulk = {
 	    .client = client,
 	    .defaults = defaults,
 	    .lines = lines,
+	    .bare = bare,
 	    .json = json,
 	    .keep_ids = wait,
 	    .print = !(wait && json),

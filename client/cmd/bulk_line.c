@@ -146,8 +146,8 @@ static bool read_object(
 	return !task->own->retry || finish_retry(task, retry, own_backoff, defaults->retry, error);
 }
 
-bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const Reeve__V1__TaskSpec *defaults,
-    struct reeve_error *error)
+bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, bool bare,
+    const Reeve__V1__TaskSpec *defaults, struct reeve_error *error)
 {
 	json_error_t problem;
 	json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &problem);
@@ -156,6 +156,8 @@ bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, con
 	if (!object)
 		return error_set(
 		    error, STATUS(INVALID_ARGUMENT), "is not JSON: %s (at byte %d)", problem.text, problem.position);
+	if (bare)
+		object = json_pack("{so}", "details", object);
 	bool read = json_is_object(object) ? read_object(task, object, defaults, error)
 	                                   : error_set(error, STATUS(INVALID_ARGUMENT), "must be a JSON object");
 	json_decref(object);

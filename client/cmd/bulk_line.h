@@ -1,4 +1,4 @@
-/* One line of a bulk file: a task as a JSON object. */
+/* One line of a bulk file: a task as a JSON object, or its details. */
 #ifndef REEVE_CLIENT_BULK_LINE_H
 #define REEVE_CLIENT_BULK_LINE_H
 
@@ -13,10 +13,10 @@ struct bulk_task {
 	struct backoff backoff;   /* the line's own, or the defaults' policy with what the line changes */
 };
 
-/* Parses a line. Fields that it leaves out are as in `defaults`. Call bulk_task_free() afterwards in any case; until
+/* Parses a line, which is a task, or only its details (`bare`). Fields that it leaves out are as in `defaults`. Call bulk_task_free() afterwards in any case; until
  * then the task must not be moved. Returns false with *error set, naming the field, if the line is invalid. */
-bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const Reeve__V1__TaskSpec *defaults,
-    struct reeve_error *error);
+bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, bool bare,
+    const Reeve__V1__TaskSpec *defaults, struct reeve_error *error);
 
 void bulk_task_free(struct bulk_task *task);
 

@@ -87,8 +87,9 @@ static void write_status(FILE *out, const Reeve__V1__QueueStatusResponse *s, int
 	fprintf(out, ": %s", state.value);
 	if (s->since_us)
 		fprintf(out, " for %s", terminal_age(now_us, s->since_us, age, sizeof age));
-	fprintf(
-	    out, "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " finished\n", s->waiting, s->running, s->finished);
+	fprintf(out,
+	    "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " finished (%" PRId64 " passed, %" PRId64 " failed)\n",
+	    s->waiting, s->running, s->finished, s->passed, s->failed);
 	if (s->batch)
 		write_batch(out, s->batch);
 	if (s->open_batches > 1)

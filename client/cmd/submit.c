@@ -15,7 +15,7 @@
 struct submit_options {
 	struct option_message message;
 	struct task_options task;
-	const char *bulk;
+	const char *bulk, *bare_type;
 	bool wait;
 };
 
@@ -24,7 +24,9 @@ static const struct option_spec specs[] = {
     OPT_NAME(0, "traceparent", OPTION_FIELD("traceparent"), "TRACEPARENT",
         "the trace context that the handler gets (W3C); if not set, $TRACEPARENT, if that is valid"),
     OPT_TEXT(0, "bulk", OPTION_AT(struct submit_options, bulk), "FILE|-",
-        "submit a file (or standard input) with one JSON object per line; the options above are the defaults of its lines"),
+        "submit a file (or standard input) with one JSON object per line, or one JSON array of them; the options above are their defaults"),
+    OPT_NAME('t', "type", OPTION_AT(struct submit_options, bare_type), "TYPE",
+        "with --bulk: each line or element is the details of a task of TYPE"),
     OPT_FLAG('w', "wait", OPTION_AT(struct submit_options, wait), "wait until it has ended and write its result"),
     {0},
 };
@@ -32,7 +34,7 @@ static const struct option_spec specs[] = {
 static const struct option_table table = {
     .program = "reeve submit",
     .usage =
-        "TYPE [DETAILS|-] [OPTION]... | --pipeline NAME [DETAILS|-] [OPTION]... | --bulk FILE|- [TYPE] [OPTION]...",
+        "TYPE [DETAILS|-] [OPTION]... | --pipeline NAME [DETAILS|-] [OPTION]... | --bulk FILE|- [TYPE | --type TYPE] [OPTION]...",
     .summary = "Submits a task of TYPE and prints its id. DETAILS are the handler's input; - reads them from standard "
                "input. With --bulk a file is checked whole, then submitted in chunks; the ids come in its order.",
     .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
@@ -48,6 +50,7 @@ static const struct option_table table = {
                 "  reeve submit build HEAD --key site --version 17\n"
                 "  reeve submit --pipeline images '{\"url\":\"https://example.org/a.jpg\"}' --wait\n"
                 "  reeve submit --bulk tasks.jsonl --queue night --wait\n"
+                "  reeve submit --bulk letters.json --type mail\n"
                 "\n"
                 "Exit codes: 0 success, 1 a task did not complete (--wait), 2 wrong usage,\n"
                 "3 no manager reachable, or it refuses for now, 4 refused.",
@@ -92,7 +95,7 @@ static int submit_as(struct reeve_client *client, const struct submit_options *o
 	int code;
 
 	if (options->bulk)
-		return bulk_submit(client, lines, spec, options->wait, json);
+		return bulk_submit(client, lines, options->bare_type, spec, options->wait, json);
 	if (operands >= at && strcmp(argv[at], "-") == 0) {
 		details = task_details_read(client, &code);
 		if (!details)
@@ -135,6 +138,8 @@ static const char *usage_problem(const struct submit_options *options, const Ree
 		return "--key cannot be the same for all tasks of a file; each line may have its own";
 	if (spec->pipeline && operands > (options->bulk ? 0 : 1))
 		return "a TYPE cannot be combined with --pipeline: give only DETAILS (quote details with blanks)";
+	if (options->bare_type && (!options->bulk || spec->pipeline || operands))
+		return "--type goes with --bulk, without another TYPE and without --pipeline";
 	if (options->bulk && operands > 1)
 		return "the details of --bulk stand in its lines";
 	if (!options->bulk && !spec->pipeline && operands == 0)
@@ -179,6 +184,8 @@ int command_submit(int argc, char **argv)
 		return command_usage(&table, "%s", problem);
 	if (operands > 0 && !spec.pipeline)
 		spec.type = argv[1];
+	if (options.bare_type)
+		spec.type = options.bare_type;
 	if (options.bulk && !lines_open(&lines, options.bulk, &error)) {
 		command_log("--bulk: %s", error.message);
 		return EXIT_USAGE;

@@ -199,6 +199,15 @@ test_a_bulk_file_becomes_tasks_in_its_order() {
 	expect_eq 2 "$(printf '{"type":"nothing"}\n{"type":"nothing"}\n' | reeve submit --bulk - | wc -l)"
 }
 
+test_a_bulk_file_may_be_an_array_or_bare_details() {
+	echo '[{"type": "echo", "details": "one"}, {"type": "echo", "details": {"n": 2}}]' | reeve submit --bulk - --queue array --wait >"$DIR/ids"
+	echo '[{"name":"Tuhin1"},{"name":"Tuhin2"}]' | reeve submit --bulk - --type echo --queue array --wait >>"$DIR/ids"
+	printf '{"name":"Tuhin3"}\n"text"\n' | reeve submit --bulk - --type echo --queue array --wait >>"$DIR/ids"
+	expect_eq 'one|{"n":2}|{"name":"Tuhin1"}|{"name":"Tuhin2"}|{"name":"Tuhin3"}|text' \
+		"$(sql "select string_agg(result, '|' order by task_id) from task_history where queue = 'array'")"
+	expect_eq 6 "$(wc -l <"$DIR/ids")"
+}
+
 # Programs depend on these names. A field without a value yet, such as `finished` of a waiting task, is left out.
 test_json_has_stable_names() {
 	names() { jq -sc '[.[] | keys] | flatten | unique'; }

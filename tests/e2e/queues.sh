@@ -344,6 +344,17 @@ test_workers_count_by_queue_and_batch() {
 	expect_match ' worker +alive +running +[^ ]+ +0 +1 +1 ' "$(reeve queue status counted-too)"
 }
 
+test_status_counts_what_passed_and_failed() {
+	start_worker
+	reeve submit nothing --queue plain --wait >/dev/null
+	reeve submit nothing --queue plain --wait >/dev/null
+	expect_fail 1 reeve submit sh 'exit 65' --queue plain --wait
+	reeve cancel "$(reeve submit nothing --queue plain --delay 1h)" >/dev/null
+	reeve submit nothing --queue plain --delay 1h >/dev/null
+	expect_eq '1 0 4 2 2' "$(reeve queue status plain --json | jq -r '[.waiting, .running, .finished, .passed, .failed] | join(" ")')"
+	expect_match '1 waiting, 0 running, 4 finished \(2 passed, 2 failed\)' "$(reeve queue status plain)"
+}
+
 test_status_and_progress_show_batch_and_workers() {
 	start_worker worker --concurrency 4
 	reeve queue set shown --batches yes --retry-limit 0 >/dev/null

@@ -14,7 +14,7 @@ static struct reeve_error error;
 
 static bool read_line(const char *line, const Reeve__V1__TaskSpec *defaults)
 {
-	return bulk_task_read(&task, line, strlen(line), defaults, &error);
+	return bulk_task_read(&task, line, strlen(line), false, defaults, &error);
 }
 
 Test(bulk_line, reads_every_field)
@@ -70,6 +70,23 @@ Test(bulk_line, details_may_be_any_json)
 	cr_assert(eq(str, (char *)details_of("{\"details\": false}"), "false"));
 	cr_assert(eq(str, (char *)details_of("{\"details\": null}"), "none"));
 	cr_assert(eq(str, (char *)details_of("{}"), "none"));
+	bulk_task_free(&task);
+}
+
+Test(bulk_line, may_be_only_the_details)
+{
+	const Reeve__V1__TaskSpec mail = {.type = "mail", .queue = "q"};
+	static const char *const lines[][2] = {{"{\"to\": \"ann\"}", "{\"to\":\"ann\"}"}, {"\"text\"", "text"},
+	    {"[1, 2]", "[1,2]"}, {"17", "17"}, {"{\"type\": \"other\"}", "{\"type\":\"other\"}"}};
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		cr_assert(bulk_task_read(&task, lines[i][0], strlen(lines[i][0]), true, &mail, &error), "%s", error.message);
+		cr_assert(eq(str, (char *)task.spec.details, (char *)lines[i][1]));
+		cr_assert(eq(str, (char *)task.spec.type, "mail"));
+		cr_assert(eq(str, (char *)task.spec.queue, "q"));
+		bulk_task_free(&task);
+	}
+	cr_assert(not(bulk_task_read(&task, "text", 4, true, &mail, &error)));
 	bulk_task_free(&task);
 }
 

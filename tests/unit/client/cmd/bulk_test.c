@@ -39,6 +39,37 @@ Test(bulk, submits_line_by_line)
 	cr_assert(eq(str, run_out, ""));
 }
 
+Test(bulk, submits_the_elements_of_an_array)
+{
+	cr_assert(eq(int,
+	    run_reeve(" \n [{\"type\": \"a\", \"details\": {\"n\": [1, \"],\\\"\"]}},\n{\"type\":\"b\"} ] \n", "submit",
+	        "--bulk", "-", NULL),
+	    0));
+	cr_assert(eq(str, run_out, "1\n2\n"));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 1), "{\"n\":[1,\"],\\\"\"]}"));
+	cr_assert(eq(int, run_reeve("[{\"to\":\"ann\"}, \"bob\"]", "submit", "--bulk", "-", "--type", "mail", NULL), 0));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 3), "{\"to\":\"ann\"}"));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 4), "bob"));
+	cr_assert(eq(int, run_reeve("{\"to\":\"ann\"}\n\"bob\"\n", "submit", "--bulk", "-", "--type", "mail", NULL), 0));
+	cr_assert(eq(str, (char *)fake_server_details(run_fake_server, 6), "bob"));
+	cr_assert(eq(int, run_reeve("[]", "submit", "--bulk", "-", NULL), 0));
+	cr_assert(eq(str, run_out, ""));
+
+	static const char *const wrong[][2] = {
+	    {"[{\"type\":\"a\"}", "reeve: standard input: the array has no end\n"},
+	    {"[{\"type\":\"a\"}] 1", "reeve: standard input: something follows the array\n"},
+	    {"[{\"type\":\"a\"},\n\n17]",
+	        "reeve: standard input:2: must be a JSON object\nreeve: standard input: 1 element cannot be submitted; nothing was\n"},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		cr_assert(eq(int, run_reeve(wrong[i][0], "submit", "--bulk", "-", NULL), EXIT_REFUSED));
+		cr_assert(eq(str, run_err, (char *)wrong[i][1]));
+	}
+	cr_assert(eq(int, run_reeve("[{\"type\":\"a\"},]", "submit", "--bulk", "-", NULL), EXIT_REFUSED));
+	cr_assert(eq(int, run_reeve(NULL, "submit", "a", "--type", "b", NULL), EXIT_USAGE));
+	cr_assert(eq(int, run_reeve("", "submit", "--bulk", "-", "a", "--type", "b", NULL), EXIT_USAGE));
+}
+
 Test(bulk, one_bad_line_and_nothing_is_sent)
 {
 	struct fake_server_submit submits[FAKE_SERVER_SUBMITS];
