@@ -59,6 +59,7 @@
 	CALL("pipeline", "list", pipeline_list, "list pipelines by name")                                                  \
 	CALL("pipeline", "show", pipeline_show, "show a pipeline with its stages")                                         \
 	COMMAND("metric", "put", metric_put, "set a metric")                                                               \
+	COMMAND("metric", "add", metric_add, "add to a metric")                                                            \
 	CALL("metric", "list", metric_list, "list metrics")                                                                \
 	COMMAND(NULL, "audit", command_audit, "show what happened, in order")                                              \
 	COMMAND(NULL, "errors", command_errors, "show errors in groups")                                                   \

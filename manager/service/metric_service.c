@@ -3,6 +3,7 @@
 #include "manager/service/check.h"
 #include "manager/service/method.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <reeve/v1/metric.pb-c.h>
 #include <stdio.h>
@@ -20,23 +21,39 @@ static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve
 	snprintf(field, sizeof field, "metrics[%zu].name", i);
 	if (!check_name(field, m->name, false, error))
 		return false;
-	return isfinite(m->value) ||
+	return m->exact_case == REEVE__V1__METRIC_VALUE__EXACT_INTEGER || isfinite(m->value) ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "metrics[%zu].value is not a finite number", i);
 }
 
-static bool check_put(const ProtobufCMessage *message, struct reeve_error *error)
+/* Put and Add have the same fields. */
+_Static_assert(
+    sizeof(Reeve__V1__PutMetricsRequest) == sizeof(Reeve__V1__AddMetricsRequest), "as metrics_change takes them");
+
+static char *metrics_change(const struct services *services, const ProtobufCMessage *message, struct reeve_error *error)
 {
 	const Reeve__V1__PutMetricsRequest *request = (const Reeve__V1__PutMetricsRequest *)message;
+	(void)services;
 	if (!check_range("the number of metrics", (int64_t)request->n_metrics, 1, LIMIT_CALL_METRICS, error))
-		return false;
+		return NULL;
 	for (size_t i = 0; i < request->n_metrics; i++)
 		if (!check_metric(i, request->metrics[i], error))
-			return false;
-	return true;
+			return NULL;
+	json_t *change = json_array();
+	for (size_t i = 0; i < request->n_metrics; i++) {
+		const Reeve__V1__MetricValue *m = request->metrics[i];
+		json_t *value = m->exact_case == REEVE__V1__METRIC_VALUE__EXACT_INTEGER ? json_integer((json_int_t)m->integer)
+		                                                                        : json_real(m->value);
+		json_array_append_new(
+		    change, json_pack("{ss ss so}", "category", m->category, "name", m->name, "value", value));
+	}
+	char *text = json_dumps(change, JSON_COMPACT);
+	json_decref(change);
+	return text;
 }
 
 const struct rpc_entry metric_methods[] = {
-    {"Put", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_PUT, .check = check_put)},
+    {"Put", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_PUT, .change = metrics_change)},
+    {"Add", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_ADD, .change = metrics_change)},
     {"List", read_method, RPC_OPERATOR,
         METHOD(SQL_METRICS_LIST,
             .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE},

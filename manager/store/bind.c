@@ -114,20 +114,17 @@ static void add_each(
 	const ProtobufCFieldDescriptor *field = field_named(list->descriptor, name);
 	ProtobufCMessage *const *items = *(ProtobufCMessage *const **)field_at(message, list);
 	bool text = field->type == PROTOBUF_C_TYPE_STRING, word = field->type == PROTOBUF_C_TYPE_ENUM;
-	bool whole = field->type == PROTOBUF_C_TYPE_INT64;
 	char enum_name[JSON_NAME_BYTES];
-	assert(text || word || whole || field->type == PROTOBUF_C_TYPE_DOUBLE);
-	params_array_begin(p, text || word ? PARAMS_TEXT : whole ? PARAMS_INT8 : PARAMS_FLOAT8);
+	assert(text || word || field->type == PROTOBUF_C_TYPE_INT64);
+	params_array_begin(p, text || word ? PARAMS_TEXT : PARAMS_INT8);
 	for (size_t i = 0; i < *field_count(message, list); i++) {
 		const void *at = field_at(items[i], field);
 		if (text)
 			params_add_text(p, *(char *const *)at);
 		else if (word)
 			params_add_text(p, enum_text(field->descriptor, *(const int *)at, enum_name));
-		else if (whole)
-			params_add_int8(p, *(const int64_t *)at);
 		else
-			params_add_float8(p, *(const double *)at);
+			params_add_int8(p, *(const int64_t *)at);
 	}
 	params_array_end(p);
 }

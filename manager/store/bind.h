@@ -4,8 +4,8 @@
  *
  * Parameters: an integer is passed as int8, a bool as bool, text as text, an enum as the name of its value in lower
  * case without the enum's name ("completed"; an unspecified one as null), a field whose name ends in _us as
- * timestamptz, repeated int64 as int8[], repeated text or enums as text[], a field of repeated messages (`LIST[].NAME`) as text[],
- * int8[] or float8[]. After `NAME?` the parameter is null if the field is 0, "" or empty. A field of a message that is not set
+ * timestamptz, repeated int64 as int8[], repeated text or enums as text[], a field of repeated messages (`LIST[].NAME`) as text[]
+ * or int8[]. After `NAME?` the parameter is null if the field is 0, "" or empty. A field of a message that is not set
  * is null.
  *
  * Columns: a value is converted from the column's type to the field's type; an enum can be text or a number, a message

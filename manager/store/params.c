@@ -183,13 +183,6 @@ void params_add_time(struct params *p, int64_t us)
 	params_add_int8(p, pgtime_from_us(us));
 }
 
-void params_add_float8(struct params *p, double value)
-{
-	int64_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	params_add_int8(p, bits);
-}
-
 void params_add_text(struct params *p, const char *text)
 {
 	if (!text) {
@@ -255,8 +248,7 @@ static inline __attribute__((always_inline)) int column_element(
 	switch (type) {
 	case PARAMS_BOOL: *element(p, 1) = *(const bool *)value; break;
 	case PARAMS_INT4: element_int4(p, *(const int32_t *)value); break;
-	case PARAMS_INT8:
-	case PARAMS_FLOAT8: element_int8(p, *(const int64_t *)value); break;
+	case PARAMS_INT8: element_int8(p, *(const int64_t *)value); break;
 	case PARAMS_TIME: element_int8(p, pgtime_from_us(*(const int64_t *)value)); break;
 	case PARAMS_UUID: memcpy(element(p, 16), value, 16); break;
 	case PARAMS_TEXT:
@@ -278,7 +270,6 @@ static size_t type_size(enum params_type type)
 	case PARAMS_BOOL: return sizeof(bool);
 	case PARAMS_INT4: return sizeof(int32_t);
 	case PARAMS_INT8:
-	case PARAMS_FLOAT8:
 	case PARAMS_TIME: return sizeof(int64_t);
 	case PARAMS_TEXT: return sizeof(char *);
 	case PARAMS_UUID: return 16;

@@ -21,7 +21,6 @@ enum params_type {
 	PARAMS_INT8 = 20,
 	PARAMS_INT4 = 23,
 	PARAMS_TEXT = 25,
-	PARAMS_FLOAT8 = 701,
 	PARAMS_TIME = 1184,
 	PARAMS_UUID = 2950,
 };
@@ -55,7 +54,6 @@ void params_add_null(struct params *p);
 void params_add_bool(struct params *p, bool value);
 void params_add_int4(struct params *p, int32_t value);
 void params_add_int8(struct params *p, int64_t value);
-void params_add_float8(struct params *p, double value);
 void params_add_time(struct params *p, int64_t us);
 void params_add_text(struct params *p, const char *text);
 void params_add_uuid(struct params *p, const uint8_t uuid[16]);

@@ -1,28 +1,22 @@
--- Sets metrics of applications; of a metric that is set twice, the last value counts. Raises RV429 if there would be
--- more than LIMIT_METRICS. Of concurrent calls, the one that gets the row lock last wins, and has the later time. Returns the
--- time.
-create or replace function metrics_put(in_categories text[], in_names text[], new_values float8[], by text) returns timestamptz
-language plpgsql as $$
+-- Sets metrics of applications; of a metric that is set twice, the last value counts. Of concurrent calls, the one that
+-- gets the row lock last wins, and has the later time. Returns the time. `change`: an array of {"category", "name",
+-- "value"}.
+create or replace function metrics_put(change jsonb, by text) returns timestamptz language plpgsql as $$
 #variable_conflict use_column
 declare
   made bigint;
 begin
   with put as (
     insert into metrics as m (category, name, value, source)
-    select distinct on (category, name) category, name, value, by
-    from unnest(in_categories, in_names, new_values) with ordinality u(category, name, value, n)
+    select distinct on (category, name) category, name, metric_number(value), by
+    from jsonb_array_elements(change) with ordinality e(metric, n)
+    cross join lateral jsonb_to_record(metric) as r(category text, name text, value numeric)
     order by category, name, n desc
     on conflict (category, name) do update set value = excluded.value, source = excluded.source,
       updated = greatest(clock_timestamp(), m.updated),
       changed = case when m.value = excluded.value then m.changed else greatest(clock_timestamp(), m.updated) end
     returning m.xmax = 0 as made)
   select count(*) filter (where put.made) into made from put;
-  if made > 0 then
-    perform from locks where name = 'metrics' for no key update; -- counts what others have created once it is committed
-    if (select count(*) from metrics where manager_id is null) > LIMIT_METRICS then
-      raise exception using errcode = 'RV429',
-        message = 'there are LIMIT_METRICS metrics already, as many as there may be; no further names are taken';
-    end if;
-  end if;
+  perform metrics_limit(made);
   return clock_timestamp();
 end $$;

@@ -257,3 +257,6 @@ alter table schedule_runs add column missed bigint;
 update schedule_runs set missed = coalesce(substring(note from '^(?:more than )?(\d+) were missed')::bigint, 1) where outcome = 'missed';
 
 drop function if exists audit_page(text, timestamptz, int);
+
+-- Metrics are exact integers, or doubles.
+alter table metrics alter column value type numeric using value::text::numeric;

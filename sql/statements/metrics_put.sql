@@ -1,4 +1,4 @@
 -- Sets metrics.
--- takes PutMetricsRequest: metrics[].category, metrics[].name, metrics[].value, @actor
+-- takes PutMetricsRequest: @change, @actor
 -- gives PutMetricsResponse: at_us
-select metrics_put($1::text[], $2::text[], $3::float8[], $4::text)
+select metrics_put($1::text::jsonb, $2::text)

@@ -31,7 +31,7 @@ select at, at from (select date_bin('5 minutes', clock_timestamp(), 'epoch') as 
 create table metrics (
   category text not null,
   name text not null,
-  value float8 not null,
+  value numeric not null,                  -- a 64-bit integer, or the shortest text of a double
   changed timestamptz not null default clock_timestamp(),
   updated timestamptz not null default clock_timestamp(),
   source text not null default '',

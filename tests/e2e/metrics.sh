@@ -34,6 +34,43 @@ test_metrics_are_put_changed_and_listed() {
 	sql 'delete from metrics where manager_id is null'
 }
 
+test_integers_are_exact() {
+	reeve metric put exact big 9223372036854775807
+	reeve metric put exact small -- -9223372036854775808
+	reeve metric put exact double 0.1
+	expect_match 'big +9223372036854775807 .*small +-9223372036854775808 ' "$(reeve metric list exact)"
+	expect_match '"integer":9223372036854775807[,}]' "$(reeve metric list exact --json | grep big)"
+	expect_no_match integer "$(reeve metric list exact --json | grep double)"
+	expect_eq '9223372036854775807' "$(sql "select value from metrics where category = 'exact' and name = 'big'")"
+	expect_eq '0.1' "$(sql "select value from metrics where category = 'exact' and name = 'double'")"
+	sql "delete from metrics where category = 'exact'"
+}
+
+test_metrics_are_added_to() {
+	expect_eq 1 "$(reeve metric add sums orders 1)"
+	expect_eq 9007199254740993 "$(reeve metric add sums orders 9007199254740992)" # a double does not have it
+	expect_eq 9007199254740990 "$(reeve metric add sums orders -- -3)"
+	expect_eq 0.1 "$(reeve metric add sums double 0.1)"
+	expect_eq 0.3 "$(reeve metric add sums double 0.2)" # in 15 digits
+	reeve metric put sums big 9223372036854775807
+	expect_fail 4 reeve metric add sums big 1
+	expect_match 'the sum of metric "big" of category "sums" is not a 64-bit integer' "$OUTPUT"
+	expect_eq 9223372036854775807 "$(sql "select value from metrics where category = 'sums' and name = 'big'")"
+	expect_fail 4 reeve metric add manager x 1
+	expect_fail 2 reeve metric add sums orders many
+	# None is lost, at two managers.
+	for n in $(seq 4); do
+		start "adder-$n" bash -c 'for i in $(seq 25); do "$0" --manager "$1" metric add sums many 1 >/dev/null || exit; done' \
+			"$REEVE_BIN/reeve" "$([ $((n % 2)) = 0 ] && echo "${URL[other]}" || echo "${URL[manager]}")"
+	done
+	for n in $(seq 4); do
+		ended "adder-$n" 60
+		expect_eq 0 "$STATUS" "adder-$n"
+	done
+	expect_eq 100 "$(value sums many)"
+	sql "delete from metrics where category = 'sums'"
+}
+
 test_all_of_a_put_or_nothing_and_the_last_wins() {
 	# Many puts at the same time, at both managers, in any order.
 	for n in $(seq 8); do

@@ -178,6 +178,7 @@ static const struct {
     {"Heartbeat", "in_flight", 0, NULL},
     {"Heartbeat", "remarks", 0, NULL},
     {"PutMetrics", "metrics", 0, NULL},
+    {"AddMetrics", "metrics", 0, NULL},
     {"Check", "questions", 0, NULL},
     {"DefinePipeline", "pipeline", 0, NULL},
     {"Pipeline", "stages", 0, NULL},

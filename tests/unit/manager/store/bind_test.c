@@ -8,7 +8,6 @@
 #include <endian.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
-#include <reeve/v1/metric.pb-c.h>
 #include <reeve/v1/queue.pb-c.h>
 #include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
@@ -93,19 +92,8 @@ Test(bind, lists_and_flags_are_parameters)
 
 Test(bind, paths_lead_to_nested_fields_and_lists)
 {
-	Reeve__V1__MetricValue a = REEVE__V1__METRIC_VALUE__INIT, b = a, *metrics[] = {&a, &b};
-	Reeve__V1__PutMetricsRequest put = REEVE__V1__PUT_METRICS_REQUEST__INIT;
 	Reeve__V1__Schedule schedule = REEVE__V1__SCHEDULE__INIT;
 	Reeve__V1__AddScheduleRequest add = REEVE__V1__ADD_SCHEDULE_REQUEST__INIT;
-	a.category = (char *)"shop";
-	b.category = (char *)"mail";
-	put.metrics = metrics;
-	put.n_metrics = 2;
-	bind(SQL_METRICS_PUT, &put.base);
-	cr_assert(eq(int, params.count, 4));
-	cr_assert(eq(int, params.size[0], 20 + 2 * (4 + 4)));
-	cr_assert(eq(int, params.size[2], 20 + 2 * (4 + 8)), "doubles");
-	cr_assert(eq(str, (char *)param_text(3), "ops"));
 	Reeve__V1__CheckQuestion dead = REEVE__V1__CHECK_QUESTION__INIT, running = dead, *questions[] = {&dead, &running};
 	Reeve__V1__CheckRequest check = REEVE__V1__CHECK_REQUEST__INIT;
 	dead.kind = REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD;
