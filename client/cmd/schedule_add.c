@@ -27,11 +27,11 @@ static const struct option_spec specs[] = {
     OPT_SPAN(
         0, "every", OPTION_FIELD("every_ms"), LIMIT_EVERY_MIN_MS, DAYS_MS(LIMIT_EVERY_DAYS), "interval between runs"),
     OPT_TIME(0, "start", OPTION_FIELD("start_us"),
-        "time from which the interval counts, and the first run if it is in the future; if not set, now"),
+        "time from which the interval counts, and the first run if it is in the future or --catch-up is set; if not set, now"),
     OPT_FLAG(0, "manual", OPTION_FIELD("manual"), "run only by `reeve schedule run`"),
     OPT_TEXT(0, "catch-up", OPTION_AT(struct schedule_options, catch_up), "skip|one|all:N",
         "which missed runs to make up for, when no manager was there: none, the latest, or the latest N (1 to " LIMIT_TEXT(
-            LIMIT_CATCH_UP) "); if not set, one"),
+            LIMIT_CATCH_UP) "); if not set, one. With a --start in the past also those since then"),
     OPT_CHOICE(0, "concurrency-policy", OPTION_FIELD("concurrency_policy"), "allow|forbid|queue",
         "if the task of the previous run has not ended: one at the same time, no run, or one after it; if not set, queue"),
     OPT_CHOICE(0, "queue-action", OPTION_FIELD("queue_action"), "start|stop|pause|resume",
@@ -52,6 +52,7 @@ static const struct option_table add_table = {
     .epilogue = "Examples:\n"
                 "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report\n"
                 "  reeve schedule add poll --every 30s fetch --concurrency-policy forbid\n"
+                "  reeve schedule add daily --every 1d --start 2026-01-01 --catch-up all:7 report\n"
                 "  reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue night\n"
                 "  reeve schedule add cleanup --manual tidy",
     .specs = specs,

@@ -51,7 +51,7 @@ begin
       message = format('concurrency_policy is "%s"; it must be allow, forbid or queue', concurrency_policy);
   end if;
   change := jsonb_strip_nulls(jsonb_build_object('cron', cron, 'every_ms', every_ms, 'manual', nullif(manual, false), 'zone', zone,
-    'start_us', time_us(start), 'catch_up', missed[1], 'max_catch_up', coalesce(missed[2]::int, 1),
+    'start_us', time_us(start), 'catch_up', case when catch_up is not null then missed[1] end, 'max_catch_up', missed[2]::int,
     'concurrency_policy', concurrency_policy, 'task', jsonb_build_object('type', type, 'pipeline', pipeline, 'queue', queue,
       'details', nullif(input, ''), 'priority', nullif(priority, 0), 'delay_ms', nullif(checked.delay_ms, 0), 'key', key,
       'key_ttl_ms', checked.key_ttl_ms, 'max_attempts', max_attempts, 'timeout_ms', checked.timeout_ms, 'source', source,

@@ -24,7 +24,7 @@ begin
   if not change ? 'start_us' then
     s.start_at := s.created; -- so that it first fires an interval later, however long the checks took
   end if;
-  s.next_at := schedule_next_checked(s, s.created);
+  s.next_at := schedule_next_checked(s, schedule_since(s, change, s.created));
   insert into schedules (id, name, cron, zone, every_ms, start_at, spec, queue_action, action_queue, catch_up, max_catch_up, concurrency_policy,
     next_at, source, created, updated)
   overriding system value

@@ -13,8 +13,9 @@ begin
   if (s.cron, s.every_ms, case when s.cron is not null then s.zone end, case when s.every_ms is not null then s.start_at end)
     is distinct from
     (old.cron, old.every_ms, case when s.cron is not null then old.zone end, case when s.every_ms is not null then old.start_at end)
+    or change ?& array['start_us', 'catch_up'] and s.catch_up <> 'skip'
   then
-    s.next_at := schedule_next_checked(s, clock_timestamp());
+    s.next_at := schedule_next_checked(s, schedule_since(s, change, clock_timestamp()));
   end if;
   update schedules set cron = s.cron, zone = s.zone, every_ms = s.every_ms, start_at = s.start_at, spec = s.spec,
     queue_action = s.queue_action, action_queue = s.action_queue, catch_up = s.catch_up, max_catch_up = s.max_catch_up,

@@ -1,5 +1,5 @@
--- Returns the next scheduled time after `moment`, which is now. Raises RV400 if there is none, except for a manual
--- schedule.
+-- Returns the next scheduled time after `moment`, which is now (but see schedule_since). Raises RV400 if there is none, except
+-- for a manual schedule.
 create or replace function schedule_next_checked(s schedules, moment timestamptz) returns timestamptz language plpgsql as $$
 declare
   scheduled timestamptz := schedule_next(s, moment);

@@ -550,4 +550,38 @@ test_the_worked_example() {
 	reeve schedule remove try >/dev/null
 }
 
+test_a_past_start_runs_at_once_on_request() {
+	past=$(date -u -d '-150 minutes' +%Y-%m-%dT%H:%M:%SZ)
+	reeve schedule add phase --every 1h --start "$past" --concurrency-policy allow nothing >/dev/null
+	reeve schedule add one --every 1h --start "$past" --catch-up one --concurrency-policy allow nothing >/dev/null
+	reeve schedule add all --every 1h --start "$past" --catch-up all:2 --concurrency-policy allow nothing >/dev/null
+	reeve schedule add edited --every 1h --start "$past" --concurrency-policy allow nothing >/dev/null
+	reeve schedule edit edited --start "$past" >/dev/null
+	runs_of() { reeve schedule runs "$1" --json | jq -r '"\(.outcome) \(.scheduled)"' | sort | paste -sd,; }
+	at() { date -u -d "@$(($(date -d "$past" +%s) + 3600 * $1))" +%Y-%m-%dT%H:%M:%S.000000Z; }
+	# What was before is not missed: it was never scheduled.
+	wait_until 20 '[ "$(runs_of all | tr , "\n" | wc -l)" = 2 ]'
+	expect_eq "submitted $(at 1),submitted $(at 2)" "$(runs_of all)"
+	wait_until 20 '[ "$(runs_of one)" ]'
+	expect_eq "submitted $(at 2)" "$(runs_of one)"
+	expect_eq "$(at 3)" "$(reeve schedule show all --json | jq -r .next)"
+	expect_eq '' "$(runs_of phase)$(runs_of edited)"
+	reeve schedule edit edited --start "$past" --catch-up one >/dev/null
+	wait_until 20 '[ "$(runs_of edited)" ]'
+	expect_eq "submitted $(at 2)" "$(runs_of edited)"
+	reeve schedule add none --every 1h --start "$past" --catch-up skip nothing >/dev/null
+	expect_eq "$(at 3)" "$(reeve schedule show none --json | jq -r .next)"
+	# Of many millions of times since 1970 three.
+	reeve schedule add many --every 10s --start 1970-01-01T00:00:01Z --catch-up all:3 --concurrency-policy allow nothing >/dev/null
+	wait_until 20 '[ "$(reeve schedule runs many --json | wc -l)" -ge 3 ]'
+	reeve schedule pause many >/dev/null
+	expect_eq submitted "$(reeve schedule runs many --json | jq -r .outcome | sort -u)"
+	expect [ "$(reeve schedule runs many --json | wc -l)" -le 5 ]
+	# By SQL, too.
+	expect_eq "$(at 3)" "$(sql "select reeve.schedule('phase-sql', 'nothing', every => '1 h', start => '$past')" >/dev/null; reeve schedule show phase-sql --json | jq -r .next)"
+	sql "select reeve.schedule('one-sql', 'nothing', every => '1 h', start => '$past', catch_up => 'one')" >/dev/null
+	wait_until 20 '[ "$(runs_of one-sql)" ]'
+	expect_eq "submitted $(at 2)" "$(runs_of one-sql)"
+}
+
 run_tests
