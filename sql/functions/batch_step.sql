@@ -37,8 +37,10 @@ begin
     update batches set phase = 'running' where id = of_batch returning * into b;
     made := made || 'running'::text;
   end if;
-  -- A batch without tasks has not begun, and its end causes no notification. A stopped queue runs no exit task.
-  if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0 then
+  -- A batch without tasks has not begun, and its end causes no notification. A stopped queue runs no exit task. Tasks that were
+  -- submitted by SQL before the batch was closed are still to be counted.
+  if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0
+    and (b.stopped or not exists (select from inbox i where i.batch_id = of_batch)) then
     if b.submitted > 0 and b.exit_type is not null and not b.stopped and coalesce(q.state, '') not in ('stopping', 'stopped')
     then
       update batches set phase = 'exit', exit_id = batch_submit(b, 'exit', b.exit_type) where id = of_batch

@@ -1,7 +1,8 @@
 -- Ingests tasks of the inbox: the first one after the id `beyond`, and those with the same queue, type and batch, up to
 -- `most`. Takes the locks that any submit takes; skips tasks that another manager is ingesting. Returns the id up to
 -- which it came (null: there are no more), how many tasks it ingested, and if their batch refuses them, which tasks the
--- caller must end in the same transaction, with the code and the reason.
+-- caller must end in the same transaction, with the code and the reason. A closed batch takes those that were submitted before
+-- it was closed, until it has ended: batch_step waits for them.
 create or replace function inbox_ingest_next(beyond bigint, most int, out walked bigint, out ingested int, out refused bigint[], out code text,
   out reason text)
 language plpgsql as $$
@@ -10,6 +11,8 @@ declare
   a record;
   q queues;
   b record;
+  closed batches;
+  early bigint[];
   ids bigint[];
   late bigint[];
   way int;
@@ -51,28 +54,39 @@ begin
   if ids = '{}' then
     return;
   end if;
-  begin
-    select * into b from submit_batches(gen_random_uuid(), array[a.queue], array[a.batch_id], array[null::text]);
-  exception
-    when sqlstate 'RV503' then -- it is being stopped: a later call ingests them
-      return;
-    when sqlstate 'RV400' or sqlstate 'RV404' or sqlstate 'RV409' then
-      perform tasks_counted(ids, -1);
-    update tasks set route_id = way where id = any(ids);
-    perform tasks_counted(ids, 1);
-      delete from inbox where task_id = any(ids);
-      refused := ids;
-      code := case sqlstate when 'RV409' then 'batch_closed' when 'RV404' then 'batch_gone' else 'batch_wrong' end;
-      reason := sqlerrm;
-      return;
-  end;
+  select * into closed from batches where id = a.batch_id and closed_at is not null for no key update;
+  if closed.queue = a.queue and not closed.stopped and closed.phase not in ('exit', 'ended')
+    and coalesce(closed.entry_status, 'completed') = 'completed' then
+    early := array(select id from tasks where id = any(ids) and created <= closed.closed_at order by id);
+  end if;
+  if early <> '{}' then
+    ids := early;
+    select closed.id as batch_id, closed.entry_type is not null and closed.phase in ('new', 'entry') as blocked, closed.phase = 'new' as begins
+    into b;
+  else
+    begin
+      select * into b from submit_batches(gen_random_uuid(), array[a.queue], array[a.batch_id], array[null::text]);
+    exception
+      when sqlstate 'RV503' then -- it is being stopped: a later call ingests them
+        return;
+      when sqlstate 'RV400' or sqlstate 'RV404' or sqlstate 'RV409' then
+        perform tasks_counted(ids, -1);
+        update tasks set route_id = way where id = any(ids);
+        perform tasks_counted(ids, 1);
+        delete from inbox where task_id = any(ids);
+        refused := ids;
+        code := case sqlstate when 'RV409' then 'batch_closed' when 'RV404' then 'batch_gone' else 'batch_wrong' end;
+        reason := sqlerrm;
+        return;
+    end;
+  end if;
   perform tasks_counted(ids, -1);
-    update tasks set route_id = way, batch_id = b.batch_id,
+  update tasks set route_id = way, batch_id = b.batch_id,
     run_at = case when b.blocked then 'infinity' else greatest(blocked_run_at, clock_timestamp()) end,
     blocked_run_at = case when b.blocked then blocked_run_at end,
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
   where id = any(ids);
-    perform tasks_counted(ids, 1);
+  perform tasks_counted(ids, 1);
   ingested := cardinality(ids);
   delete from inbox where task_id = any(ids);
   if b.batch_id is not null then

@@ -141,6 +141,7 @@ create type task_end as (id bigint, status text, ended timestamptz, by_report bo
 create table inbox (
   task_id bigint primary key,
   batch_id bigint);                        -- the requested batch; null: its queue's implicit one, or none
+create index inbox_batch on inbox (batch_id) where batch_id is not null;
 
 -- Attempts that did not end their task, and those of tasks that were retried manually or run again with a newer
 -- version.

@@ -634,6 +634,28 @@ test_batches_count_exactly_and_wait_for_no_transaction() {
 	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, succeeded from batches where id = $first")"
 }
 
+# The manager reads the inbox only after both were committed: the task, and the end of the batch.
+test_a_batch_takes_what_was_submitted_before_it_was_closed() {
+	start_postgres
+	start_manager
+	start_worker worker
+	grant_app
+	reeve submit echo --queue b --wait >/dev/null # so that the type is known
+	first=$(reeve batch open first --queue b) second=$(reeve batch open second --queue b)
+	reeve submit echo --queue b --batch "$second" --wait >/dev/null
+	stop manager
+	some=$(app "select reeve.submit('echo', n::text, batch_id => $first) from generate_series(1, 3) n")
+	more=$(app "select reeve.submit('echo', 'more', batch_id => $second)")
+	gone=$(app "select reeve.submit('echo', 'gone', batch_id => $first)")
+	sql "set role reeve; select batch_close(gen_random_uuid(), $first), batch_close(gen_random_uuid(), $second); delete from tasks where id = $gone" >/dev/null
+	start_manager
+	expect reeve batch wait "$first" --max-wait 30s
+	expect reeve batch wait "$second" --max-wait 30s
+	expect_eq '3|0|3|0 2|0|2|0' "$(totals "$first") $(totals "$second")"
+	expect_eq completed "$(sql "select string_agg(distinct status, ' ') from task_history where task_id in ($(xargs <<<"$some" | tr ' ' ,), $more)")"
+	expect_eq 0 "$(sql 'select count(*) from inbox')"
+}
+
 test_implicit_batches_take_tasks_by_sql() {
 	start_postgres
 	start_manager

@@ -66,6 +66,7 @@ alter table worker_commands drop column at;
 
 alter table arrivals rename to inbox;
 alter table inbox rename constraint arrivals_pkey to inbox_pkey;
+create index inbox_batch on inbox (batch_id) where batch_id is not null;
 
 -- Queues.
 alter table queues rename column is_held to not_started;
