@@ -108,7 +108,7 @@ static void show_state(const void *message, int64_t now_us, struct shown *out)
 		snprintf(out->text, sizeof out->text, "%s (%s)", state.value, phase.value);
 }
 
-static void show_end(const void *message, int64_t now_us, struct shown *out)
+void batch_show_end(const void *message, int64_t now_us, struct shown *out)
 {
 	(void)now_us;
 	if (((const Reeve__V1__Batch *)message)->stopped && fields_is(message, "state", "ended"))
@@ -252,7 +252,7 @@ static const struct column columns[] = {
     COL_NUMBER("ID", "id"),
     COL_TEXT("NAME", "name"),
     COL_TEXT("QUEUE", "queue"),
-    COL_WORD("STATE", NULL, .show = show_end),
+    COL_WORD("STATE", NULL, .show = batch_show_end),
     COL_WORD("PHASE", "phase"),
     COL_NUMBER("TASKS", "submitted"),
     COL_NUMBER("PENDING", "pending"),

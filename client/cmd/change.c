@@ -293,10 +293,18 @@ static const char *s(int64_t number)
 	return number == 1 ? "" : "s";
 }
 
+/* Hanged tasks start again or are dead: that depends on their attempts. */
+static const char *done_to(const struct changing *changing)
+{
+	bool hanged = changing->change == &retry && *(protobuf_c_boolean *)field(changing, "hanged");
+
+	return hanged ? "stopped as hanged" : changing->change->done;
+}
+
 /* Prints the totals. Returns the exit code. */
 static int sum_up(const struct changing *changing)
 {
-	const char *done = changing->change->done;
+	const char *done = done_to(changing);
 	int64_t unchanged = changing->matched - changing->changed;
 
 	if (changing->matched == 0) {

@@ -1,4 +1,5 @@
 /* `reeve queue status` and `reeve queue progress`: a queue's status, once or until all its tasks have ended. */
+#include "client/cmd/batch.h"
 #include "client/cmd/call.h"
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
@@ -26,7 +27,7 @@ static void write_batch(FILE *out, const Reeve__V1__Batch *b)
 	char took[40], left[40];
 	struct shown state;
 
-	fields_word(b, "state", &state);
+	batch_show_end(b, 0, &state);
 	fprintf(out, "batch %" PRId64 " ", b->id);
 	terminal_write_clean(out, b->name);
 	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " succeeded, %" PRId64 " failed; %s",

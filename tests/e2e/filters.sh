@@ -191,7 +191,7 @@ test_a_hung_attempt_counts_and_fails_as_hanged() {
 	expect_match 'hanged is for executing tasks: the filter needs their status alone' "$OUTPUT"
 	expect_fail 4 reeve retry "$last" --hanged
 	expect_match "$last +queued +no +it is not executing" "$OUTPUT"
-	expect_eq '1 task started again' "$(reeve retry --running-longer 1ms --hanged)"
+	expect_eq '1 task stopped as hanged' "$(reeve retry --running-longer 1ms --hanged)"
 	reeve wait "$hung" --max-wait 20s >/dev/null
 	expect_eq 'completed done 2' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
 	expect_eq 'submitted claimed restart_requested failed claimed completed' "$(events "$hung")"

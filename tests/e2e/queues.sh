@@ -119,6 +119,7 @@ test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	wait_until 5 '[ "$(reeve batch list --queue stopping --json | jq -r "[.state, .submitted, .failed] | join(\" \")" | xargs)" = "ended 3 3 ended 1 1" ]'
 	expect_eq 'queue_stop_requested queue_stopped' "$(reeve audit --json | jq -r 'select(.note == "queue stopping") | .event' | tail -n 2 | xargs)"
 	expect_eq 0 "$(sql "select count(*) from all_tasks where queue = 'stopping' and type = 'nothing'")" 'exit tasks'
+	expect_match 'batch [0-9]+ .*, stopped: [13] submitted, 0 pending' "$(reeve queue status stopping)"
 	expect_fail 4 reeve queue pause stopping
 	expect_match 'is stopped; start it' "$OUTPUT"
 	expect_fail 4 reeve submit echo x --queue stopping --batch "$explicit"
