@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The published experiment of a batch service queue, a tenth as long: seven tasks in a batch, a waiting period before a
-# worker's first task, a resting period between tasks, five retries with a linear backoff; one worker, then three.
+# The published experiment of a batch service queue, a tenth as long: seven tasks in a batch, a waiting period before the
+# batch's first task, a resting period between tasks, five retries with a linear backoff; one worker, then three. The
+# workers are there before the batches, and stay.
 . "$(dirname "$0")/lib.sh"
 
 # Submits four tasks that succeed at once, one that must never be retried, one that never succeeds, and one that
@@ -44,19 +45,12 @@ report() { # BATCH FILTER
 	reeve batch report "$1" --json | jq -r "$2"
 }
 
-# Runs a batch from its opening to its end with this number of workers, of one slot each; sets $batch to its id.
-experiment() { # WORKERS
-	local n
-	batch=$(reeve batch open "with $1" --queue lab)
+# Runs a batch from its opening to its end; sets $batch to its id.
+experiment() { # NAME
+	batch=$(reeve batch open "$1" --queue lab)
 	seven_tasks "$batch" >/dev/null
 	reeve batch close "$batch" >/dev/null
-	for n in $(seq "$1"); do
-		start_worker "w$1.$n" --concurrency 1 --queue lab
-	done
 	expect_fail 1 reeve batch wait "$batch" --max-wait 2m # some have failed
-	for n in $(seq "$1"); do
-		stop "w$1.$n"
-	done
 }
 
 check_report() { # BATCH
@@ -76,19 +70,24 @@ test_the_published_experiment() {
 	start_manager
 	scripts
 	reeve queue set lab --waiting 1s --resting 500ms --retry-limit 5 --backoff linear:300ms --jitter 0
-	experiment 1
+	start_worker w1 --concurrency 1 --queue lab
+	sleep 1.5 # the waiting period of the worker itself is over
+	experiment 'with 1'
 	one=$batch
 	check_report "$one"
-	experiment 3
+	start_worker w2 --concurrency 1 --queue lab
+	start_worker w3 --concurrency 1 --queue lab
+	sleep 1.5
+	experiment 'with 3'
 	three=$batch
 	check_report "$three"
 	# The n-th retry delay is the resting period plus (n − 1) times the backoff.
 	expect_eq '500 800 1100 1400 1700' "$(sql "select string_agg(round(extract(epoch from a.run_at - a.last_updated) * 1000)::text, ' ' order by a.attempt)
 		from task_attempts a join task_history h using (task_id) where h.batch_id = $one and h.details = 'never'")"
-	# No worker begins a task within its waiting period, or two tasks without a resting period between them, by the
-	# handlers' clock.
-	expect_eq 0 "$(sql "select count(*) from workers w join task_history h on h.worker_id = w.id
-		where h.first_started < w.registered + interval '500 ms'")" 'begun before the waiting period'
+	# No worker begins a task within the waiting period of the batch, or two tasks without a resting period between them,
+	# by the handlers' clock.
+	expect_eq 0 "$(sql "select count(*) from batches b join task_history h on h.batch_id = b.id
+		where h.first_started < b.started_at + interval '1 s'")" 'begun before the waiting period'
 	attempts=$(awk '{ printf "%s(%s, %s, %s, %s)", n++ ? ", " : "", $1, $2, $3, $4 }' "$DIR/attempts")
 	expect_eq 't 30' "$(sql "select min(began - ended_before) >= 500000000, count(*) from (
 		select began, lag(ended) over (partition by worker_id order by began) as ended_before
