@@ -93,6 +93,35 @@ test_a_first_limit_counts_what_runs() {
 	expect_eq 0 "$(sql "select taken from limits where queue = 'late'")"
 }
 
+# A first limit counts the claims of open transactions, so it is not set before their end. All else goes on.
+test_a_first_limit_does_not_stop_the_fleet_while_a_transaction_is_open() {
+	start_worker worker --queue busy --concurrency 4
+	reeve submit nothing --queue pulled-by-sql >/dev/null
+	start open "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "begin; select id from reeve.fetch(queues => '{pulled-by-sql}'); select pg_sleep(60)"
+	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and wait_event = 'PgSleep'\")\" = 1 ]"
+	begin=$(ms)
+	for _ in $(seq 40); do reeve submit nothing --queue busy --wait >/dev/null; done
+	alone=$(($(ms) - begin))
+	reeve queue set limited --workers 1 --call-timeout 8s >"$DIR/set" 2>&1 &
+	set=$!
+	sleep 0.5
+	begin=$(ms)
+	for _ in $(seq 40); do reeve submit nothing --queue busy --wait >/dev/null; done
+	beside=$(($(ms) - begin))
+	note "alone $alone ms, beside $beside ms"
+	code=0
+	wait $set || code=$?
+	note "exit code $code: $(cat "$DIR/set")"
+	expect [ "$beside" -lt $((3 * alone + 2000)) ]
+	expect_eq 3 "$code"
+	expect_match 'another transaction holds a lock' "$(cat "$DIR/set")"
+	expect_eq 0 "$(sql "select count(*) from limits where queue = 'limited'")"
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(60)%'" >/dev/null
+	ended open
+	reeve queue set limited --workers 1 >/dev/null
+	expect_eq 1 "$(sql "select maximum from limits where queue = 'limited'")"
+}
+
 # However an attempt ends, its permit is returned.
 test_each_end_returns_its_permit() {
 	start_worker worker --queue ends --concurrency 8 --kill-grace 100ms
