@@ -145,10 +145,9 @@ test_two_thousand_are_due_at_one_time() {
 	start_ledger worker --concurrency 8
 	due=$(date -u -d '+6 seconds' +%Y-%m-%dT%H:%M:%SZ)
 	ledger_tasks 1 2000 | reeve submit --bulk - --at "$due" >/dev/null
-	expect_eq 2000 "$(sql "select count(*) from tasks where run_at = '$due' and status = 'queued'")"
 	await_history 60 2000
 	expect_each_once 2000
-	expect_eq t "$(sql "select min(token) >= '$due' from task_history")"
+	expect_eq '2000 t' "$(sql "select count(*), min(token) >= '$due' from task_history where run_at = '$due'" | tr '|' ' ')"
 }
 
 # A manager learns of a type from its own submit, after another manager has created an older type: it overlooks neither.
