@@ -82,6 +82,8 @@ static void set_defaults(Reeve__V1__TaskSpec *spec, const json_t *object)
 	bool time = json_input_given(object, "run_at");
 	bool type = json_input_given(object, "type"), pipeline = json_input_given(object, "pipeline");
 
+	if (json_input_given(object, "priority"))
+		spec->own_priority = true;
 	if (time && !delay)
 		spec->delay_ms = 0;
 	if (delay && !time)

@@ -61,6 +61,10 @@ static const struct option_spec update_specs[] = {
     OPT_SPAN(0, "delay", OPTION_AT(struct options, delay_ms), 0, 0, "time from now until it becomes due: 30s, 5m, 2h"),
     OPT_INTEGER(0, "max-attempts", OPTION_FIELD("max_attempts"), 1, LIMIT_ATTEMPTS, "N",
         "maximum number of attempts; also of an executing task"),
+    OPT_TEXT(0, "details", OPTION_FIELD("details.value"), "DETAILS", "the new details"),
+    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "move to this queue"),
+    OPT_SPAN(0, "timeout", OPTION_FIELD("timeout_ms"), 1, DAYS_MS(LIMIT_TIMEOUT_DAYS), "how long an attempt may run"),
+    OPT_NAME('k', "key", OPTION_FIELD("key"), "KEY", "the new key, of one task"),
     SELECTING,
 };
 
@@ -97,7 +101,8 @@ static const char *update_problem(const struct options *options)
 
 	if (request->run_at_us && options->delay_ms != NOT_GIVEN)
 		return "--delay and --at cannot be combined";
-	if (!request->priority && !request->run_at_us && options->delay_ms == NOT_GIVEN && !request->max_attempts)
+	if (!request->priority && !request->run_at_us && options->delay_ms == NOT_GIVEN && !request->max_attempts &&
+	    !request->details && !*request->queue && !request->timeout_ms && !*request->key)
 		return "the change is missing; use --priority, --delay or another option";
 	return NULL;
 }
@@ -141,11 +146,13 @@ static const struct change update = {.method = "Update",
     .done = "changed",
     .table = {.program = "reeve update",
         .usage =
-            "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] [--dry-run] "
-            "[--json]",
-        .summary = "Changes tasks that have not ended. What you do not set stays as it is.",
+            "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] "
+            "[--details DETAILS] [--queue NAME] [--timeout DURATION] [--key KEY] [--dry-run] [--json]",
+        .summary = "Changes tasks that have not ended: their priority and maximum number of attempts, and the rest until "
+                   "they start. What you do not set stays as it is.",
         .epilogue = "Examples:\n"
                     "  reeve update 17 --priority 10 --delay 1h\n"
+                    "  reeve update 17 --details '{\"to\":\"ann\"}' --queue urgent\n"
                     "  reeve update --where 'type=report status=queued' --at '2030-01-14 22:00'",
         .specs = update_specs},
     .problem = update_problem};

@@ -159,6 +159,8 @@ static const struct column settings_lines[] = {
     {"backoff", .show = show_backoff},
     {"jitter", .show = show_jitter},
     {"workers", .show = show_workers},
+    {"priority", .field = "settings.priority", .otherwise = "0"},
+    {"timeout", .field = "settings.timeout_ms", .as = AS_SPAN},
     {"resting", .field = "settings.resting_ms", .as = AS_SPAN, .otherwise = "none"},
     {"waiting", .field = "settings.waiting_ms", .as = AS_SPAN, .otherwise = "none"},
     {"batches", .field = "settings.batches", .as = AS_SWITCH},

@@ -21,6 +21,10 @@ static const struct option_spec specs[] = {
         "attempts after the first, for tasks that do not set it; -1: the default, 4"),
     OPT_INTEGER(0, "workers", OPTION_FIELD("workers"), -1, LIMIT_WORKERS, "N",
         "maximum number of its tasks that run at once, over all workers; -1: any number"),
+    OPT_INTEGER('p', "priority", OPTION_FIELD("priority"), -LIMIT_PRIORITY, LIMIT_PRIORITY, "N",
+        "priority of tasks that do not set it"),
+    OPT_SPAN(0, "timeout", OPTION_FIELD("timeout_ms"), 0, DAYS_MS(LIMIT_TIMEOUT_DAYS),
+        "how long an attempt may run, for tasks that do not set it; 0: the default, 1m"),
     OPT_TEXT(0, "backoff", OPTION_AT(struct set_options, backoff), "POLICY",
         "retry delays of tasks that do not set them: default, fixed:D, linear:STEP[:BASE], exp:BASE[:CAP], "
         "poly:BASE[:EXPONENT] or list:D,D,…; a linear one without BASE begins with the resting period"),

@@ -83,6 +83,7 @@ bool task_options_complete(const struct option_message *message, const char *pre
 		return false;
 	if (options->retry_limit != NOT_GIVEN)
 		task->max_attempts = (uint32_t)options->retry_limit + 1;
+	task->own_priority = is_set(message, prefix, "priority");
 	return complete_retry(message, prefix, options, task, error);
 }
 

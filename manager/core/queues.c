@@ -43,6 +43,7 @@ static struct store_queue defaults = {
     .max_attempts = DEFAULT_ATTEMPTS,
     .retry_base_ms = DEFAULT_RETRY_BASE_MS,
     .retry_max_ms = DEFAULT_RETRY_MAX_MS,
+    .timeout_ms = DEFAULT_TIMEOUT_MS,
 };
 
 static void forget(struct queues *queues)

@@ -153,6 +153,10 @@ static void fill_in(struct submit *s, struct store_task *t)
 	t->batched = q->batches || q->state == STORE_QUEUE_STOPPING || q->state == STORE_QUEUE_STOPPED;
 	if (!t->max_attempts)
 		t->max_attempts = q->max_attempts;
+	if (!t->timeout_ms)
+		t->timeout_ms = q->timeout_ms;
+	if (!t->own_priority)
+		t->priority = q->priority;
 	if (t->retry_given) {
 		if (!t->retry_base_ms && !t->pipeline_id) /* linear without a start: the delays begin with the resting period */
 			t->retry_base_ms = q->resting_ms;
@@ -215,6 +219,7 @@ static void on_started(struct store_op *op, const struct reeve_error *error)
 		t->stage = b->stage;
 		t->type = b->type;
 		t->priority = start->has_priority ? start->priority : t->priority;
+		t->own_priority |= start->has_priority;
 		t->max_attempts = start->max_attempts;
 		t->timeout_ms = start->timeout_ms;
 		t->retry_given = true;

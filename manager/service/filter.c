@@ -179,7 +179,7 @@ static bool check_possible(unsigned statuses, unsigned possible, struct reeve_er
 		    "filter.statuses asks for tasks that have ended; they can be retried or purged");
 	return !(statuses & ~possible) ||
 	    error_set(error, STATUS(INVALID_ARGUMENT),
-	        "filter.statuses asks for executing tasks; their due time cannot be changed");
+	        "filter.statuses asks for executing tasks; only their priority and attempts can be changed");
 }
 
 bool filter_executing(const Reeve__V1__TaskFilter *filter)
@@ -187,11 +187,11 @@ bool filter_executing(const Reeve__V1__TaskFilter *filter)
 	return filter->running_longer_ms || statuses_of(filter) == BIT(EXECUTING);
 }
 
-bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kind, bool changes_due,
+bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kind, bool waiting_only,
     struct filter_narrowed *out, struct reeve_error *error)
 {
 	unsigned statuses = filter->running_longer_ms ? BIT(EXECUTING) : statuses_of(filter);
-	unsigned possible = kind == STORE_PURGE ? ENDED : changes_due ? WAITING : LIVE;
+	unsigned possible = kind == STORE_PURGE ? ENDED : waiting_only ? WAITING : LIVE;
 	if (is_empty(filter))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must say which tasks");
 	if (kind != STORE_RETRY && !check_possible(statuses, possible, error))

@@ -36,8 +36,8 @@ struct filter_narrowed {
 
 /* Limits a checked filter to the statuses that a change can apply to: the requested ones, or, without any, the default
  * ones of the change. Returns false if the filter has no condition, or requests tasks to which the change cannot apply.
- * `changes_due`: the change is an update of the due time. *out must not be moved. */
-bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kind, bool changes_due,
+ * `waiting_only`: the change is an update that executing tasks do not allow. *out must not be moved. */
+bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kind, bool waiting_only,
     struct filter_narrowed *out, struct reeve_error *error);
 
 #endif

@@ -65,6 +65,8 @@ static const struct setting queue_settings[] = {
     {"keep_dead_ms", SETTING_HOURS, .column = "keep_dead_hours", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {"keep_cancelled_ms", SETTING_HOURS, .column = "keep_cancelled_hours", .max = DAYS_MS(LIMIT_DELAY_DAYS)},
     {"key_ttl_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_DELAY_DAYS)},
+    {"priority", SETTING_NUMBER, .min = -LIMIT_PRIORITY, .max = LIMIT_PRIORITY},
+    {"timeout_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_TIMEOUT_DAYS)},
     {0},
 };
 

@@ -14,11 +14,14 @@ bool schedule_task_put(json_t *spec, const char *name, const task *t)
 	    protobuf_c_message_descriptor_get_field_by_name(&reeve__v1__task_spec__descriptor, name);
 	if (!field || !strcmp(name, "run_at_us") || !strcmp(name, "version"))
 		return false;
+	bool own = t->own_priority && !strcmp(name, "priority");
+	if (!strcmp(name, "own_priority"))
+		return true; /* a priority in the spec is its own */
 	if (!strcmp(name, "retry"))
 		retry_put(spec, t->retry);
 	else
 		json_object_set_new(spec, name,
-		    !field_is_set(&t->base, field)              ? json_null()
+		    !own && !field_is_set(&t->base, field)      ? json_null()
 		        : field->type == PROTOBUF_C_TYPE_STRING ? json_string(field_text(&t->base, field))
 		                                                : json_integer(field_number(&t->base, field)));
 	return true;

@@ -1,12 +1,14 @@
 /* TaskService: manual changes of tasks, selected by their ids or by a filter. */
 #include "common/json_names.h"
 #include "common/limits.h"
+#include "common/utf8.h"
 #include "manager/core/edit.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
 #include "manager/service/task_methods.h"
 
+#include <jansson.h>
 #include <reeve/v1/task.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +18,27 @@ struct edit_call {
 	struct rpc_call *call;
 	struct filter_narrowed narrowed;
 	char *warning; /* a name of the filter that is not known, or NULL */
+	char *change;  /* of an update, or NULL */
 };
 
 static void edit_call_free(struct edit_call *c)
 {
 	free(c->warning);
+	free(c->change);
 	free(c);
 }
 
 static const char *edit_note(const struct store_edit *op, const struct store_edited *t)
 {
 	bool executing = !strcmp(t->status, "executing");
-	if (t->refused)
-		return executing ? "it is executing: only its priority and attempts can be changed"
-		                 : "max_attempts is below the attempts already made";
+	switch (t->refusal) {
+	case STORE_REFUSED_EXECUTING: return "it is executing: only its priority and attempts can be changed";
+	case STORE_REFUSED_ATTEMPTS: return "max_attempts is below the attempts already made";
+	case STORE_REFUSED_KEY: return "another task of the queue has the key";
+	case STORE_REFUSED_BATCH: return "it is in a batch, or a manager has not ingested it yet: it stays in its queue";
+	case STORE_REFUSED_STOPPED: return "the queue is stopped";
+	default: break;
+	}
 	if (t->changed) {
 		if (!executing || op->kind == STORE_UPDATE || op->kind == STORE_PURGE)
 			return "";
@@ -118,7 +127,7 @@ struct change_request {
 	size_t n_ids;
 	const Reeve__V1__TaskFilter *filter;
 	bool dry_run;
-	bool changes_due; /* it is an update of the due time */
+	bool waiting_only; /* it is an update that executing tasks do not allow */
 };
 
 static bool check_change(const struct services *s, const struct rpc_call *call, const struct change_request *r,
@@ -132,7 +141,7 @@ static bool check_change(const struct services *s, const struct rpc_call *call, 
 		return check_ids(r->ids, r->n_ids, error);
 	if (r->n_ids)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids and filter cannot be combined");
-	return filter_check(r->filter, error) && filter_narrow(r->filter, r->kind, r->changes_due, narrowed, error);
+	return filter_check(r->filter, error) && filter_narrow(r->filter, r->kind, r->waiting_only, narrowed, error);
 }
 
 struct preview_call {
@@ -145,7 +154,7 @@ static void preview(struct services *s, struct rpc_call *call, const struct chan
 {
 	struct preview_call *c = mem_calloc(1, sizeof *c);
 	struct reeve_error none; /* the filter has been checked */
-	filter_narrow(r->filter, r->kind, r->changes_due, &c->narrowed, &none);
+	filter_narrow(r->filter, r->kind, r->waiting_only, &c->narrowed, &none);
 	reading_begin(&c->reading, s, call, STORE_MATCHING, &c->narrowed.filter.base, responses[r->kind], reading_done);
 	c->reading.op.edit = r->kind;
 	reading_send(&c->reading);
@@ -181,7 +190,6 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 	    .filter = r->filter ? &c->narrowed.filter.base : NULL,
 	    .actor = rpc_call_actor(call),
 	    .reason = "",
-	    .run_at_us = STORE_TIME_BEGIN,
 	};
 	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
 	return c;
@@ -262,30 +270,66 @@ void task_purge(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	edit_tasks(s->core->edits, &c->op);
 }
 
+static bool check_update(const struct services *s, const Reeve__V1__UpdateRequest *r, struct reeve_error *error)
+{
+	const int64_t max_details = s->core->base.options.max_details_bytes;
+	if (!check_range("run_at_us", r->run_at_us, 0, LIMIT_TIME_US, error) ||
+	    !check_range("max_attempts", r->max_attempts, 0, LIMIT_ATTEMPTS, error) ||
+	    (r->priority && !check_range("priority.value", r->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, error)) ||
+	    !check_range("timeout_ms", r->timeout_ms, 0, DAYS_MS(LIMIT_TIMEOUT_DAYS), error) ||
+	    !check_name("queue", r->queue, true, error) || !check_name("key", r->key, true, error))
+		return false;
+	if (r->details && !utf8_valid(r->details->value, strlen(r->details->value)))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "details is not UTF-8");
+	if (r->details && (int64_t)strlen(r->details->value) > max_details)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "details has %zu bytes; at most %lld are taken",
+		    strlen(r->details->value), (long long)max_details);
+	if (*r->key && (r->filter || r->n_ids != 1))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "key is for one task: give one id");
+	return r->priority || r->run_at_us || r->max_attempts || r->details || *r->queue || r->timeout_ms || *r->key ||
+	    error_set(error, STATUS(INVALID_ARGUMENT),
+	        "nothing to change: give priority, run_at_us, max_attempts, details, queue, timeout_ms or key");
+}
+
+/* Returns the new values for tasks_update.sql. */
+static char *update_json(const Reeve__V1__UpdateRequest *r)
+{
+	json_t *change = json_object();
+	if (r->priority)
+		json_object_set_new(change, "priority", json_integer(r->priority->value));
+	if (r->run_at_us)
+		json_object_set_new(change, "run_at", json_integer(r->run_at_us));
+	if (r->max_attempts)
+		json_object_set_new(change, "max_attempts", json_integer(r->max_attempts));
+	if (r->details)
+		json_object_set_new(change, "details", json_string(r->details->value));
+	if (*r->queue)
+		json_object_set_new(change, "queue", json_string(r->queue));
+	if (r->timeout_ms)
+		json_object_set_new(change, "timeout_ms", json_integer(r->timeout_ms));
+	if (*r->key)
+		json_object_set_new(change, "key", json_string(r->key));
+	char *text = json_dumps(change, JSON_COMPACT);
+	json_decref(change);
+	return text;
+}
+
 void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!check_range("run_at_us", request->run_at_us, 0, LIMIT_TIME_US, &error) ||
-	    !check_range("max_attempts", request->max_attempts, 0, LIMIT_ATTEMPTS, &error) ||
-	    (request->priority &&
-	        !check_range("priority.value", request->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, &error))) {
+	if (!check_update(s, request, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	if (!request->priority && !request->run_at_us && !request->max_attempts) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "nothing to change: give priority, run_at_us or max_attempts");
-		return;
-	}
+	bool waiting_only =
+	    request->run_at_us || request->details || *request->queue || request->timeout_ms || *request->key;
 	struct edit_call *c = edit_begin(s, call, message, task_update,
 	    &(struct change_request){
-	        STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run, request->run_at_us != 0});
+	        STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run, waiting_only});
 	if (!c)
 		return;
-	c->op.set_priority = request->priority != NULL;
-	c->op.priority = request->priority ? request->priority->value : 0;
-	c->op.run_at_us = request->run_at_us ? request->run_at_us : STORE_TIME_BEGIN;
-	c->op.max_attempts = (int32_t)request->max_attempts;
+	c->op.change = c->change = update_json(request);
 	edit_tasks(s->core->edits, &c->op);
 }

@@ -306,6 +306,20 @@ static void on_waiting_retried(struct role *role, const PGresult *rows)
 		retry_ended(role);
 }
 
+static enum store_refusal refusal_of(const char *word)
+{
+	static const char *const words[] = {[STORE_REFUSED_NOT] = "",
+	    [STORE_REFUSED_EXECUTING] = "executing",
+	    [STORE_REFUSED_ATTEMPTS] = "attempts",
+	    [STORE_REFUSED_KEY] = "key",
+	    [STORE_REFUSED_BATCH] = "batch",
+	    [STORE_REFUSED_STOPPED] = "stopped"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(words[i], word))
+			return (enum store_refusal)i;
+	return STORE_REFUSED_EXECUTING;
+}
+
 static void on_updated(struct role *role, const PGresult *rows)
 {
 	struct edit *edit = role->state;
@@ -313,8 +327,8 @@ static void on_updated(struct role *role, const PGresult *rows)
 		struct store_edited *t = find(edit, row_int8(rows, row, 0));
 		if (!t)
 			continue;
-		t->refused = row_bool(rows, row, 2);
-		t->changed = !t->refused;
+		t->refusal = row_null(rows, row, 2) ? STORE_REFUSED_NOT : refusal_of(row_text(rows, row, 2));
+		t->changed = t->refusal == STORE_REFUSED_NOT;
 		t->waits = t->changed && strcmp(row_text(rows, row, 1), "executing") != 0;
 		t->version = row_time(rows, row, 3);
 		t->due_us = row_time(rows, row, 4);
@@ -397,18 +411,7 @@ static void change(struct role *role)
 		role_run(role, SQL_RETRY_WAITING, on_waiting_retried);
 		break;
 	case STORE_UPDATE:
-		if (op->set_priority)
-			params_int4(p, op->priority);
-		else
-			params_null(p);
-		if (op->run_at_us != STORE_TIME_BEGIN)
-			params_time(p, op->run_at_us);
-		else
-			params_null(p);
-		if (op->max_attempts)
-			params_int4(p, op->max_attempts);
-		else
-			params_null(p);
+		params_text(p, op->change);
 		params_text(p, op->actor);
 		role_run(role, SQL_UPDATE_TASKS, on_updated);
 		break;
@@ -488,5 +491,6 @@ static void start(struct role *role)
 void store_edit(struct store *store, struct store_edit *op)
 {
 	static const struct op_kind kind = {.name = "edit", .start = start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)(op->filter ? STORE_FILTER_MAX : op->count) * 64);
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1,
+	    (size_t)(op->filter ? STORE_FILTER_MAX : op->count) * 64 + (op->change ? strlen(op->change) : 0));
 }

@@ -30,6 +30,8 @@ struct store_queue {
 	/* For the core. */
 	int64_t from_ms; /* when that waiting period ends, on the monotonic clock */
 	int64_t room;    /* if it is limited, how many more tasks may execute, as far as known */
+	int32_t priority;
+	int64_t timeout_ms;
 };
 
 enum { STORE_FINGERPRINT = 64 };

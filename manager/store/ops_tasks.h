@@ -13,12 +13,13 @@ struct store_task {
 	int route;
 	const char *queue, *type, *details;
 	int32_t priority;
+	bool own_priority; /* else core/submit replaces it by the queue's */
 	int64_t run_at_us; /* STORE_TIME_BEGIN: now */
 	int64_t delay_ms;
 	const char *key;      /* NULL: none */
 	int64_t key_ttl_ms;   /* 0: as the queue sets it */
 	int32_t max_attempts; /* core/submit replaces 0 by the queue's value */
-	int64_t timeout_ms;
+	int64_t timeout_ms;   /* the same */
 	bool retry_given; /* else core/submit sets the next three to the queue's values */
 	int64_t retry_base_ms, retry_max_ms;
 	const char *retry_policy; /* JSON as in the column of that name; NULL: exponential */
@@ -69,11 +70,21 @@ enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE, S
 /* The maximum of tasks that a change by a filter processes at a time, and of ids that it scans for them. */
 enum { STORE_FILTER_MAX = 1000, STORE_FILTER_STRETCH = 200000 };
 
+/* Why a task was not updated (tasks_update.sql). */
+enum store_refusal {
+	STORE_REFUSED_NOT,
+	STORE_REFUSED_EXECUTING,
+	STORE_REFUSED_ATTEMPTS,
+	STORE_REFUSED_KEY,     /* another task has it */
+	STORE_REFUSED_BATCH,   /* it stays in the queue of its batch, or is not ingested yet */
+	STORE_REFUSED_STOPPED, /* the queue */
+};
+
 struct store_edited {
 	int64_t id;
 	char status[12]; /* afterwards */
 	bool changed;
-	bool refused; /* a running task does not allow this change */
+	enum store_refusal refusal; /* of an update: why it was not possible */
 	bool ended;   /* by this call; its route is set */
 	bool waits;   /* waits because of this call; the next four fields are set: */
 	int route;
@@ -96,11 +107,8 @@ struct store_edit {
 	bool executing; /* a retry: start executing ones again, too */
 	bool hanged;    /* only these, and their attempts count: they fail with the error `hanged` */
 	const char *actor, *reason;
-	bool details_only; /* of a purge: erase the details, and keep the task */
-	bool set_priority;
-	int32_t priority;
-	int64_t run_at_us;    /* STORE_TIME_BEGIN: no change */
-	int32_t max_attempts; /* 0: no change */
+	bool details_only;  /* of a purge: erase the details, and keep the task */
+	const char *change; /* of an update: the new values as JSON (tasks_update.sql) */
 	/* results */
 	struct store_edited *tasks; /* those that exist, in the order of the ids */
 	int found;

@@ -50,6 +50,8 @@ static void on_loaded(struct role *role, const PGresult *rows)
 		    .limited = !row_null(rows, row, 12),
 		    .max_workers = row_null(rows, row, 12) ? 0 : row_int4(rows, row, 12),
 		    .waiting_left_ms = or_else(rows, row, 13, 0),
+		    .priority = row_null(rows, row, 14) ? 0 : row_int4(rows, row, 14),
+		    .timeout_ms = or_else(rows, row, 15, DEFAULT_TIMEOUT_MS),
 		};
 	}
 	role_done(role);

@@ -34,7 +34,8 @@ begin
     max_workers = q.max_workers, callback_url = q.callback_url, callback_secret = q.callback_secret,
     callback_tasks = q.callback_tasks, callback_type = q.callback_type, entry_type = q.entry_type, exit_type = q.exit_type,
     keep_completed_hours = q.keep_completed_hours, keep_dead_hours = q.keep_dead_hours,
-    keep_cancelled_hours = q.keep_cancelled_hours, key_ttl_ms = q.key_ttl_ms, updated = clock_timestamp()
+    keep_cancelled_hours = q.keep_cancelled_hours, key_ttl_ms = q.key_ttl_ms, priority = nullif(q.priority, 0),
+    timeout_ms = nullif(q.timeout_ms, 0), updated = clock_timestamp()
   where name = of_queue returning * into q;
   if change ? 'max_workers' then
     perform queue_limit(of_queue, q.max_workers);

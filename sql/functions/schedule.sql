@@ -12,7 +12,7 @@ create or replace function schedule(
   catch_up text default null,
   concurrency_policy text default null,
   queue text default null,
-  priority int default 0,
+  priority int default null,
   delay interval default null,
   key text default null,
   key_ttl interval default null,
@@ -53,7 +53,7 @@ begin
   change := jsonb_strip_nulls(jsonb_build_object('cron', cron, 'every_ms', every_ms, 'manual', nullif(manual, false), 'zone', zone,
     'start_us', time_us(start), 'catch_up', case when catch_up is not null then missed[1] end, 'max_catch_up', missed[2]::int,
     'concurrency_policy', concurrency_policy, 'task', jsonb_build_object('type', type, 'pipeline', pipeline, 'queue', queue,
-      'details', nullif(input, ''), 'priority', nullif(priority, 0), 'delay_ms', nullif(checked.delay_ms, 0), 'key', key,
+      'details', nullif(input, ''), 'priority', priority, 'delay_ms', nullif(checked.delay_ms, 0), 'key', key,
       'key_ttl_ms', checked.key_ttl_ms, 'max_attempts', max_attempts, 'timeout_ms', checked.timeout_ms, 'source', source,
       'traceparent', traceparent) || case when backoff is not null then backoff_spec(backoff, jitter) else '{}' end));
   begin

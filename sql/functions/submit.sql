@@ -6,7 +6,7 @@ create or replace function submit(
   type text default null,
   details anycompatible default ''::text,
   queue text default null,
-  priority int default 0,
+  priority int default null,
   delay interval default null,
   run_at timestamptz default null,
   key text default null,
@@ -99,12 +99,12 @@ begin
   moment := clock_timestamp();
   due := greatest(submit.run_at, moment) + coalesce(submit.delay, '0');
   t.route_id := coalesce(way, 0);
-  t.priority := coalesce((spec ->> 'priority')::int, submit.priority);
+  t.priority := coalesce((spec ->> 'priority')::int, submit.priority, q.priority, 0);
   t.queue := in_queue;
   t.type := of_type;
   t.details := input;
   t.max_attempts := coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts, DEFAULT_ATTEMPTS);
-  t.timeout_ms := coalesce(checked.timeout_ms, (spec ->> 'timeout_ms')::bigint, DEFAULT_TIMEOUT_MS);
+  t.timeout_ms := coalesce(checked.timeout_ms, (spec ->> 'timeout_ms')::bigint, q.timeout_ms, DEFAULT_TIMEOUT_MS);
   t.retry_base_ms := rests.base_ms;
   t.retry_max_ms := rests.max_ms;
   t.retry_policy := rests.policy;

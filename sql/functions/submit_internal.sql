@@ -14,6 +14,8 @@ begin
   t.run_at := clock_timestamp();
   t.created := t.run_at;
   t.max_attempts := q.max_attempts;
+  t.priority := q.priority;
+  t.timeout_ms := q.timeout_ms;
   t.retry_base_ms := queue_retry_base_ms(q, DEFAULT_RETRY_BASE_MS);
   t.retry_max_ms := q.retry_max_ms;
   t.retry_policy := q.retry_policy;
@@ -21,6 +23,6 @@ begin
   t.source := by;
   t := task_insert(t);
   -- now() is the same for all tasks that the transaction adds, and equal notifications are sent once.
-  perform pg_notify('reeve_notify', format('0 %s 0 %s', t.route_id, (extract(epoch from now()) * 1000000)::bigint));
+  perform pg_notify('reeve_notify', format('0 %s %s %s', t.route_id, t.priority, (extract(epoch from now()) * 1000000)::bigint));
   return t.id;
 end $$;

@@ -19,8 +19,7 @@ begin
     spec := spec - 'pipeline' || pipeline_start(spec ->> 'pipeline');
     perform pipeline_routes((spec ->> 'pipeline_id')::bigint, coalesce(spec ->> 'queue', 'default'));
   end if;
-  spec := jsonb_build_object('queue', 'default', 'details', '', 'priority', 0, 'delay_ms', 0, 'timeout_ms', DEFAULT_TIMEOUT_MS, 'source', '')
-    || spec;
+  spec := jsonb_build_object('queue', 'default', 'details', '', 'delay_ms', 0, 'source', '') || spec;
   if spec ? 'key' then
     perform keys_await(array[spec ->> 'queue'], array[spec ->> 'key']);
   end if;
@@ -34,7 +33,7 @@ begin
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   spec := jsonb_strip_nulls(jsonb_build_object('max_attempts', coalesce(q.max_attempts, DEFAULT_ATTEMPTS), 'key_ttl_ms',
-    nullif(q.key_ttl_ms, 0))) || spec;
+    nullif(q.key_ttl_ms, 0), 'priority', coalesce(q.priority, 0), 'timeout_ms', coalesce(q.timeout_ms, DEFAULT_TIMEOUT_MS))) || spec;
   way := route_of(spec ->> 'queue', spec ->> 'type');
   id := nextval('tasks_id_seq');
   existing := false;

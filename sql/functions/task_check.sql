@@ -28,9 +28,7 @@ begin
     raise exception using errcode = '22001',
       message = format('details has %s bytes; at most %s are taken', octet_length(details), max_details());
   end if;
-  if priority is null then
-    raise exception using errcode = '22004', message = 'priority is NULL';
-  elsif priority not between -LIMIT_PRIORITY and LIMIT_PRIORITY then
+  if priority not between -LIMIT_PRIORITY and LIMIT_PRIORITY then
     raise exception using errcode = '22023',
       message = format('priority is %s; it must be from -LIMIT_PRIORITY to LIMIT_PRIORITY', priority);
   elsif max_attempts not between 1 and LIMIT_ATTEMPTS then

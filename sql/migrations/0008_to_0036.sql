@@ -261,3 +261,6 @@ drop function if exists audit_page(text, timestamptz, int);
 
 -- Metrics are exact integers, or doubles.
 alter table metrics alter column value type numeric using value::text::numeric;
+
+-- Defaults of a queue's tasks.
+alter table queues add column priority int, add column timeout_ms bigint;

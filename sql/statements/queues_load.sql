@@ -4,5 +4,6 @@ with f as (select count(*) || ' ' || coalesce(sum(time_us(updated)), 0) as print
 select q.name, q.state, q.batches, q.autostart, q.is_verbose, q.max_attempts,
   queue_retry_base_ms(q, null) as retry_base_ms, q.retry_max_ms,
   q.retry_policy::text, q.resting_ms, q.waiting_ms, f.print, q.max_workers,
-  greatest(0, extract(epoch from q.waiting_until - clock_timestamp()) * 1000)::bigint as waiting_left_ms
+  greatest(0, extract(epoch from q.waiting_until - clock_timestamp()) * 1000)::bigint as waiting_left_ms,
+  q.priority, q.timeout_ms
 from f left join queues q on true order by q.name

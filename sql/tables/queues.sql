@@ -31,7 +31,9 @@ create table queues (
   updated timestamptz not null default clock_timestamp(),
   waiting_until timestamptz,               -- the end of the last waiting period after a start of a batch or the queue
   max_workers int,                         -- how many of its tasks may execute at once; null: any number
-  key_ttl_ms bigint not null default 0);   -- how long its keys are kept from the submit; 0: as long as their tasks
+  key_ttl_ms bigint not null default 0,    -- how long its keys are kept from the submit; 0: as long as their tasks
+  priority int,                            -- of tasks that do not set it; null: 0
+  timeout_ms bigint);                      -- the same; null: the default
 -- Queues that may give out no tasks, or not all: every claim reads this index.
 create index queues_halted on queues (name)
   where state <> 'running' or max_workers is not null or waiting_until is not null;

@@ -238,7 +238,7 @@ test_changes_the_priority_and_time_of_all_that_match() {
 	expect_eq 5 "$(sql "select count(*) from tasks where queue = 'mail' and run_at = '2030-01-14 08:00Z'")"
 	expect_eq '7 tasks changed' "$(reeve update --where type=sh --max-attempts 7)"
 	expect_fail 4 reeve update --where 'status=executing' --delay 1h
-	expect_match 'asks for executing tasks; their due time cannot be changed' "$OUTPUT"
+	expect_match 'asks for executing tasks; only their priority and attempts can be changed' "$OUTPUT"
 	expect_eq '2 tasks started again' "$(reeve retry --where 'queue=night status=queued')" # due now
 	expect_eq 2 "$(sql "select count(*) from tasks where queue = 'night' and run_at <= now()")"
 	expect_fail 4 reeve retry --where 'queue=night status=queued' # they are due already

@@ -345,6 +345,27 @@ test_workers_count_by_queue_and_batch() {
 	expect_match ' worker +alive +running +[^ ]+ +0 +1 +1 ' "$(reeve queue status counted-too)"
 }
 
+test_tasks_get_the_queues_defaults() {
+	reeve queue set d --priority 7 --timeout 5m --retry-limit 2 >/dev/null
+	expect_match 'priority +7' "$(reeve queue describe d)"
+	expect_match 'timeout +5m' "$(reeve queue describe d)"
+	of() { sql "select priority, timeout_ms, max_attempts from tasks where id = $1"; }
+	expect_eq '7|300000|3' "$(of "$(reeve submit nothing --queue d)")"
+	expect_eq '0|1000|1' "$(of "$(reeve submit nothing --queue d --priority 0 --timeout 1s --max-attempts 1)")"
+	expect_eq '0|300000|3' "$(of "$(echo '{"type": "nothing", "priority": 0}' | reeve submit --bulk - --queue d)")"
+	expect_eq '7|300000|3' "$(of "$(sql "select submit('nothing', queue => 'd')")")"
+	expect_eq '2|2000|3' "$(of "$(sql "select submit('nothing', queue => 'd', priority => 2, timeout => '2 s')")")"
+	expect_eq '0|300000|3' "$(of "$(sql "select submit('nothing', queue => 'd', priority => 0)")")"
+	reeve schedule add plain --manual nothing --queue d >/dev/null
+	reeve schedule add own --manual nothing --queue d --priority 0 >/dev/null
+	expect_eq '7|300000|3' "$(of "$(reeve schedule run plain --json | jq .task_id)")"
+	expect_eq '0|300000|3' "$(of "$(reeve schedule run own --json | jq .task_id)")"
+	reeve queue set d --priority 0 --timeout 0 >/dev/null
+	expect_eq '0|60000|3' "$(of "$(reeve submit nothing --queue d)")"
+	expect_eq '0|60000|5' "$(of "$(reeve submit nothing --queue other)")"
+	expect_fail 2 reeve queue set d --priority 1000001
+}
+
 test_status_counts_what_passed_and_failed() {
 	start_worker
 	reeve submit nothing --queue plain --wait >/dev/null

@@ -260,7 +260,6 @@ test_invalid_input_is_refused_and_nothing_is_lost() {
 	before=$(counts)
 	refused 22004 'type is NULL' ''
 	refused 22004 'type is NULL' 'null'
-	refused 22004 'priority is NULL' "'t', priority => null"
 	refused 22001 'details has 10001 bytes; at most 10000 are taken' "'t', repeat('x', 10001)"
 	refused 22001 'details has 12000 bytes' "'t', repeat('ü', 6000)"
 	refused 22023 'type is empty' "''"

@@ -209,8 +209,9 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 	if (!strcmp(e->name, "complete"))
 		return complete_by(db, e->one ? SQL_COMPLETE_ONE : SQL_COMPLETE, t, token) ? "complete" : NULL;
 	if (!strcmp(e->name, "update")) {
-		PGresult *result = RUN(db, SQL_UPDATE_TASKS, text("{%s}", t->id), "7", NULL, "9", "tester");
-		bool did = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 2), "f");
+		PGresult *result =
+		    RUN(db, SQL_UPDATE_TASKS, text("{%s}", t->id), "{\"priority\": 7, \"max_attempts\": 9}", "tester");
+		bool did = PQntuples(result) && PQgetisnull(result, 0, 2);
 		PQclear(result);
 		return did ? "update_tasks" : NULL;
 	}

@@ -247,7 +247,7 @@ static bool edit_begin(struct under_way *u)
 	strcpy(u->edited.status, "queued");
 	u->edited.waits = true;
 	u->edited.route = r->route;
-	u->edited.priority = edit->priority;
+	u->edited.priority = (int32_t)strtol(strchr(edit->change, ':') + 1, NULL, 10);
 	u->edited.version = storm_later(r->version, u->began_us);
 	u->edited.due_us = r->run_at;
 	return true;

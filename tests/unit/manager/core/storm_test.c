@@ -91,6 +91,7 @@ static void submit_some(void)
 struct own_edit {
 	struct store_edit op;
 	int64_t id;
+	char change[40];
 };
 
 static void on_edited(struct store_op *op, const struct reeve_error *error)
@@ -114,8 +115,8 @@ static void edit_some(void)
 	    .ids = &e->id,
 	    .actor = "",
 	    .reason = "",
-	    .set_priority = true,
-	    .priority = (int32_t)storm_chance(priorities)};
+	    .change = e->change};
+	snprintf(e->change, sizeof e->change, "{\"priority\":%u}", storm_chance(priorities));
 	edit_tasks(core->edits, &e->op);
 }
 

@@ -394,8 +394,13 @@ Test(edit, the_routes_are_read_if_the_task_has_one_that_is_not_known_here)
 
 Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 {
-	struct store_task task = {
-	    .queue = "q", .type = "", .details = "d", .pipeline = "p", .priority = 3, .timeout_ms = 1};
+	struct store_task task = {.queue = "q",
+	    .type = "",
+	    .details = "d",
+	    .pipeline = "p",
+	    .priority = 3,
+	    .own_priority = true,
+	    .timeout_ms = 1};
 	struct store_pipeline_start start = {
 	    .pipeline_id = 9, .stage = "one", .type = "t", .max_attempts = 7, .timeout_ms = 50, .retry_max_ms = 20};
 	struct told told = {0};
