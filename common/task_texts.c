@@ -42,6 +42,7 @@ static const struct {
 	const char *(*problem)(const char *text);
 } texts[] = {
     {"pipeline", offsetof(Reeve__V1__TaskSpec, pipeline), name_or_none},
+    {"stage", offsetof(Reeve__V1__TaskSpec, stage), name_or_none},
     {"type", offsetof(Reeve__V1__TaskSpec, type), name_or_none},
     {"queue", offsetof(Reeve__V1__TaskSpec, queue), name_or_none},
     {"key", offsetof(Reeve__V1__TaskSpec, key), name_or_none},

@@ -65,6 +65,7 @@ static const struct option_spec update_specs[] = {
     OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "move to this queue"),
     OPT_SPAN(0, "timeout", OPTION_FIELD("timeout_ms"), 1, DAYS_MS(LIMIT_TIMEOUT_DAYS), "how long an attempt may run"),
     OPT_NAME('k', "key", OPTION_FIELD("key"), "KEY", "the new key, of one task"),
+    OPT_NAME(0, "stage", OPTION_FIELD("stage"), "NAME", "the stage of their pipeline that they begin now"),
     SELECTING,
 };
 
@@ -102,7 +103,7 @@ static const char *update_problem(const struct options *options)
 	if (request->run_at_us && options->delay_ms != NOT_GIVEN)
 		return "--delay and --at cannot be combined";
 	if (!request->priority && !request->run_at_us && options->delay_ms == NOT_GIVEN && !request->max_attempts &&
-	    !request->details && !*request->queue && !request->timeout_ms && !*request->key)
+	    !request->details && !*request->queue && !request->timeout_ms && !*request->key && !*request->stage)
 		return "the change is missing; use --priority, --delay or another option";
 	return NULL;
 }
@@ -147,9 +148,10 @@ static const struct change update = {.method = "Update",
     .table = {.program = "reeve update",
         .usage =
             "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] "
-            "[--details DETAILS] [--queue NAME] [--timeout DURATION] [--key KEY] [--dry-run] [--json]",
-        .summary = "Changes tasks that have not ended: their priority and maximum number of attempts, and the rest until "
-                   "they start. What you do not set stays as it is.",
+            "[--details DETAILS] [--queue NAME] [--timeout DURATION] [--key KEY] [--stage NAME] [--dry-run] [--json]",
+        .summary =
+            "Changes tasks that have not ended: their priority and maximum number of attempts, and the rest until "
+            "they start. What you do not set stays as it is.",
         .epilogue = "Examples:\n"
                     "  reeve update 17 --priority 10 --delay 1h\n"
                     "  reeve update 17 --details '{\"to\":\"ann\"}' --queue urgent\n"

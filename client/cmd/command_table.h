@@ -58,6 +58,7 @@
 	COMMAND("pipeline", "define", pipeline_define, "define a pipeline, or replace its definition")                     \
 	CALL("pipeline", "list", pipeline_list, "list pipelines by name")                                                  \
 	CALL("pipeline", "show", pipeline_show, "show a pipeline with its stages")                                         \
+	CALL("pipeline", "status", pipeline_status, "count the live tasks of a pipeline by stage")                         \
 	COMMAND("metric", "put", metric_put, "set a metric")                                                               \
 	COMMAND("metric", "add", metric_add, "add to a metric")                                                            \
 	CALL("metric", "list", metric_list, "list metrics")                                                                \

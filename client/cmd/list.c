@@ -61,7 +61,8 @@ static void print_items(struct printing *printing, const void *answer, int64_t l
 		if (printing->excess)
 			return;
 		if (printing->table) {
-			fields_row(printing->table, printing->list->columns, items[i], reeve_client_now_us(printing->client));
+			fields_row(printing->table, printing->list->columns, items[i],
+			    printing->client ? reeve_client_now_us(printing->client) : 0);
 		} else {
 			leave_out(printing->list->unsent, items[i]);
 			command_print_json(items[i]);

@@ -111,6 +111,40 @@ const struct call pipeline_list = {
         .columns = list_columns},
 };
 
+static const struct column status_columns[] = {
+    COL_TEXT("STAGE", "stage"),
+    COL_TEXT("TYPE", "type"),
+    COL_TEXT("QUEUE", "queue"),
+    COL_NUMBER("QUEUED", "queued"),
+    COL_NUMBER("DELAYED", "delayed"),
+    COL_NUMBER("EXECUTING", "executing"),
+    COL_NUMBER("FAILED", "failed"),
+    {0},
+};
+
+static void print_status(const struct call *call, const void *request, const void *answer, int64_t now_us)
+{
+	static const struct list list = {.items = "stages", .columns = status_columns};
+
+	(void)call;
+	(void)request;
+	(void)now_us;
+	list_print_answer(&list, NULL, answer, INT64_MAX, false);
+	if (((const Reeve__V1__PipelineStatusResponse *)answer)->truncated)
+		command_log("only the first 50000 tasks of each definition are counted");
+}
+
+const struct call pipeline_status = {
+    .options = {.program = "reeve pipeline status",
+        .usage = "NAME [--json]",
+        .summary = "Counts the live tasks of a pipeline by stage: due, delayed, executing, and failed (to be retried).",
+        .epilogue = "Example: reeve pipeline status images"},
+    .operand = "name",
+    .noun = "pipeline",
+    .list = {.service = &reeve__v1__pipeline_service__descriptor, .method = "Status"},
+    .print = print_status,
+};
+
 static const struct option_table define_table = {
     .program = "reeve pipeline define",
     .usage = "FILE|- [--json]",
@@ -118,7 +152,8 @@ static const struct option_table define_table = {
                "definition again changes nothing.",
     .epilogue = "The file is a JSON object: {\"name\": \"images\", \"max_steps\": 100, \"stages\": [\n"
                 "  {\"name\": \"fetch\", \"type\": \"http.get\", \"next\": \"shrink\", \"max_attempts\": 3,\n"
-                "   \"timeout\": \"30s\", \"backoff\": \"exp:1s:1h\", \"jitter\": 25, \"priority\": 5}, ...]}\n"
+                "   \"timeout\": \"30s\", \"backoff\": \"exp:1s:1h\", \"jitter\": 25, \"priority\": 5,\n"
+                "   \"queue\": \"images\"}, ...]}\n"
                 "Of a stage only name and type must be given. Without next the following stage of\n"
                 "the file is next, after the last none; \"next\": \"end\" says that none is.\n"
                 "\n"

@@ -42,9 +42,12 @@ static bool take_backoff(json_t *stage, const char *prefix, struct reeve_error *
 static bool take_stage(json_t *stage, const char *prefix, struct reeve_error *error)
 {
 	const char *timeout = json_string_value(json_object_get(stage, "timeout"));
+	const char *queue = json_string_value(json_object_get(stage, "queue"));
 	json_int_t number = 0;
 	int64_t ms;
 
+	if (queue && !*queue) /* as `reeve pipeline show` writes one that is not set */
+		json_object_del(stage, "queue");
 	if (timeout && duration_parse(timeout, &ms) && ms == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%stimeout must be a duration above 0", prefix);
 	if (!needed(stage, prefix, "name", error) || !needed(stage, prefix, "type", error) ||

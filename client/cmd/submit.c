@@ -40,7 +40,7 @@ static const struct option_table table = {
     .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
                 "JSON), priority, delay or delay_ms, run_at, key, key_ttl or key_ttl_ms, version,\n"
                 "max_attempts or retry_limit, timeout or timeout_ms, retry {base or base_ms, max\n"
-                "or max_ms, backoff, jitter}, batch_id, pipeline, source and traceparent.\n"
+                "or max_ms, backoff, jitter}, batch_id, pipeline, stage, source and traceparent.\n"
                 "\n"
                 "Examples:\n"
                 "  reeve submit mail '{\"to\":\"ann@example.org\"}' --key order-17\n"

@@ -79,6 +79,8 @@ bool task_options_complete(const struct option_message *message, const char *pre
 		return wrong(error, "--max-attempts and --retry-limit", "");
 	if (options->backoff && is_set(message, prefix, "retry.base_ms"))
 		return wrong(error, "--backoff and --retry-base", "");
+	if (is_set(message, prefix, "stage") && !is_set(message, prefix, "pipeline"))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--stage needs --pipeline");
 	if (!stages_set_it(message, prefix, options, error))
 		return false;
 	if (options->retry_limit != NOT_GIVEN)

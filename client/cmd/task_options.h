@@ -27,7 +27,7 @@ struct task_options {
 #define TASK_OPTIONS(target, prefix, at_help, version_help)                                                            \
 	OPT_NAME('q', "queue", OPTION_FIELD(prefix "queue"), "NAME", "its queue; if not set, \"default\""),                \
 	    OPT_INTEGER('p', "priority", OPTION_FIELD(prefix "priority"), -LIMIT_PRIORITY, LIMIT_PRIORITY, "N",            \
-	        "higher priorities go first; if not set, the queue's, or 0"),                                                            \
+	        "higher priorities go first; if not set, the queue's, or 0"),                                              \
 	    OPT_SPAN(0, "delay", OPTION_FIELD(prefix "delay_ms"), 0, 0,                                                    \
 	        "time from now until it becomes due: 30s, 5m, 1h30m, 2d"),                                                 \
 	    OPT_TIME(0, "at", OPTION_FIELD(prefix "run_at_us"), at_help),                                                  \
@@ -41,12 +41,14 @@ struct task_options {
 	        "its open batch; without --queue it goes to that batch's queue"),                                          \
 	    OPT_NAME(0, "pipeline", OPTION_FIELD(prefix "pipeline"), "NAME",                                               \
 	        "its pipeline, instead of a TYPE: the stages set type, attempts, timeout and retry delays"),               \
+	    OPT_NAME(0, "stage", OPTION_FIELD(prefix "stage"), "NAME",                                                     \
+	        "with --pipeline: the stage that it begins with; if not set, the first"),                                  \
 	    OPT_INTEGER(0, "max-attempts", OPTION_FIELD(prefix "max_attempts"), 1, LIMIT_ATTEMPTS, "N",                    \
 	        "maximum number of attempts; if not set, the queue's, or 5"),                                              \
 	    OPT_INTEGER(0, "retry-limit", OPTION_AT(target, task.retry_limit), 0, LIMIT_ATTEMPTS - 1, "N",                 \
 	        "attempts after the first: same as --max-attempts N + 1"),                                                 \
 	    OPT_SPAN(0, "timeout", OPTION_FIELD(prefix "timeout_ms"), 1, DAYS_MS(LIMIT_TIMEOUT_DAYS),                      \
-	        "how long an attempt may run; if not set, the queue's, or 1m"),                                                           \
+	        "how long an attempt may run; if not set, the queue's, or 1m"),                                            \
 	    OPT_SPAN(0, "retry-base", OPTION_FIELD(prefix "retry.base_ms"), 0, 0,                                          \
 	        "delay after the first failed attempt, doubled after each; if not set, 1s"),                               \
 	    OPT_SPAN(0, "retry-max", OPTION_FIELD(prefix "retry.max_ms"), 0, 0,                                            \

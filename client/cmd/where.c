@@ -224,6 +224,8 @@ static const struct condition conditions[] = {
     {"batch", '=', take_number, FIELD(batch_id)},
     {"key", '=', take_text, FIELD(key)},
     {"source", '=', take_text, FIELD(source)},
+    {"pipeline", '=', take_text, FIELD(pipeline)},
+    {"stage", '=', take_text, FIELD(stage)},
 };
 
 static const struct condition on_details = {"details.PATH", '=', take_details, 0};

@@ -14,7 +14,8 @@
 #include <reeve/client.h>
 
 /* The names of the conditions, for the help. */
-#define WHERE_NAMES "status, queue, type, error, code, older, newer, running_longer, batch, key, source, details.PATH"
+#define WHERE_NAMES                                                                                                    \
+	"status, queue, type, error, code, older, newer, running_longer, batch, key, source, pipeline, stage, details.PATH"
 
 struct where {
 	Reeve__V1__TaskFilter filter;

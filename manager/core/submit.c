@@ -15,7 +15,7 @@ enum { KEPT_MS = 24 * 3600 * 1000, AHEAD_MS = 3600 * 1000 };
 
 /* The values that a task gets from its pipeline. */
 struct begin {
-	char *stage, *type, *policy;
+	char *stage, *type, *policy, *queue;
 };
 
 struct submits {
@@ -75,6 +75,7 @@ static void submit_free(struct submit *s)
 			free(s->begins[i].stage);
 			free(s->begins[i].type);
 			free(s->begins[i].policy);
+			free(s->begins[i].queue);
 		}
 	}
 	free(s->begins);
@@ -214,10 +215,12 @@ static void on_started(struct store_op *op, const struct reeve_error *error)
 		struct begin *b = &s->begins[i];
 		if (!t->pipeline)
 			continue;
-		*b = (struct begin){mem_strdup(start->stage), mem_strdup(start->type), copy_or_null(start->retry_policy)};
+		*b = (struct begin){mem_strdup(start->stage), mem_strdup(start->type), copy_or_null(start->retry_policy),
+		    copy_or_null(start->queue)};
 		t->pipeline_id = start->pipeline_id;
 		t->stage = b->stage;
 		t->type = b->type;
+		t->queue = b->queue ? b->queue : t->queue;
 		t->priority = start->has_priority ? start->priority : t->priority;
 		t->own_priority |= start->has_priority;
 		t->max_attempts = start->max_attempts;
@@ -247,7 +250,7 @@ static void on_queues(void *arg, const struct reeve_error *error)
 		submit_routed(s);
 		return;
 	}
-	const char **names = mem_calloc(2 * (size_t)n, sizeof *names);
+	const char **names = mem_calloc(3 * (size_t)n, sizeof *names);
 	s->begins = mem_calloc((size_t)s->op.count, sizeof *s->begins);
 	s->starts = (struct store_pipelines_start){
 	    .op.done = on_started,
@@ -255,10 +258,12 @@ static void on_queues(void *arg, const struct reeve_error *error)
 	    .op.origin = s->op.op.origin,
 	    .names = names,
 	    .queues = names + n,
+	    .stages = names + 2 * n,
 	};
 	for (int i = 0; i < s->op.count; i++)
 		if (s->tasks[i].pipeline) {
 			s->starts.names[s->starts.count] = s->tasks[i].pipeline;
+			s->starts.stages[s->starts.count] = s->tasks[i].stage;
 			s->starts.queues[s->starts.count++] = s->tasks[i].queue;
 		}
 	store_pipelines_start(s->submits->base->store, &s->starts);

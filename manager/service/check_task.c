@@ -56,6 +56,8 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 		    (long long)length, (long long)max_details_bytes);
 	if (t->delay_ms && t->run_at_us)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.delay_ms and run_at_us cannot be combined", field);
+	if (*t->stage && !*t->pipeline)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.stage needs a pipeline", field);
 	if (t->version && !*t->key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version needs a key", field);
 	if (t->key_ttl_ms && !*t->key)

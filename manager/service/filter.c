@@ -147,6 +147,8 @@ bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 	    !check_error_text("filter.error_contains", f->error_contains, error) ||
 	    !check_name("filter.error_code", f->error_code, true, error) ||
 	    !check_name("filter.key", f->key, true, error) || !check_name("filter.source", f->source, true, error) ||
+	    !check_name("filter.pipeline", f->pipeline, true, error) ||
+	    !check_name("filter.stage", f->stage, true, error) ||
 	    !check_range("filter.older_ms", f->older_ms, 0, longest, error) ||
 	    !check_range("filter.newer_ms", f->newer_ms, 0, longest, error) ||
 	    !check_range("filter.running_longer_ms", f->running_longer_ms, 0, longest, error) ||

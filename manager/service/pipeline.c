@@ -45,6 +45,7 @@ static bool check_stage(const pipeline_t *p, int i, struct reeve_error *error)
 	if (!check_name(part(path, i, "name"), s->name, false, error) ||
 	    !check_name(part(path, i, "type"), s->type, false, error) ||
 	    !check_name(part(path, i, "next"), s->next, true, error) ||
+	    !check_name(part(path, i, "queue"), s->queue, true, error) ||
 	    !check_range(part(path, i, "max_attempts"), s->max_attempts, 0, LIMIT_ATTEMPTS, error) ||
 	    !check_range(part(path, i, "timeout_ms"), s->timeout_ms, 0, DAYS_MS(LIMIT_TIMEOUT_DAYS), error) ||
 	    (s->priority &&
@@ -124,6 +125,8 @@ static json_t *stage_json(const pipeline_t *p, int i)
 		json_object_set_new(json, "retry_policy", json_loads(policy, 0, NULL));
 	if (next >= 0)
 		json_object_set_new(json, "next", json_string(p->stages[next]->name));
+	if (*s->queue)
+		json_object_set_new(json, "queue", json_string(s->queue));
 	if (s->priority)
 		json_object_set_new(json, "priority", json_integer(s->priority->value));
 	free(policy);

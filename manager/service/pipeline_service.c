@@ -20,5 +20,8 @@ const struct rpc_entry pipeline_methods[] = {
     {"Show", read_method, RPC_OPERATOR,
         METHOD(SQL_PIPELINE_GET, .rules = {{"name", RULE_NAME}}, .found = "pipeline",
             .missing = "there is no pipeline \"{name}\"")},
+    {"Status", read_method, RPC_OPERATOR,
+        METHOD(SQL_PIPELINE_STATUS, .rules = {{"name", RULE_NAME}}, .found = "name",
+            .missing = "there is no pipeline \"{name}\"")},
     {0},
 };

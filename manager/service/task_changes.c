@@ -37,6 +37,7 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	case STORE_REFUSED_KEY: return "another task of the queue has the key";
 	case STORE_REFUSED_BATCH: return "it is in a batch, or a manager has not ingested it yet: it stays in its queue";
 	case STORE_REFUSED_STOPPED: return "the queue is stopped";
+	case STORE_REFUSED_STAGE: return "it is in no pipeline with such a stage";
 	default: break;
 	}
 	if (t->changed) {
@@ -277,7 +278,8 @@ static bool check_update(const struct services *s, const Reeve__V1__UpdateReques
 	    !check_range("max_attempts", r->max_attempts, 0, LIMIT_ATTEMPTS, error) ||
 	    (r->priority && !check_range("priority.value", r->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, error)) ||
 	    !check_range("timeout_ms", r->timeout_ms, 0, DAYS_MS(LIMIT_TIMEOUT_DAYS), error) ||
-	    !check_name("queue", r->queue, true, error) || !check_name("key", r->key, true, error))
+	    !check_name("queue", r->queue, true, error) || !check_name("key", r->key, true, error) ||
+	    !check_name("stage", r->stage, true, error))
 		return false;
 	if (r->details && !utf8_valid(r->details->value, strlen(r->details->value)))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "details is not UTF-8");
@@ -287,8 +289,9 @@ static bool check_update(const struct services *s, const Reeve__V1__UpdateReques
 	if (*r->key && (r->filter || r->n_ids != 1))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "key is for one task: give one id");
 	return r->priority || r->run_at_us || r->max_attempts || r->details || *r->queue || r->timeout_ms || *r->key ||
+	    *r->stage ||
 	    error_set(error, STATUS(INVALID_ARGUMENT),
-	        "nothing to change: give priority, run_at_us, max_attempts, details, queue, timeout_ms or key");
+	        "nothing to change: give priority, run_at_us, max_attempts, details, queue, timeout_ms, key or stage");
 }
 
 /* Returns the new values for tasks_update.sql. */
@@ -309,6 +312,8 @@ static char *update_json(const Reeve__V1__UpdateRequest *r)
 		json_object_set_new(change, "timeout_ms", json_integer(r->timeout_ms));
 	if (*r->key)
 		json_object_set_new(change, "key", json_string(r->key));
+	if (*r->stage)
+		json_object_set_new(change, "stage", json_string(r->stage));
 	char *text = json_dumps(change, JSON_COMPACT);
 	json_decref(change);
 	return text;
@@ -323,8 +328,8 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	bool waiting_only =
-	    request->run_at_us || request->details || *request->queue || request->timeout_ms || *request->key;
+	bool waiting_only = request->run_at_us || request->details || *request->queue || request->timeout_ms ||
+	    *request->key || *request->stage;
 	struct edit_call *c = edit_begin(s, call, message, task_update,
 	    &(struct change_request){
 	        STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run, waiting_only});

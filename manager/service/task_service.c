@@ -101,6 +101,7 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *
 	    .task_version = spec->version,
 	    .batch = spec->batch_id,
 	    .pipeline = *spec->pipeline ? spec->pipeline : NULL,
+	    .stage = *spec->stage ? spec->stage : NULL,
 	    .source = *spec->source ? spec->source : actor,
 	};
 	take_texts(&task, spec);

@@ -313,7 +313,8 @@ static enum store_refusal refusal_of(const char *word)
 	    [STORE_REFUSED_ATTEMPTS] = "attempts",
 	    [STORE_REFUSED_KEY] = "key",
 	    [STORE_REFUSED_BATCH] = "batch",
-	    [STORE_REFUSED_STOPPED] = "stopped"};
+	    [STORE_REFUSED_STOPPED] = "stopped",
+	    [STORE_REFUSED_STAGE] = "stage"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (!strcmp(words[i], word))
 			return (enum store_refusal)i;

@@ -182,14 +182,15 @@ struct store_pipeline_start {
 	int32_t priority, max_attempts;
 	int64_t timeout_ms, retry_base_ms, retry_max_ms;
 	const char *retry_policy; /* or NULL */
+	const char *queue;        /* NULL: the task's own */
 };
 
-/* Looks up pipelines for tasks, and creates the routes of all their stages. NOT_FOUND names a pipeline that does not
- * exist. */
+/* Looks up pipelines for tasks, and creates the routes of all their stages. NOT_FOUND names a pipeline or a stage that does
+ * not exist. */
 struct store_pipelines_start {
 	struct store_op op;
 	int count;
-	const char **names, **queues;
+	const char **names, **queues, **stages; /* stages: in which they begin; NULL: the first */
 	/* result */
 	struct store_pipeline_start *starts; /* one per name, in order */
 };

@@ -20,7 +20,7 @@ struct store_task {
 	int64_t key_ttl_ms;   /* 0: as the queue sets it */
 	int32_t max_attempts; /* core/submit replaces 0 by the queue's value */
 	int64_t timeout_ms;   /* the same */
-	bool retry_given; /* else core/submit sets the next three to the queue's values */
+	bool retry_given;     /* else core/submit sets the next three to the queue's values */
 	int64_t retry_base_ms, retry_max_ms;
 	const char *retry_policy; /* JSON as in the column of that name; NULL: exponential */
 	int64_t task_version;     /* with a key: if newer than the stored one, the task runs again; 0: none */
@@ -28,7 +28,7 @@ struct store_task {
 	bool batched;             /* its queue creates batches, or must be checked before it accepts tasks */
 	const char *pipeline;     /* its name; NULL: none. core/submit sets the rest and everything that stages define */
 	int64_t pipeline_id;
-	const char *stage; /* the first stage's name */
+	const char *stage; /* that it begins with; NULL: core/submit sets the first of the pipeline */
 	const char *source;
 	const char *texts[SQL_SUBMITTED]; /* of the columns sql_columns_submitted, the key among them; NULL: null */
 	/* for the store only: its call's place in the batch from 1; its batch, 0: none; whether it is blocked until that
@@ -78,6 +78,7 @@ enum store_refusal {
 	STORE_REFUSED_KEY,     /* another task has it */
 	STORE_REFUSED_BATCH,   /* it stays in the queue of its batch, or is not ingested yet */
 	STORE_REFUSED_STOPPED, /* the queue */
+	STORE_REFUSED_STAGE,   /* its pipeline has no such stage */
 };
 
 struct store_edited {
@@ -85,8 +86,8 @@ struct store_edited {
 	char status[12]; /* afterwards */
 	bool changed;
 	enum store_refusal refusal; /* of an update: why it was not possible */
-	bool ended;   /* by this call; its route is set */
-	bool waits;   /* waits because of this call; the next four fields are set: */
+	bool ended;                 /* by this call; its route is set */
+	bool waits;                 /* waits because of this call; the next four fields are set: */
 	int route;
 	int32_t priority;
 	int64_t version, due_us;

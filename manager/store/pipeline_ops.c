@@ -19,6 +19,7 @@ static void on_started(struct role *role, const PGresult *rows)
 		    .retry_base_ms = row_int8(rows, row, 6),
 		    .retry_max_ms = row_int8(rows, row, 7),
 		    .retry_policy = row_null(rows, row, 8) ? NULL : row_text(rows, row, 8),
+		    .queue = row_null(rows, row, 9) ? NULL : row_text(rows, row, 9),
 		};
 	role_done(role);
 }
@@ -33,6 +34,10 @@ static void start_start(struct role *role)
 	params_array_begin(&role->params, PARAMS_TEXT);
 	for (int i = 0; i < op->count; i++)
 		params_add_text(&role->params, op->queues[i]);
+	params_array_end(&role->params);
+	params_array_begin(&role->params, PARAMS_TEXT);
+	for (int i = 0; i < op->count; i++)
+		params_add_text(&role->params, op->stages[i]);
 	params_array_end(&role->params);
 	role_run(role, SQL_PIPELINE_START, on_started);
 }

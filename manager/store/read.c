@@ -24,7 +24,7 @@ static unsigned statuses_wanted(const list_request *request)
 static bool only_batch(const Reeve__V1__TaskFilter *f)
 {
 	return !f->n_statuses && !*f->queue && !*f->type && !*f->error && !*f->error_contains && !*f->error_code &&
-	    !*f->key && !*f->source && !f->older_ms && !f->newer_ms && !f->running_longer_ms;
+	    !*f->key && !*f->source && !*f->pipeline && !*f->stage && !f->older_ms && !f->newer_ms && !f->running_longer_ms;
 }
 
 /* The maxima of rows that an answer scans (of tasks: live ones, and again ended ones), so that it takes less than

@@ -17,8 +17,8 @@ begin
   elsif s.spec ? 'key_ttl_ms' and not s.spec ? 'key' then
     raise exception using errcode = 'RV400', message = 'schedule.task.key_ttl_ms needs a key';
   end if;
-  if s.spec ? 'pipeline' and change ? 'pipeline' then
-    perform pipeline_start(s.spec ->> 'pipeline');
+  if s.spec ? 'pipeline' and change ?| array['pipeline', 'stage'] then
+    perform pipeline_start(s.spec ->> 'pipeline', s.spec ->> 'stage');
   end if;
   if s.spec ? 'batch_id' and change ?| array['batch_id', 'queue'] then
     select * into b from batches where id = (s.spec ->> 'batch_id')::bigint;

@@ -48,6 +48,7 @@ begin
   if submit.pipeline is not null then
     spec := pipeline_start(submit.pipeline);
     of_type := spec ->> 'type';
+    in_queue := coalesce(spec ->> 'queue', in_queue);
   end if;
   if submit.delay is not null and submit.run_at is not null then
     raise exception using errcode = '22023', message = 'delay and run_at cannot be combined';
@@ -65,9 +66,9 @@ begin
     select * into b from batches where id = submit.batch_id;
     if b.id is null then
       raise exception using errcode = '22023', message = format('there is no batch %s', submit.batch_id);
-    elsif b.queue <> coalesce(submit.queue, b.queue) then
+    elsif b.queue <> coalesce(spec ->> 'queue', submit.queue, b.queue) then
       raise exception using errcode = '22023',
-        message = format('batch %s is of queue "%s", the task of "%s"', b.id, b.queue, submit.queue);
+        message = format('batch %s is of queue "%s", the task of "%s"', b.id, b.queue, coalesce(spec ->> 'queue', submit.queue));
     elsif b.closed_at is not null then
       raise exception using errcode = '55000', message = batch_closed(b);
     end if;
@@ -94,7 +95,7 @@ begin
   waits := way is null or submit.batch_id is not null or coalesce(q.batches, false) or submit.pipeline is not null and exists (
     select from pipelines p, jsonb_array_elements(p.stages) s
     where p.id = (spec ->> 'pipeline_id')::bigint
-      and not exists (select from routes r where r.queue = in_queue and r.type = s ->> 'type'));
+      and not exists (select from routes r where r.queue = coalesce(s ->> 'queue', in_queue) and r.type = s ->> 'type'));
   made := nextval('tasks_id_seq');
   moment := clock_timestamp();
   due := greatest(submit.run_at, moment) + coalesce(submit.delay, '0');

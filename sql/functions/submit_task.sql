@@ -1,8 +1,9 @@
 -- Submits one task in the caller's transaction; its commit notifies the managers. `spec` is checked already. It has any
 -- of "queue", "type", "details", "priority", "run_at" (a time), "delay_ms", "key", "key_ttl_ms", "version",
 -- "max_attempts", "timeout_ms", "retry_base_ms", "retry_max_ms", "retry_policy", "batch_id", "pipeline" (a name; then
--- the options that stages set are absent) and "source"; the rest is as its queue sets it. Takes locks as any submit
--- does: of its queue, if that has settings, its key, and its batch. For short transactions only.
+-- the options that stages set are absent), "stage" (with a pipeline: where it begins) and "source"; the rest is as its queue
+-- sets it. Takes locks as any submit does: of its queue, if that has settings, its key, and its batch. For short transactions
+-- only.
 create or replace function submit_task(spec jsonb, out id bigint, out existing boolean, out restarted boolean) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -16,7 +17,7 @@ declare
 begin
   spec := jsonb_strip_nulls(spec);
   if spec ? 'pipeline' then
-    spec := spec - 'pipeline' || pipeline_start(spec ->> 'pipeline');
+    spec := spec - 'pipeline' || pipeline_start(spec ->> 'pipeline', spec ->> 'stage');
     perform pipeline_routes((spec ->> 'pipeline_id')::bigint, coalesce(spec ->> 'queue', 'default'));
   end if;
   spec := jsonb_build_object('queue', 'default', 'details', '', 'delay_ms', 0, 'source', '') || spec;

@@ -9,7 +9,7 @@ declare
 begin
   for old in
     select oid from pg_proc where pronamespace = 'reeve'::regnamespace and proname in ('arrivals_admit', 'arrivals_admit_next',
-      'attempts_summary', 'attempts_told', 'backoff_spec', 'batch_step', 'batch_tell', 'cron_next', 'details_most', 'metrics_put', 'queue_shown', 'queue_told', 'retry_rest_ms',
+      'attempts_summary', 'attempts_told', 'backoff_spec', 'batch_step', 'batch_tell', 'cron_next', 'details_most', 'metrics_put', 'pipeline_start', 'queue_shown', 'queue_told', 'retry_rest_ms',
       'schedule_key', 'schedule_key_problem', 'schedule_make', 'schedule_planned', 'schedule_tick', 'schedule_told', 'schedules_tick',
       'submit_batches', 'zone_check')
   loop

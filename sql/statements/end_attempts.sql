@@ -68,8 +68,8 @@ with locked as materialized (
         coalesce(rest::float8, retry_delay_ms(retry_policy, retry_base_ms, retry_max_ms, attempt) *
           (1 - retry_jitter(retry_policy) * random()))
       else ended end as due,
-    case when renewed then coalesce(nullif((restart ->> 'route_id')::int, 0), route_of(queue, restart ->> 'type')) when advances then route_of(queue, next ->> 'type') else route_id end
-      as new_route,
+    case when renewed then coalesce(nullif((restart ->> 'route_id')::int, 0), route_of(restart ->> 'queue', restart ->> 'type'))
+      when advances then route_of(coalesce(next ->> 'queue', queue), next ->> 'type') else route_id end as new_route,
     case when renewed then (restart ->> 'priority')::int when advances then coalesce((next ->> 'priority')::int, priority)
       else priority end as new_priority
   from decided d),
@@ -98,7 +98,8 @@ with locked as materialized (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
     last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), restart = null, retrying = null,
-    route_id = d.new_route, priority = d.new_priority, type = d.next ->> 'type', details = coalesce(d.result, ''),
+    route_id = d.new_route, priority = d.new_priority, queue = coalesce(d.next ->> 'queue', t.queue), type = d.next ->> 'type',
+    details = coalesce(d.result, ''),
     max_attempts = (d.next ->> 'max_attempts')::int, timeout_ms = (d.next ->> 'timeout_ms')::bigint,
     retry_base_ms = (d.next ->> 'retry_base_ms')::bigint, retry_max_ms = (d.next ->> 'retry_max_ms')::bigint,
     retry_policy = d.next -> 'retry_policy', stage = d.next ->> 'name', step = t.step + 1

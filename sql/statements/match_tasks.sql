@@ -4,7 +4,7 @@
 -- range of ids, and the last column is its end, if there are tasks after that. The answer has at least one row.
 -- @change is cancel, discard, retry or update; @max_scanned is how many ids the range has.
 -- takes TaskFilter: statuses, queue?, type?, error?, error_contains?, error_code?, older_ms?, newer_ms?, running_longer_ms?,
---   batch_id?, key?, source?, after_id, @max_tasks, @change, @max_scanned, details[].path, details[].value
+--   batch_id?, key?, source?, after_id, @max_tasks, @change, @max_scanned, details[].path, details[].value, pipeline?, stage?
 with stretch as materialized (
   select least((select id from tasks where id > $13 order by id limit 1),
     (select task_id from task_history where task_id > $13 and $1::text[] && '{completed,dead,cancelled}'
@@ -19,7 +19,9 @@ with stretch as materialized (
     and ($8::bigint is null or created >= clock_timestamp() - interval '1ms' * $8)
     and ($9::bigint is null or status = 'executing' and last_updated <= clock_timestamp() - interval '1ms' * $9)
     and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
-    and ($12::text is null or source = $12) and (cardinality($17::text[]) = 0 or details_match(details, $17, $18::text[]))
+    and ($12::text is null or source = $12)
+    and ($19::text is null or pipeline_id in (select id from pipelines where name = $19)) and ($20::text is null or stage = $20)
+    and (cardinality($17::text[]) = 0 or details_match(details, $17, $18::text[]))
     and case $15::text
       when 'cancel' then cancel_requested_at is null
       when 'discard' then stop_code is null or cancel_requested_at is null
@@ -37,7 +39,9 @@ with stretch as materialized (
     and ($8::bigint is null or created >= clock_timestamp() - interval '1ms' * $8)
     and $9::bigint is null
     and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
-    and ($12::text is null or source = $12) and (cardinality($17::text[]) = 0 or details_match(details, $17, $18::text[]))
+    and ($12::text is null or source = $12)
+    and ($19::text is null or pipeline_id in (select id from pipelines where name = $19)) and ($20::text is null or stage = $20)
+    and (cardinality($17::text[]) = 0 or details_match(details, $17, $18::text[]))
   order by task_id limit $14::bigint for update),
  walked as materialized (
   select case when (select id from tasks where id > s.last order by id limit 1) is not null

@@ -4,8 +4,8 @@ create table pipelines (
   id bigint generated always as identity primary key,
   name text not null,
   -- In order, each {"name", "type", "next" (the name of a stage; absent: the task ends), "max_attempts", "timeout_ms",
-  -- "retry_base_ms", "retry_max_ms", "retry_policy" (may be absent), "priority" (absent: the priority stays)}. No stage
-  -- has the name "end": with it a handler ends the pipeline.
+  -- "retry_base_ms", "retry_max_ms", "retry_policy" (may be absent), "priority" (absent: the priority stays),
+  -- "queue" (absent: the queue stays)}. No stage has the name "end": with it a handler ends the pipeline.
   stages jsonb not null,
   max_steps int not null default DEFAULT_STEPS, -- how many stages a task can enter, whatever its handlers choose
   source text not null default '',

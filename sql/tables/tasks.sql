@@ -16,7 +16,7 @@ create table tasks (
   id bigint generated always as identity primary key,
   route_id int not null,                   -- 0: submitted by SQL, and the route did not exist yet (see inbox)
   priority int not null default 0,         -- {kept shown renewed}
-  queue text not null,                     -- {kept shown}
+  queue text not null,                     -- {kept shown renewed}
   type text not null,                      -- {kept shown renewed}
   details text not null default '',        -- {kept renewed}
   status text not null default 'queued' check (status in ('queued', 'executing', 'failed')), -- {shown}

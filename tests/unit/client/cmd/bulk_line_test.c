@@ -123,7 +123,7 @@ Test(bulk_line, names_the_error)
 	refused("{\"typ\":\"t\"}",
 	    "typ is not a known field: TaskSpec has queue, type, details, priority, delay_ms, "
 	    "run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, source, version, batch_id, pipeline, traceparent, "
-	    "own_priority");
+	    "own_priority, stage");
 	refused("{\"type\":5}", "type must be a text");
 	refused("{\"queue\":\"\"}", "queue is empty");
 	refused("{\"key\":\"\"}", "key is empty");
