@@ -31,6 +31,8 @@ static const struct option_spec open_specs[] = {
     OPT_TEXT(0, "callback-secret-file", OPTION_AT(struct open_options, secret_file), "FILE",
         "file whose first line signs these calls"),
     OPT_FLAG(0, "callback-tasks", OPTION_FIELD("callback_tasks"), "also call the URL at the end of each task"),
+    OPT_FLAG(0, "callback-attempts", OPTION_FIELD("callback_attempts"),
+        "also notify of each attempt after which a task goes on"),
     OPT_NAME(0, "callback-type", OPTION_FIELD("callback_type"), "TYPE",
         "submit a task of this type at its begin, after each task, and at its end; if not set, the queue's"),
     OPT_NAME(0, "entry", OPTION_FIELD("entry_type"), "TYPE",

@@ -134,6 +134,13 @@ static void show_callback_tasks(const void *message, int64_t now_us, struct show
 		out->value = settings_of(message)->callback_tasks ? "on" : "off";
 }
 
+static void show_callback_attempts(const void *message, int64_t now_us, struct shown *out)
+{
+	(void)now_us;
+	if (settings_of(message) && settings_of(message)->callback_attempts)
+		out->value = "on";
+}
+
 static void show_secret(const void *message, int64_t now_us, struct shown *out)
 {
 	(void)now_us;
@@ -168,6 +175,7 @@ static const struct column settings_lines[] = {
     {"verbose", .field = "settings.verbose", .as = AS_SWITCH},
     {"callback", .field = "settings.callback_url", .otherwise = "-"},
     {"callback tasks", .show = show_callback_tasks},
+    {"each attempt", .show = show_callback_attempts},
     {"callback secret", .show = show_secret},
     {"callback type", .field = "settings.callback_type", .otherwise = "-"},
     {"entry", .field = "settings.entry_type", .otherwise = "-"},

@@ -45,6 +45,8 @@ static const struct option_spec specs[] = {
         "file whose first line signs these calls; \"\": no signature"),
     OPT_CHOICE(
         0, "callback-tasks", OPTION_FIELD("callback_tasks"), "yes|no", "also call the URL at the end of each task"),
+    OPT_CHOICE(0, "callback-attempts", OPTION_FIELD("callback_attempts"), "yes|no",
+        "also notify of each attempt after which a task goes on"),
     OPT_TEXT(0, "callback-type", OPTION_FIELD("callback_type"), "TYPE",
         "submit a task of this type for each of these events; \"\": none; turns batches on"),
     OPT_TEXT(0, "entry", OPTION_FIELD("entry_type"), "TYPE",

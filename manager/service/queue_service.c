@@ -58,6 +58,7 @@ static const struct setting queue_settings[] = {
     {"callback_url", SETTING_NAME_OR_NONE, .check = check_callback_url},
     {"callback_secret", SETTING_NAME_OR_NONE, .check = check_callback_secret},
     {"callback_tasks", .kind = SETTING_FLAG},
+    {"callback_attempts", .kind = SETTING_FLAG},
     {"callback_type", .kind = SETTING_NAME_OR_NONE},
     {"entry_type", .kind = SETTING_NAME_OR_NONE},
     {"exit_type", .kind = SETTING_NAME_OR_NONE},

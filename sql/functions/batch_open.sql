@@ -1,6 +1,6 @@
 -- Opens a batch and returns its id. Options that are null are those of its queue.
 create or replace function batch_open(request uuid, with_name text, in_queue text, url text, secret text, each_task boolean,
-  with_type text, with_entry text, with_exit text, by text) returns bigint language plpgsql as $$
+  with_type text, with_entry text, with_exit text, by text, each_attempt boolean) returns bigint language plpgsql as $$
 declare
   made bigint := nextval(pg_get_serial_sequence('batches', 'id'));
   before bigint := batch_request(request, 'batch_open', made);
@@ -9,11 +9,12 @@ begin
     return before;
   end if;
   insert into batches (id, name, queue, implicit, callback_url, callback_secret, callback_tasks, callback_type, entry_type,
-    exit_type, source) overriding system value
+    exit_type, source, callback_attempts) overriding system value
   select made, with_name, in_queue, false, coalesce(url, q.callback_url),
     case when url is null then coalesce(secret, q.callback_secret) else secret end,
     each_task or url is null and coalesce(q.callback_tasks, false), coalesce(with_type, q.callback_type),
-    coalesce(with_entry, q.entry_type), coalesce(with_exit, q.exit_type), by
+    coalesce(with_entry, q.entry_type), coalesce(with_exit, q.exit_type), by,
+    each_attempt or url is null and with_type is null and coalesce(q.callback_attempts, false)
   from (select) one left join queues q on q.name = in_queue;
   return made;
 end $$;

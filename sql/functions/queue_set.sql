@@ -19,6 +19,13 @@ begin
     q.callback_secret := null;
     q.callback_tasks := false;
   end if;
+  if q.callback_url is null and q.callback_type is null then
+    if (change ->> 'callback_attempts')::boolean then
+      raise exception using errcode = 'RV400',
+        message = 'settings.callback_attempts needs a callback_url or a callback_type, and the queue has none';
+    end if;
+    q.callback_attempts := false;
+  end if;
   needs := case when not q.autostart then 'autostart is off' when q.callback_url is not null then 'callback_url is set'
     when q.callback_type is not null then 'callback_type is set' when q.entry_type is not null then 'entry_type is set'
     when q.exit_type is not null then 'exit_type is set' end;
@@ -35,7 +42,7 @@ begin
     callback_tasks = q.callback_tasks, callback_type = q.callback_type, entry_type = q.entry_type, exit_type = q.exit_type,
     keep_completed_hours = q.keep_completed_hours, keep_dead_hours = q.keep_dead_hours,
     keep_cancelled_hours = q.keep_cancelled_hours, key_ttl_ms = q.key_ttl_ms, priority = nullif(q.priority, 0),
-    timeout_ms = nullif(q.timeout_ms, 0), updated = clock_timestamp()
+    timeout_ms = nullif(q.timeout_ms, 0), callback_attempts = q.callback_attempts, updated = clock_timestamp()
   where name = of_queue returning * into q;
   if change ? 'max_workers' then
     perform queue_limit(of_queue, q.max_workers);

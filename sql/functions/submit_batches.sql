@@ -39,9 +39,9 @@ begin
       select * into b from batches where id = q.batch_id and closed_at is null;
       if not found then
         insert into batches (name, queue, implicit, callback_url, callback_secret, callback_tasks, callback_type, entry_type,
-          exit_type)
+          exit_type, callback_attempts)
         values (q.name, q.name, true, q.callback_url, q.callback_secret, q.callback_tasks, q.callback_type, q.entry_type,
-          q.exit_type)
+          q.exit_type, q.callback_attempts)
         returning * into b;
         update queues set batch_id = b.id, not_started = not_started or not autostart and state = 'paused'
         where name = q.name; -- not a setting: no notification

@@ -9,7 +9,7 @@ declare
 begin
   for old in
     select oid from pg_proc where pronamespace = 'reeve'::regnamespace and proname in ('arrivals_admit', 'arrivals_admit_next',
-      'attempts_summary', 'attempts_told', 'backoff_spec', 'batch_step', 'batch_tell', 'cron_next', 'details_most', 'metrics_put', 'pipeline_start', 'queue_shown', 'queue_told', 'retry_rest_ms',
+      'attempts_summary', 'attempts_told', 'backoff_spec', 'batch_open', 'batch_step', 'batch_tell', 'cron_next', 'details_most', 'metrics_put', 'pipeline_start', 'queue_shown', 'queue_told', 'retry_rest_ms',
       'schedule_key', 'schedule_key_problem', 'schedule_make', 'schedule_planned', 'schedule_tick', 'schedule_told', 'schedules_tick',
       'submit_batches', 'zone_check')
   loop
@@ -264,3 +264,9 @@ alter table metrics alter column value type numeric using value::text::numeric;
 
 -- Defaults of a queue's tasks.
 alter table queues add column priority int, add column timeout_ms bigint;
+
+-- Callbacks after attempts.
+alter table queues add column callback_attempts boolean not null default false;
+alter table batches add column callback_attempts boolean not null default false;
+alter table callbacks drop constraint callbacks_event_check;
+alter table callbacks add constraint callbacks_event_check check (event in ('batch_begin', 'batch_end', 'task_end', 'attempt_end'));

@@ -122,6 +122,18 @@ with locked as materialized (
   update limits l set taken = l.taken - p.n
   from (select x.id, count(*)::int as n from timed cross join unnest(permits) x(id) group by 1 order by 1) p
   where l.id = any(array[p.id]) returning l.id),
+ attempted as (
+  insert into callbacks (batch_id, task_id, event, url, secret, payload)
+  select * from batch_attempts_ended((
+    select jsonb_agg(jsonb_build_object('event', 'attempt_end', 'batch_id', d.batch_id, 'id', d.id, 'type', d.type,
+      'status', d.becomes, 'attempt', d.attempt, 'error', d.error, 'error_code', d.code, 'remark', d.said, 'worker_id', d.worker_id,
+      'details', d.details, 'result', coalesce(d.result, ''), 'started_at', d.last_updated, 'ended_at', d.ended, 'run_at', d.due)
+      order by d.id)
+    from timed d cross join lateral (
+      select from batches b
+      where b.id = d.batch_id and b.callback_attempts and d.id is distinct from b.entry_id and d.id is distinct from b.exit_id offset 0) b
+    where d.becomes in ('failed', 'queued') and d.outcome <> 'requeued' and d.batch_id is not null))
+  returning id),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from timed group by 1 order by 1) e
@@ -146,5 +158,5 @@ with locked as materialized (
   where (select count(*) from returned) >= 0
     and exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))
 select id, last_updated as token, becomes, due, ended as version, new_route as route_id, new_priority as priority,
-  batch_id is not null and becomes in ('dead', 'cancelled', 'completed') as batched, attempt
+  batch_id is not null and (becomes in ('dead', 'cancelled', 'completed') or exists (select from attempted)) as batched, attempt
 from timed left join gone on true

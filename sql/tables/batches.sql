@@ -26,7 +26,8 @@ create table batches (
   started_at timestamptz,                  -- when its first task was submitted
   closed_at timestamptz,                   -- when it closed to further tasks; a failed entry task closes it, too
   stopped boolean not null default false,  -- stopped with its queue: no exit task runs
-  ended_at timestamptz
+  ended_at timestamptz,
+  callback_attempts boolean not null default false
 ) with (fillfactor = 50);
 create index batches_live on batches (id) where phase <> 'ended';
 create index batches_queue on batches (queue, id);

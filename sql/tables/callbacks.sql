@@ -3,7 +3,7 @@ create table callbacks (
   id bigint generated always as identity primary key, -- lets a receiver recognize a repeated delivery
   batch_id bigint not null,
   task_id bigint,                          -- the task it is about; null: the batch
-  event text not null check (event in ('batch_begin', 'batch_end', 'task_end')),
+  event text not null check (event in ('batch_begin', 'batch_end', 'task_end', 'attempt_end')),
   url text not null,
   -- The URL's host and port. Only a few callbacks of one site are taken at a time, so that a site that hangs does not
   -- delay the others.

@@ -33,7 +33,8 @@ create table queues (
   max_workers int,                         -- how many of its tasks may execute at once; null: any number
   key_ttl_ms bigint not null default 0,    -- how long its keys are kept from the submit; 0: as long as their tasks
   priority int,                            -- of tasks that do not set it; null: 0
-  timeout_ms bigint);                      -- the same; null: the default
+  timeout_ms bigint,                       -- the same; null: the default
+  callback_attempts boolean not null default false); -- also after each attempt of a task that goes on
 -- Queues that may give out no tasks, or not all: every claim reads this index.
 create index queues_halted on queues (name)
   where state <> 'running' or max_workers is not null or waiting_until is not null;

@@ -421,8 +421,8 @@ test_a_close_that_is_resent_is_answered_as_the_first() {
 	expect_match 'was closed at' "$(sql "select batch_close('0198c0de-0000-7000-8000-000000000002', $id)" 2>&1 || true)"
 	# A refused close was not carried out; a resend is refused as well.
 	expect_match 'was closed at' "$(sql "select batch_close('0198c0de-0000-7000-8000-000000000002', $id)" 2>&1 || true)"
-	expect_match 'used for another call' "$(sql "select batch_open('0198c0de-0000-7000-8000-000000000001', 'x', 'q', null, null, false, null, null, null, '')" 2>&1 || true)"
-	again="select batch_open('0198c0de-0000-7000-8000-000000000003', 'x', 'q', null, null, false, null, null, null, '')"
+	expect_match 'used for another call' "$(sql "select batch_open('0198c0de-0000-7000-8000-000000000001', 'x', 'q', null, null, false, null, null, null, '', false)" 2>&1 || true)"
+	again="select batch_open('0198c0de-0000-7000-8000-000000000003', 'x', 'q', null, null, false, null, null, null, '', false)"
 	expect_eq "$(sql "$again")" "$(sql "$again")"
 	expect_eq 2 "$(sql 'select count(*) from batches')"
 }

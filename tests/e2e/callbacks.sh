@@ -461,6 +461,49 @@ test_a_batch_notifies_its_begin_its_tasks_and_its_end() {
 	expect_eq "$id nightly dead worker exit:65" "$(jq -r '"\(.batch_id) \(.batch) \(.task.status) \(.task.worker) \(.task.error_code)"' "$DIR/task")"
 }
 
+test_each_attempt_is_notified() {
+	start_postgres
+	start_manager
+	start_worker
+	receiver
+	id=$(reeve batch open tried --queue q --callback "${URL[receiver]}/ok" --callback-tasks --callback-attempts --callback-type told)
+	task=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 3 ] || { echo "try $REEVE_ATTEMPT" >&2; exit 7; }' --batch "$id" --backoff fixed:100ms --jitter 0)
+	reeve wait "$task" >/dev/null
+	reeve batch close "$id" >/dev/null
+	wait_until 30 '[ "$(sql "select count(*) from callbacks where state = '"'delivered'"'")" = 5 ]'
+	expect_eq '2 attempt_end 1 batch_begin 1 batch_end 1 task_end' "$(events_of receiver "$id")"
+	jq -r '.body | fromjson | select(.event == "attempt_end")' "$DIR/receiver.calls" | jq -s 'sort_by(.task.attempt)' >"$DIR/tries"
+	expect_eq "1 failed exit:7 try 1,2 failed exit:7 try 2" "$(jq -r 'map(.task | "\(.attempt) \(.status) \(.error_code) \(.last_error)") | join(",")' "$DIR/tries")"
+	expect_eq 'true worker' "$(jq -r '.[0] | "\(.task.run_at > .task.finished) \(.worker.name)"' "$DIR/tries")"
+	expect_eq 2 "$(sql "select count(*) from all_tasks where type = 'told' and details::jsonb ->> 'event' = 'attempt_end'")"
+	expect_fail 4 reeve queue set r --callback-attempts yes
+	expect_match 'callback-attempts needs a callback_url or a callback_type' "$OUTPUT"
+	# The end of a pipeline's stage is one, too.
+	reeve pipeline define - <<<'{"name": "two", "stages": [{"name": "a", "type": "echo"}, {"name": "b", "type": "echo"}]}' >/dev/null
+	id=$(reeve batch open staged --queue q --callback "${URL[receiver]}/ok" --callback-attempts)
+	reeve submit --pipeline two text --batch "$id" --wait >/dev/null
+	wait_until 30 '[ "$(events_of receiver "$id" | xargs)" = "1 attempt_end 1 batch_begin" ]'
+	expect_eq "queued text" "$(jq -r ".body | fromjson | select(.event == \"attempt_end\" and .batch_id == $id).task | \"\(.status) \(.result)\"" "$DIR/receiver.calls")"
+}
+
+# They come when it is there again, and delay no attempt.
+test_each_attempt_is_notified_to_a_receiver_that_was_down() {
+	local id task begin
+	start_postgres
+	start_manager
+	start_worker
+	PORT[down]=$(free_port)
+	id=$(reeve batch open down --queue q --callback "http://127.0.0.1:${PORT[down]}/ok" --callback-attempts)
+	task=$(reeve submit sh 'exit 7' --batch "$id" --max-attempts 4 --backoff fixed:50ms --jitter 0)
+	begin=$(ms)
+	expect_fail 1 reeve wait "$task"
+	expect [ $(($(ms) - begin)) -lt 10000 ]
+	expect_eq 3 "$(sql "select count(*) from callbacks where batch_id = $id and event = 'attempt_end' and state = 'waiting'")"
+	receiver down
+	wait_until 90 '[ "$(sql "select count(*) from callbacks where batch_id = $id and event = '"'attempt_end'"' and state = '"'delivered'"'")" = 3 ]'
+	expect_eq '1 2 3' "$(jq -r '.body | fromjson | select(.event == "attempt_end").task.attempt' "$DIR/down.calls" | sort -u | xargs)"
+}
+
 # Managers are killed again and again. Each event of a batch has one callback, every callback arrives, and a repeated
 # call has the same id.
 test_nothing_is_lost_or_doubled_while_managers_die() {
