@@ -18,7 +18,8 @@ enum {
 	SWEEP_ROWS = 50,     /* maximum number of journal rows checked by a run */
 	GONE_MAX = 1000,     /* maximum number remembered as lost recently; for more, all lost workers are swept */
 	GONE_KEPT_MS = 30000,
-	FULL_CHECK_MS = 15000, /* interval of checks of all Fetches: claims of old ones may be committed late */
+	FULL_CHECK_MS = 15000, /* interval of checks of all Fetches, or a lease, if shorter: claims of old ones may be
+	                          committed late */
 };
 
 /* A watched worker. */
@@ -311,6 +312,11 @@ static bool waits_for_all(const struct session *session, const struct store_hold
 	return open <= 0;
 }
 
+static int64_t full_check_interval(const struct leases *l)
+{
+	return l->base->options.lease_ms < FULL_CHECK_MS ? l->base->options.lease_ms : FULL_CHECK_MS;
+}
+
 static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 {
 	struct beat *b = (struct beat *)op;
@@ -339,7 +345,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	 * committed long after those of later Fetches: all are checked from time to time. */
 	if (session && !session->requeuing && base_now(l->base) >= session->full_check_ms) {
 		session->lowest_open = 0;
-		session->full_check_ms = base_now(l->base) + FULL_CHECK_MS;
+		session->full_check_ms = base_now(l->base) + full_check_interval(l);
 	}
 	if (session && !session->requeuing && !waits_for_all(session, &t->op.holding)) {
 		session->requeuing = true;
