@@ -116,7 +116,7 @@ test_a_first_limit_does_not_stop_the_fleet_while_a_transaction_is_open() {
 	expect_eq 3 "$code"
 	expect_match 'another transaction holds a lock' "$(cat "$DIR/set")"
 	expect_eq 0 "$(sql "select count(*) from limits where queue = 'limited'")"
-	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(60)%'" >/dev/null
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(60)%' and wait_event = 'PgSleep'" >/dev/null
 	ended open
 	reeve queue set limited --workers 1 >/dev/null
 	expect_eq 1 "$(sql "select maximum from limits where queue = 'limited'")"
