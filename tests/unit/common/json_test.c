@@ -94,7 +94,7 @@ Test(json, takes_durations_and_null_from_people)
 
 #define TASK_FIELDS                                                                                                     \
 	"TaskSpec has queue, type, details, priority, delay_ms, run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, " \
-	"source, version, batch_id, pipeline, traceparent"
+	"source, version, batch_id, pipeline, traceparent, own_priority, stage"
 
 static void refused(const char *text, const ProtobufCMessageDescriptor *descriptor, const char *message)
 {
