@@ -293,6 +293,7 @@ test_an_edit_during_firings_loses_and_doubles_none() {
 	for i in $(seq 1 40); do
 		[ $((i % 2)) = 0 ] && url=${URL[manager]} || url=${URL[other]}
 		reeve --manager "$url" schedule edit busy --priority "$i" >/dev/null
+		[ $((i % 10)) != 0 ] || wait_until 10 "[ \"\$(runs busy id | wc -l)\" -gt $((3 * i / 10)) ]"
 	done
 	reeve schedule pause busy >/dev/null
 	expect_eq 40 "$(of busy .task.priority)"
@@ -552,23 +553,23 @@ test_the_worked_example() {
 
 test_a_past_start_runs_at_once_on_request() {
 	past=$(date -u -d '-150 minutes' +%Y-%m-%dT%H:%M:%SZ)
-	reeve schedule add phase --every 1h --start "$past" --concurrency-policy allow nothing >/dev/null
-	reeve schedule add one --every 1h --start "$past" --catch-up one --concurrency-policy allow nothing >/dev/null
-	reeve schedule add all --every 1h --start "$past" --catch-up all:2 --concurrency-policy allow nothing >/dev/null
-	reeve schedule add edited --every 1h --start "$past" --concurrency-policy allow nothing >/dev/null
-	reeve schedule edit edited --start "$past" >/dev/null
+	reeve schedule add past-phase --every 1h --start "$past" --concurrency-policy allow nothing >/dev/null
+	reeve schedule add past-one --every 1h --start "$past" --catch-up one --concurrency-policy allow nothing >/dev/null
+	reeve schedule add past-all --every 1h --start "$past" --catch-up all:2 --concurrency-policy allow nothing >/dev/null
+	reeve schedule add past-edited --every 1h --start "$past" --concurrency-policy allow nothing >/dev/null
+	reeve schedule edit past-edited --start "$past" >/dev/null
 	runs_of() { reeve schedule runs "$1" --json | jq -r '"\(.outcome) \(.scheduled)"' | sort | paste -sd,; }
 	at() { date -u -d "@$(($(date -d "$past" +%s) + 3600 * $1))" +%Y-%m-%dT%H:%M:%S.000000Z; }
 	# What was before is not missed: it was never scheduled.
-	wait_until 20 '[ "$(runs_of all | tr , "\n" | wc -l)" = 2 ]'
-	expect_eq "submitted $(at 1),submitted $(at 2)" "$(runs_of all)"
-	wait_until 20 '[ "$(runs_of one)" ]'
-	expect_eq "submitted $(at 2)" "$(runs_of one)"
-	expect_eq "$(at 3)" "$(reeve schedule show all --json | jq -r .next)"
-	expect_eq '' "$(runs_of phase)$(runs_of edited)"
-	reeve schedule edit edited --start "$past" --catch-up one >/dev/null
-	wait_until 20 '[ "$(runs_of edited)" ]'
-	expect_eq "submitted $(at 2)" "$(runs_of edited)"
+	wait_until 20 '[ "$(runs_of past-all | tr , "\n" | wc -l)" = 2 ]'
+	expect_eq "submitted $(at 1),submitted $(at 2)" "$(runs_of past-all)"
+	wait_until 20 '[ "$(runs_of past-one)" ]'
+	expect_eq "submitted $(at 2)" "$(runs_of past-one)"
+	expect_eq "$(at 3)" "$(reeve schedule show past-all --json | jq -r .next)"
+	expect_eq '' "$(runs_of past-phase)$(runs_of past-edited)"
+	reeve schedule edit past-edited --start "$past" --catch-up one >/dev/null
+	wait_until 20 '[ "$(runs_of past-edited)" ]'
+	expect_eq "submitted $(at 2)" "$(runs_of past-edited)"
 	reeve schedule add none --every 1h --start "$past" --catch-up skip nothing >/dev/null
 	expect_eq "$(at 3)" "$(reeve schedule show none --json | jq -r .next)"
 	# Of many millions of times since 1970 three.

@@ -63,8 +63,10 @@ class Schedules:
 		if options.pipeline:
 			self.schedules["piped"] = (900, ("--concurrency-policy", "allow", *ALL, "--pipeline", options.pipeline, "piped plan=5/9f1>d/3"))
 		if options.gate:
-			for word, start in (("pause", 0), ("resume", 1)):
-				self.schedules[f"gate-{word}"] = (4000, ("--start", f"2026-01-01T00:00:0{start}Z", *ALL, "--concurrency-policy", "allow", "--queue-action",
+			start = int(time.time()) + 4  # not in the past: its times since then would be made up for
+			for word, after in (("pause", 0), ("resume", 1)):
+				at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start + after))
+				self.schedules[f"gate-{word}"] = (4000, ("--start", at, *ALL, "--concurrency-policy", "allow", "--queue-action",
 					word, "--queue", options.gate))
 		self.ledger = os.open(f"{options.ledger}/{options.name}.submit", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
 
