@@ -29,11 +29,6 @@ static void lose_ok(struct store_lose *op, int64_t incarnation)
 	fake_ok(op);
 }
 
-static void on_nothing(struct store_op *op, const struct reeve_error *error)
-{
-	(void)op, (void)error;
-}
-
 Test(leases, a_worker_that_is_frozen_for_a_lease_is_lost)
 {
 	begin();
