@@ -298,14 +298,14 @@ free_port() { # out of the range that tests/run holds for this run; a port is gi
 	fail "no free port left in $REEVE_TEST_PORTS"
 }
 
-port_taken() { # PORT [STATE]: whether a socket has it here; 0A is one that listens
+port_taken() { # PORT: whether a socket has it here
 	local file sockets='' part socket
 	for file in /proc/net/tcp /proc/net/tcp6; do
 		part=''
 		{ read -rd '' part <"$file"; } 2>/dev/null || true # to its end, where `read` says 1
 		sockets+=$part
 	done
-	printf -v socket ':%04X [0-9A-F]+:[0-9A-F]{4} %s' "$1" "${2:-}"
+	printf -v socket ':%04X [0-9A-F]+:[0-9A-F]{4} ' "$1"
 	[[ $sockets =~ $socket ]]
 }
 
@@ -377,7 +377,8 @@ start_manager() { # [NAME] [OPTION…]
 	local name=manager end=$((SECONDS + 61)) since=${EPOCHREALTIME/./}
 	case ${1:--} in -*) ;; *) name=$1 ;; esac
 	launch_manager "$@"
-	until port_taken "${PORT[$name]}" 0A && timeout 10 "$REEVE_PLAIN" --manager "${URL[$name]}" stats >/dev/null 2>&1; do
+	# The command itself waits for a manager that does not listen yet.
+	until timeout 10 "$REEVE_PLAIN" --manager "${URL[$name]}" --connect-timeout 2s stats >/dev/null 2>&1; do
 		alive "$name" || fail "$name has ended; its log: $(tail -n 5 "$DIR/log/$name.log")"
 		[ "$SECONDS" -lt "$end" ] || fail "$name does not answer within 60 s"
 		pause_since "$since"
