@@ -484,8 +484,15 @@ keep_test() { # NAME: all that is left of a failed one, and the end of its outpu
 	tail -n 25 "$DIR/output" >"$kept/end"
 }
 
+hundredths_used() { # of a second of CPU, by the processes of the tests that have ended
+	local stat
+	read -ra stat <"/proc/$$/stat"
+	echo $((stat[15] + stat[16]))
+}
+
 run_test() { # NAME
-	local status=0 begin=$SECONDS name=${1#test_} took
+	local status=0 begin=$SECONDS name=${1#test_} took cpu said
+	cpu=$(hundredths_used)
 	new_folder "$SUITE_DIR/$((++TEST_NUMBER))"
 	RUNNING=$1
 	set +e
@@ -503,7 +510,8 @@ run_test() { # NAME
 	set -e
 	trap 'on_error $? "$BASH_COMMAND"' ERR
 	RUNNING=
-	took=$((SECONDS - begin))
+	cpu=$(($(hundredths_used) - cpu))
+	took=$((SECONDS - begin)) said="$((SECONDS - begin)) s, CPU $((cpu / 100)).$((cpu % 100 / 10)) s"
 	if compgen -G "$REPORTS/*" >/dev/null; then
 		echo "a sanitizer reported something" >>"$DIR/output"
 		status=1
@@ -511,13 +519,13 @@ run_test() { # NAME
 	echo "$took $SUITE/$name" >>"$SUITE_DIR/times"
 	if [ $status = 0 ]; then
 		echo "passed $1" >>"$SUITE_DIR/results"
-		note "  ok     ${name//_/ } ($took s)"
+		note "  ok     ${name//_/ } ($said)"
 	else
 		echo "failed $1" >>"$SUITE_DIR/results"
 		FAILED=1
 		show_test "$1"
 		keep_test "$1"
-		note "  FAILED ${name//_/ } ($took s)"
+		note "  FAILED ${name//_/ } ($said)"
 	fi
 	find "$DIR" -mindepth 1 -maxdepth 1 ! -name output ! -name log ! -name sanitizer -exec rm -rf {} +
 }
