@@ -6,7 +6,8 @@
 #
 #	`# quick`            `tests/run quick` includes the suite
 #	`# timeout 600`      the suite has that many seconds instead of 300
-#	`# long`             the suite starts before others until tests/run has measured how long the suites take
+#	`# long`             the suite starts before others until tests/run has measured how long the suites take;
+#	                     `# long 200` before suites with a smaller number, which is 150 unless given
 #	`# parts 3`          the tests run in three jobs, each of which executes the top of the file
 #	`# measures time`    only one other suite runs at the same time: for limits that more load would break
 #	`# alone`            no other suite runs at the same time

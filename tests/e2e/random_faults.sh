@@ -2,7 +2,7 @@
 # Two minutes of random faults under steady load (tests/faults/run): no task is lost, created twice or held twice, and
 # everything else has recovered within a lease and two seconds. Longer runs, with other seeds, are manual.
 # timeout 480
-# long
+# long 200
 # measures time
 . "$(dirname "$0")/lib.sh"
 

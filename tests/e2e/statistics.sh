@@ -97,7 +97,8 @@ known() { # QUEUE TYPE…: so that they may be asked for
 	shift
 	for type in "$@"; do
 		sql "select route_of('$queue', '$type')" >/dev/null
-		wait_until 70 "reeve stats --by type --queue $queue --type $type"
+		# A manager takes up to a minute to see it, and this read is not cheap.
+		wait_until 70 "reeve stats --by type --queue $queue --type $type || { pause 0.5 && false; }"
 	done
 }
 
