@@ -187,6 +187,33 @@ test_two_managers_and_crashes() {
 	wait_until 20 "[ \"\$(sql \"select taken from limits where queue = 'fleet'\")\" = 0 ]"
 }
 
+# Workers and programs that have only SQL take permits of one limit, in transactions of any length.
+test_programs_with_sql_keep_to_the_limit() {
+	start_worker a --queue shared --concurrency 1
+	start_worker b --manager "${URL[other]}" --queue shared --concurrency 1
+	reeve queue set shared --workers 3 >/dev/null
+	for _ in $(seq 1 200); do echo '{"details":"sleep 0.02"}'; done | reeve submit --bulk - sh --queue shared >"$DIR/ids"
+	pids=()
+	for n in 1 2 3 4; do
+		for _ in $(seq 12); do
+			echo "begin; select id, token from reeve.fetch(queues => '{shared}', max_tasks => 1) \\gset t
+				select pg_sleep(0.0$n); commit;
+				select reeve.complete(:tid, :ttoken); select pg_sleep(0.1);"
+		done >"$DIR/program.$n"
+		"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -f "$DIR/program.$n" >"$DIR/pulled.$n" 2>&1 &
+		pids+=($!)
+	done
+	for limit in 2 3 1 3; do
+		sleep 0.5
+		reeve queue set shared --workers $limit >/dev/null
+	done
+	for pid in "${pids[@]}"; do wait "$pid" || true; done
+	reeve wait - --max-wait 60s <"$DIR/ids" >/dev/null
+	expect [ "$(cat "$DIR"/pulled.* | grep -c '^completed')" -gt 0 ]
+	expect [ "$(most_at_once shared)" -le 3 ]
+	expect_eq '0 200' "$(sql "select taken from limits where queue = 'shared'") $(sql "select count(*) from task_history where queue = 'shared' and status = 'completed'")"
+}
+
 # The higher priority goes first, and tasks of all types share the limit.
 test_the_order_is_by_priority() {
 	reeve queue set order --workers 1 >/dev/null
