@@ -294,7 +294,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct conn *c = arg;
 	(void)fd, (void)what;
 	if (c->state == READY && !c->cancel) {
-		statement_cancel_again(c);
+		if (c->unwanted) /* the statement in flight, if there is one */
+			conn_cancel(c);
 		return;
 	}
 	if (c->state != DOWN) {

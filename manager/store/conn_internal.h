@@ -65,9 +65,6 @@ void statement_flush(struct conn *conn);
 /* Takes the results that have arrived, and ends the statement in flight if it is complete. */
 void statement_results(struct conn *conn);
 
-/* Repeats conn_cancel if the statement that it was for is still in flight. */
-void statement_cancel_again(struct conn *conn);
-
 /* Forgets the statement in flight and its cancellation, without calling its callback. */
 void statement_drop(struct conn *conn);
 

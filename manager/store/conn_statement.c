@@ -231,12 +231,6 @@ static void cancel_release(void *data)
 	free(cancel);
 }
 
-void statement_cancel_again(struct conn *c)
-{
-	if (c->unwanted)
-		conn_cancel(c);
-}
-
 void conn_cancel(struct conn *c)
 {
 	static const struct background_kind kind = {cancel_work, cancel_done, cancel_release};
