@@ -449,6 +449,15 @@ struct core *fake_core(void)
 	return fake_core_with(&(struct core_options){0});
 }
 
+struct core *fake_core_with_worker(void)
+{
+	struct core *core = fake_core();
+	fake.workers = 1;
+	fake.beats[0] = (struct store_beat){.incarnation = 5, .seq = 1, .lease_ms = 15000};
+	fake_pass(core, 1000);
+	return core;
+}
+
 void fake_end(struct core *core)
 {
 	struct jobs *jobs = core->base.jobs;

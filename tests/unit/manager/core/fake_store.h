@@ -103,6 +103,9 @@ struct core *fake_core(void);
 /* The same with other options; those that are 0 have the usual values. */
 struct core *fake_core_with(const struct core_options *options);
 
+/* Creates a core with a lease of 15 s and heartbeats of 4 s, and a worker, incarnation 5, that it has seen once. */
+struct core *fake_core_with_worker(void);
+
 /* Fails the operations in flight, as a store does when it is closed, and frees the core. */
 void fake_end(struct core *core);
 

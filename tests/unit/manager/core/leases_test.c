@@ -8,15 +8,6 @@
 
 static struct core *core;
 
-/* Creates a core with a lease of 15 s and heartbeats of 4 s, and one worker, seen at once. */
-static void begin(void)
-{
-	core = fake_core();
-	fake.workers = 1;
-	fake.beats[0] = (struct store_beat){.incarnation = 5, .seq = 1, .lease_ms = 15000};
-	fake_pass(core, 1000);
-}
-
 static struct store_lose *lose_taken(void)
 {
 	return fake_take(FAKE_LOSE);
@@ -31,7 +22,7 @@ static void lose_ok(struct store_lose *op, int64_t incarnation)
 
 Test(leases, a_worker_that_is_frozen_for_a_lease_is_lost)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake_pass(core, 13500);
 	cr_expect_null(lose_taken(), "not before a whole lease has passed since it was first seen so");
 	fake_pass(core, 1500);
@@ -96,7 +87,7 @@ Test(leases, locked_ones_hide_no_others_and_are_retried_with_the_next_poll)
 
 Test(leases, one_that_moves_on_is_not)
 {
-	begin();
+	core = fake_core_with_worker();
 	for (int i = 2; i < 20; i++) {
 		fake_pass(core, 4000);
 		fake.beats[0].seq = i;
@@ -114,7 +105,7 @@ Test(leases, one_that_moves_on_is_not)
 /* Another manager, with other options, may have given the worker another lease. */
 Test(leases, the_lease_is_the_one_that_the_worker_received)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake.beats[0].lease_ms = 40000;
 	fake_pass(core, 39000);
 	cr_expect_null(lose_taken());
@@ -128,7 +119,7 @@ Test(leases, the_lease_is_the_one_that_the_worker_received)
 /* The database's clock plays no part. */
 Test(leases, the_databases_clock_may_jump)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake.clock_us += 3600 * INT64_C(1000000);
 	fake_pass(core, 8000);
 	cr_expect_null(lose_taken());
@@ -143,7 +134,7 @@ Test(leases, the_databases_clock_may_jump)
 /* In an outage, no worker's number changes. */
 Test(leases, a_failed_query_restarts_the_watch)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake_pass(core, 12000);
 	fake.down = true;
 	fake_pass(core, 500);
@@ -159,7 +150,7 @@ Test(leases, a_failed_query_restarts_the_watch)
 
 Test(leases, so_does_a_gap_in_which_this_process_was_frozen)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake.now_ms += 60000; /* in one jump */
 	fake_pass(core, 14000);
 	cr_expect_null(lose_taken());
@@ -173,7 +164,7 @@ Test(leases, so_does_a_gap_in_which_this_process_was_frozen)
 /* The answer to a query that was in flight during the gap is old. */
 Test(leases, so_does_a_query_that_took_too_long)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake_pass(core, 13000);
 	for (int i = 0; i < 2000 && !fake_count(FAKE_WATCH); i++) {
 		fake.now_ms++;
@@ -198,7 +189,7 @@ Test(leases, what_follows_from_a_loss)
 {
 	struct fake_fetch fetch;
 
-	begin();
+	core = fake_core_with_worker();
 	fake_pass(core, 5000);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
 	fake_pass(core, 10000);
@@ -220,7 +211,7 @@ Test(leases, who_was_not_lost_after_all_keeps_its_fetches)
 {
 	struct fake_fetch fetch;
 
-	begin();
+	core = fake_core_with_worker();
 	fake_pass(core, 5000);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
 	fake_pass(core, 10000);
@@ -239,7 +230,7 @@ Test(leases, who_was_lost_elsewhere_is_answered_here)
 {
 	struct fake_fetch fetch;
 
-	begin();
+	core = fake_core_with_worker();
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
 	fake.workers = 0;
 	fake_pass(core, 500);
@@ -250,7 +241,7 @@ Test(leases, who_was_lost_elsewhere_is_answered_here)
 /* A claim may be committed long after its worker was lost. */
 Test(leases, the_scan_never_ends)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake.workers = 0;
 	fake_pass(core, 1000);
 	int before = fake.sweeps;
@@ -266,7 +257,7 @@ Test(leases, the_scan_never_ends)
 
 Test(leases, a_scan_that_found_something_continues_at_once)
 {
-	begin();
+	core = fake_core_with_worker();
 	fake.workers = 0;
 	struct store_sweep *sweep = NULL;
 	for (int i = 0; i < 2000 && !sweep; i++) {

@@ -8,15 +8,6 @@
 
 static struct core *core;
 
-/* Creates a core with a lease of 15 s and heartbeats of 4 s, and one worker, seen at once. */
-static void begin(void)
-{
-	core = fake_core();
-	fake.workers = 1;
-	fake.beats[0] = (struct store_beat){.incarnation = 5, .seq = 1, .lease_ms = 15000};
-	fake_pass(core, 1000);
-}
-
 static int answered;
 static bool answered_lost;
 
@@ -34,7 +25,7 @@ static void expect_full_check_at_the_fifth(int lease_ms, int pass_ms)
 	const struct store_holding holding = {
 	    .incarnation = 5, .highest_fetch = 90, .waiting_count = 1, .waiting = waiting};
 
-	begin();
+	core = fake_core_with_worker();
 	core->base.options.lease_ms = lease_ms;
 	for (int i = 0; i < 8; i++) {
 		op = (struct store_heartbeat){.op.done = on_heartbeat, .incarnation = 5, .seq = i + 2};
@@ -93,7 +84,7 @@ Test(requeue, a_newer_heartbeat_requeues_what_it_does_not_name)
 {
 	struct store_heartbeat op;
 
-	begin();
+	core = fake_core_with_worker();
 	struct store_heartbeat *given = beat(&op, 2);
 	cr_expect_null(fake_take(FAKE_REQUEUE), "not before it is committed");
 	given->renewed = true;
@@ -120,7 +111,7 @@ Test(requeue, an_older_heartbeat_requeues_nothing)
 {
 	struct store_heartbeat op;
 
-	begin();
+	core = fake_core_with_worker();
 	struct store_heartbeat *given = beat(&op, 2);
 	given->renewed = false;
 	fake_ok(given);
@@ -137,7 +128,7 @@ Test(requeue, one_requeuing_at_a_time)
 {
 	struct store_heartbeat op;
 
-	begin();
+	core = fake_core_with_worker();
 	struct store_heartbeat *given = beat(&op, 2);
 	given->renewed = true;
 	fake_ok(given);
@@ -160,7 +151,7 @@ Test(requeue, a_requeuing_is_its_callers_and_is_given_up_for_the_next_one)
 {
 	struct store_heartbeat op;
 
-	begin();
+	core = fake_core_with_worker();
 	for (int seq = 2; seq < 5; seq++) {
 		struct store_heartbeat *given = beat(&op, seq);
 		given->renewed = true;
@@ -182,7 +173,7 @@ Test(requeue, an_idle_worker_is_checked_rarely)
 	struct store_heartbeat op;
 	int64_t seq = 1;
 
-	begin();
+	core = fake_core_with_worker();
 	for (int round = 0; round < 3; round++) {
 		struct store_heartbeat *given = beat(&op, ++seq);
 		given->renewed = true;
@@ -218,7 +209,7 @@ Test(requeue, lost_workers_are_notified)
 	struct fake_fetch fetch;
 	struct store_heartbeat op;
 
-	begin();
+	core = fake_core_with_worker();
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
 	struct store_heartbeat *given = beat(&op, 2);
 	given->lost = true;
