@@ -9,11 +9,19 @@
 /* A task takes less in an answer without its details, result and stack trace. */
 enum { TASK_OTHER_BYTES = 32 << 10 };
 
+enum { PAGE_BYTES = 1 << 20 };
+
 static ProtobufCMessage *copy_of(const ProtobufCMessage *request)
 {
 	ProtobufCMessage *copy = mem_malloc(request->descriptor->sizeof_message);
 	memcpy(copy, request, request->descriptor->sizeof_message);
 	return copy;
+}
+
+/* Returns the maximum size of a page. While the thread converts its rows, it does nothing else. */
+static int64_t page_bytes(int64_t max_answer_bytes)
+{
+	return max_answer_bytes < PAGE_BYTES ? max_answer_bytes : PAGE_BYTES;
 }
 
 void reading_begin(struct reading *r, struct services *s, struct rpc_call *call, enum store_read_kind kind,
@@ -32,7 +40,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .kind = kind,
 	    .request = r->request,
 	    .lease_ms = s->core->base.options.lease_ms,
-	    .max_bytes = s->core->base.options.max_answer_bytes,
+	    .max_bytes = page_bytes(s->core->base.options.max_answer_bytes),
 	    .max_task = (int64_t)s->max_message_bytes - TASK_OTHER_BYTES,
 	    .max_details = sent_max ? sent_max : INT64_MAX,
 	    .response = r->response,

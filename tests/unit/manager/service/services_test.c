@@ -394,3 +394,19 @@ Test(services, a_control_of_workers_that_has_failed_answers_none)
 {
 	cr_expect_eq(answers_to_the_parked(STATUS(UNAVAILABLE)), 0);
 }
+
+/* The manager's only thread converts a page's rows. */
+Test(services, a_page_is_short_whatever_a_message_may_contain)
+{
+	Reeve__V1__ListPipelinesRequest request = REEVE__V1__LIST_PIPELINES_REQUEST__INIT;
+	struct store_read *op;
+
+	services = (struct services){.core = fake_core(), .manager_name = "manager", .max_message_bytes = 8 << 20};
+	cr_assert_gt(services.core->base.options.max_answer_bytes, 1 << 20);
+	call_of(pipeline_methods, "List", &request.base);
+	cr_assert_not_null(op = fake_take(FAKE_READ));
+	cr_expect_eq(op->max_bytes, 1 << 20);
+	fake_ok(op);
+	fake_pass(services.core, 1);
+	fake_end(services.core);
+}
