@@ -219,6 +219,7 @@ static void server_open(struct manager *m, const struct manager_options *o)
 	    .socket_mode = o->socket_mode,
 	};
 	m->server = rpc_server_create(m->base, &options);
+	m->access = access_create(m->server);
 }
 
 static void database_open(struct manager *m, const struct manager_options *o)
@@ -331,6 +332,7 @@ void manager_close(struct manager *m)
 	archive_destroy(m->archive);
 	if (m->server)
 		rpc_server_destroy(m->server);
+	access_destroy(m->access);
 	jobs_destroy(m->jobs);
 	if (m->timer)
 		event_free(m->timer);

@@ -3,6 +3,7 @@
 #define REEVE_MANAGER_MANAGER_H
 
 #include "common/rpc/server.h"
+#include "manager/access/access.h"
 #include "manager/archive/archive.h"
 #include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
@@ -27,6 +28,7 @@ struct manager {
 	struct callbacks *callbacks;
 	struct archive *archive; /* NULL: no archive is kept */
 	struct rpc_server *server;
+	struct access *access;
 	struct services services;
 	struct counters_writer *counters;
 	char name[256];

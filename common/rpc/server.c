@@ -44,6 +44,7 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	DL_DELETE(call->server->open, call);
 	DL_DELETE2(peer->calls, call, prev_of_peer, next_of_peer);
 	limits_leave(call);
+	guard_forget_call(call);
 	frame_seal(reply, call->frame_id);
 	peers_reply(peer, reply);
 	arena_clear(&call->arena);
@@ -119,11 +120,6 @@ const char *rpc_call_actor(const struct rpc_call *call)
 	return call->actor;
 }
 
-const char *rpc_call_token(const struct rpc_call *call)
-{
-	return call->token;
-}
-
 uint64_t rpc_call_origin(const struct rpc_call *call)
 {
 	return call->peer->number;
@@ -194,19 +190,11 @@ int64_t rpc_server_refused(const struct rpc_server *server)
 	return server->n_refused;
 }
 
-/* Copies a view as a string and returns the position after it. */
-static char *copy_text(char *out, struct envelope_view text)
-{
-	memcpy(out, text.bytes, text.length);
-	out[text.length] = 0;
-	return out + text.length + 1;
-}
-
 /* Creates the call of an envelope, with copies of everything that the accessors return. */
 static struct rpc_call *open_call(
     struct rpc_server *server, struct peer *peer, const struct frame *frame, const struct envelope_request *envelope)
 {
-	struct rpc_call *call = mem_malloc(sizeof *call + envelope->actor.length + envelope->token.length + 2);
+	struct rpc_call *call = mem_malloc(sizeof *call + envelope->actor.length + 1);
 
 	*call = (struct rpc_call){
 	    .server = server,
@@ -217,8 +205,8 @@ static struct rpc_call *open_call(
 	    .actor = call->texts,
 	    .has_request_id = envelope->request_id,
 	};
-	call->token = copy_text(call->texts, envelope->actor);
-	copy_text(call->texts + envelope->actor.length + 1, envelope->token);
+	memcpy(call->texts, envelope->actor.bytes, envelope->actor.length);
+	call->texts[envelope->actor.length] = 0;
 	if (envelope->request_id)
 		memcpy(call->request_id, envelope->request_id, UUID_BYTES);
 	DL_APPEND(server->open, call);
@@ -239,7 +227,7 @@ static bool refuse_contract(struct rpc_call *call, uint32_t contract, struct ree
 	return error_set(error, STATUS(UNIMPLEMENTED), "%s", problem);
 }
 
-/* Finds the method and unpacks the request, within the limits. Returns false with *error set if it cannot. */
+/* Finds the method and, if the caller may call it, unpacks the request, within the limits. Returns false with *error set if it cannot. */
 static bool take_call(struct rpc_call *call, const struct envelope_request *envelope, const ProtobufCMessage **request,
     struct reeve_error *error)
 {
@@ -253,7 +241,7 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 		    "the manager cannot serve this caller now: %s; try again later", call->peer->refusal);
 	if (envelope->contract != REEVE__V1__CONTRACT__CONTRACT_CURRENT)
 		return refuse_contract(call, envelope->contract, error);
-	if (!limits_enter(call, error))
+	if (!guard_admit(call, &envelope->token, error) || !limits_enter(call, error))
 		return false;
 	if (problem)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "actor %s", problem);
@@ -268,7 +256,7 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	if (memory > max)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "the message would take %zu bytes of memory; the maximum is %zu", memory, max);
-	if (!limits_hold(call, sizeof *call + envelope->actor.length + envelope->token.length + memory, error))
+	if (!limits_hold(call, sizeof *call + envelope->actor.length + memory, error))
 		return false;
 	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
 	return *request ||
@@ -398,6 +386,7 @@ void rpc_server_destroy(struct rpc_server *server)
 		DL_DELETE(server->open, call);
 		DL_DELETE2(call->peer->calls, call, prev_of_peer, next_of_peer);
 		limits_leave(call);
+		guard_forget_call(call);
 		arena_clear(&call->arena);
 		peers_release(call->peer);
 		free(call);
@@ -429,6 +418,7 @@ void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor 
 		method->output = described->output;
 		method->serve = entry->serve;
 		method->class = entry->class;
+		method->roles = entry->roles;
 		method->declared = entry->declared;
 		method->service = service;
 		HASH_ADD_KEYPTR(hh, server->methods, method->name, strlen(method->name), method);

@@ -45,12 +45,46 @@ enum rpc_class {
 	RPC_CLASSES,  /* not a class: the number of classes */
 };
 
-/* A method of a service and its class. */
+/* The bit of methods that also serve callers without an identity. All lower bits are roles, which the host defines. */
+#define RPC_ANYONE (UINT32_C(1) << 31)
+
+/* A method of a service, its class, and who may call it. */
 struct rpc_entry {
 	const char *name; /* "Submit"; NULL ends a table */
 	rpc_method *serve;
 	enum rpc_class class;
+	uint32_t roles;       /* the identities with one of these roles may call it; 0: none */
 	const void *declared; /* for `serve`, by rpc_call_declared, if several methods share it */
+};
+
+/* A caller's identity. The host puts it at the beginning of a struct of its own. */
+struct rpc_identity {
+	const char *name; /* "": the caller's own name counts */
+	uint32_t roles;
+	bool over;      /* it has ended or has changed: its callers must be identified again. The host sets it */
+	bool used;      /* it has made a call; the host can reset it */
+	int references; /* of connections, calls and the host */
+	void (*free)(struct rpc_identity *identity); /* called without references */
+};
+
+/* What is known of a caller that is not identified yet. */
+struct rpc_caller {
+	const char *token;   /* not terminated */
+	size_t token_length; /* 0: the call has none */
+	bool local;          /* it is on this machine: on an ipc socket or a loopback address */
+	bool by_ipc;         /* on an ipc socket, by a process of this user: */
+	uid_t uid;
+};
+
+/* Identifies callers. One place asks it: before a call's message is unpacked. */
+struct rpc_guard {
+	/* Returns the identity of a caller, with a reference, or NULL with *error (UNAUTHENTICATED, or UNAVAILABLE if it cannot know
+	 * for now). */
+	struct rpc_identity *(*identify)(void *arg, const struct rpc_caller *caller, struct reeve_error *error);
+	/* Sets *error to PERMISSION_DENIED: the identity has none of the roles for the method ("/reeve.v1.TaskService/Submit"). */
+	void (*denied)(
+	    void *arg, const struct rpc_identity *identity, const char *method, uint32_t roles, struct reeve_error *error);
+	void *arg;
 };
 
 /* Creates a server whose handlers run on `base`. Raises the process's limit of open files as far as permitted. */
@@ -59,6 +93,12 @@ struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_s
 /* Stops listening, abandons open calls (callbacks of rpc_call_on_closed run), gives outgoing answers one second to
  * leave, and frees everything. Do not call it from a handler. */
 void rpc_server_destroy(struct rpc_server *server);
+
+/* Sets the guard. Without one the server only serves the methods of RPC_ANYONE. Call it before rpc_server_listen. */
+void rpc_server_guard(struct rpc_server *server, const struct rpc_guard *guard);
+
+/* Closes the connections with an identity that is over: their open calls end. */
+void rpc_server_expel(struct rpc_server *server);
 
 /* Serves the methods of a service that are in the table; the others are answered UNIMPLEMENTED. `service` is passed to
  * each. */
@@ -86,10 +126,14 @@ void rpc_call_fail_error(struct rpc_call *call, const struct reeve_error *error)
 /* Sends the queued answers at once. Without it they leave at the end of the loop's current iteration. */
 void rpc_server_flush(struct rpc_server *server);
 
-/* Return fields of the call's envelope. They are never NULL, except a missing request id; a request id has 16 bytes. */
+/* Returns the call's request id of 16 bytes, or NULL. */
 const uint8_t *rpc_call_request_id(const struct rpc_call *call);
+
+/* Returns the caller's name: what it says in the envelope. Never NULL. */
 const char *rpc_call_actor(const struct rpc_call *call);
-const char *rpc_call_token(const struct rpc_call *call);
+
+/* Returns the caller's identity; NULL only in a method of RPC_ANYONE. */
+const struct rpc_identity *rpc_call_identity(const struct rpc_call *call);
 
 /* Returns what the method's entry declares. */
 const void *rpc_call_declared(const struct rpc_call *call);

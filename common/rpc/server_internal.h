@@ -1,7 +1,7 @@
 /*
  * The parts of the server: server.c has calls, from the frame of a request to the reply; server_peers.c the connections
  * and the order in which they are served; server_listen.c new connections; listening.c the listening sockets;
- * server_limits.c the limits. Everything runs on the loop's thread.
+ * server_limits.c the limits; server_guard.c who may call. Everything runs on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -10,6 +10,7 @@
 #include "common/hash.h"
 #include "common/rpc/arena.h"
 #include "common/rpc/conn.h"
+#include "common/rpc/envelope.h"
 #include "common/rpc/listening.h"
 #include "common/rpc/server.h"
 #include "common/uuid.h"
@@ -21,6 +22,7 @@ struct method {
 	const ProtobufCMessageDescriptor *input, *output;
 	rpc_method *serve;
 	enum rpc_class class;
+	uint32_t roles;
 	const void *declared;
 	void *service;
 	UT_hash_handle hh;
@@ -54,6 +56,11 @@ struct peer {
 	struct peer *prev, *next; /* in `peers` */
 	struct peer *next_closed, *next_dirty;
 	struct address *address;
+	bool by_ipc; /* of a process of this user: */
+	uid_t uid;
+	struct rpc_identity *identity; /* since its first call, for this token: */
+	uint8_t *token;
+	size_t token_length;
 	struct usage usage;
 	struct rpc_call *calls;
 	struct rpc_call *walk; /* the next call whose callback on_closed runs; updated as calls end */
@@ -93,10 +100,11 @@ struct rpc_call {
 	int64_t arrived_ms;
 	uint8_t request_id[UUID_BYTES];
 	bool has_request_id;
-	const char *actor, *token;
+	struct rpc_identity *identity;
+	const char *actor;
 	void (*closed)(void *arg);
 	void *closed_arg;
-	char texts[]; /* actor and token */
+	char texts[]; /* the actor */
 };
 
 struct rpc_server {
@@ -104,6 +112,7 @@ struct rpc_server {
 	struct event *wake, *flush, *sweep;
 	struct event *again; /* accepts again after a failure */
 	struct rpc_server_options options;
+	struct rpc_guard guard;
 	struct method *methods;
 	struct listener *listeners; /* the last one first */
 	struct peer *peers;
@@ -135,6 +144,14 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 
 /* Runs the call's on_closed callback, once. Any call may be freed when this returns. */
 void server_notify_closed(struct rpc_call *call);
+
+/* Identifies a call's caller by the token, and checks whether it may call the method. Returns false with *error set if it is
+ * refused. */
+bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struct reeve_error *error);
+
+/* Remove the reference of a connection or a call to its identity. */
+void guard_forget_peer(struct peer *peer);
+void guard_forget_call(struct rpc_call *call);
 
 /* Lowers max_connections to what the limit of descriptors allows. */
 void server_fit_files(struct rpc_server *server);

@@ -118,11 +118,22 @@ static void peer_eased(void *arg)
 
 static const struct rpc_conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased};
 
+/* Notes the user of the process at the other end of an ipc socket, as it was when that connected. */
+static void note_user(struct peer *peer, int fd, const struct sockaddr *from)
+{
+	struct ucred user;
+	socklen_t length = sizeof user;
+
+	peer->by_ipc = from->sa_family == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length) == 0;
+	peer->uid = peer->by_ipc ? user.uid : (uid_t)-1;
+}
+
 struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from)
 {
 	struct peer *peer = mem_calloc(1, sizeof *peer);
 
 	peer->address = limits_connect(server, from);
+	note_user(peer, fd, from);
 	peer->server = server;
 	peer->frames_end = &peer->frames;
 	peer->since_ms = clock_monotonic_ms();
@@ -144,6 +155,7 @@ void peers_release(struct peer *peer)
 	if (--peer->open_calls > 0 || !peer->over)
 		return;
 	limits_forget(peer->server, peer->address);
+	guard_forget_peer(peer);
 	free(peer);
 }
 

@@ -3,7 +3,7 @@
  * (sql/heads.awk), the rules for the request's fields, and what an empty response means.
  *
  *	const struct rpc_entry metric_methods[] = {
- *	    {"List", read_method, RPC_OPERATOR, METHOD(SQL_METRICS_LIST,
+ *	    {"List", read_method, RPC_OPERATOR, MAY_READ, METHOD(SQL_METRICS_LIST,
  *	        .rules = {{"category", RULE_NAME_OR_NONE},
  *	            {"limit", RULE_NUMBER, .max = LIMIT_LIST_LONG, .otherwise = LIMIT_LIST}})},
  *	    {0},

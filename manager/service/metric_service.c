@@ -52,9 +52,9 @@ static char *metrics_change(const struct services *services, const ProtobufCMess
 }
 
 const struct rpc_entry metric_methods[] = {
-    {"Put", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_PUT, .change = metrics_change)},
-    {"Add", write_method, RPC_ORDINARY, METHOD(SQL_METRICS_ADD, .change = metrics_change)},
-    {"List", read_method, RPC_OPERATOR,
+    {"Put", write_method, RPC_ORDINARY, MAY_SET_METRICS, METHOD(SQL_METRICS_PUT, .change = metrics_change)},
+    {"Add", write_method, RPC_ORDINARY, MAY_SET_METRICS, METHOD(SQL_METRICS_ADD, .change = metrics_change)},
+    {"List", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_METRICS_LIST,
             .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE},
                 {"after_name", RULE_NAME_OR_NONE},

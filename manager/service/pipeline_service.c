@@ -12,15 +12,15 @@ static char *define_change(const struct services *services, const ProtobufCMessa
 }
 
 const struct rpc_entry pipeline_methods[] = {
-    {"Define", write_method, RPC_ORDINARY, METHOD(SQL_PIPELINE_DEFINE, .change = define_change)},
-    {"List", read_method, RPC_OPERATOR,
+    {"Define", write_method, RPC_ORDINARY, MAY_OPERATE, METHOD(SQL_PIPELINE_DEFINE, .change = define_change)},
+    {"List", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_PIPELINE_LIST,
             .rules = {{"after_name", RULE_NAME_OR_NONE},
                 {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST}})},
-    {"Show", read_method, RPC_OPERATOR,
+    {"Show", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_PIPELINE_GET, .rules = {{"name", RULE_NAME}}, .found = "pipeline",
             .missing = "there is no pipeline \"{name}\"")},
-    {"Status", read_method, RPC_OPERATOR,
+    {"Status", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_PIPELINE_STATUS, .rules = {{"name", RULE_NAME}}, .found = "name",
             .missing = "there is no pipeline \"{name}\"")},
     {0},

@@ -162,13 +162,14 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 }
 
 const struct rpc_entry queue_methods[] = {
-    {"Set", write_method, RPC_OPERATOR, METHOD(SQL_QUEUE_SET, .rules = {{"queue", RULE_NAME}}, .change = set_change)},
-    {"Describe", read_method, RPC_OPERATOR,
+    {"Set", write_method, RPC_OPERATOR, MAY_OPERATE,
+        METHOD(SQL_QUEUE_SET, .rules = {{"queue", RULE_NAME}}, .change = set_change)},
+    {"Describe", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_QUEUE_DESCRIBE, .rules = {{"queue", RULE_NAME}}, .found = "state", .missing = UNKNOWN_QUEUE)},
-    {"Status", read_method, RPC_OPERATOR,
+    {"Status", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_QUEUE_STATUS, .rules = {{"queue", RULE_NAME}}, .found = "state", .missing = UNKNOWN_QUEUE,
             .done = on_status_read)},
-    {"Control", write_method, RPC_OPERATOR,
+    {"Control", write_method, RPC_OPERATOR, MAY_OPERATE,
         METHOD(SQL_QUEUE_CONTROL,
             .rules = {{"queue", RULE_NAME},
                 {"action", RULE_NUMBER, .min = 1, .max = REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_DELETE}},

@@ -6,6 +6,7 @@
 #define REEVE_MANAGER_SERVICE_SERVICES_H
 
 #include "common/rpc/server.h"
+#include "manager/access/access.h"
 #include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
 

@@ -222,11 +222,11 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 }
 
 const struct rpc_entry worker_methods[] = {
-    {"Register", register_worker, RPC_LEASE, NULL},
-    {"Fetch", worker_fetch, RPC_WAITING, NULL},
-    {"Report", worker_report, RPC_LEASE, NULL},
-    {"Heartbeat", worker_heartbeat, RPC_LEASE, NULL},
-    {"Leave", leave, RPC_LEASE, NULL},
-    {"Extend", extend, RPC_LEASE, NULL},
+    {"Register", register_worker, RPC_LEASE, MAY_WORK, NULL},
+    {"Fetch", worker_fetch, RPC_WAITING, MAY_WORK, NULL},
+    {"Report", worker_report, RPC_LEASE, MAY_WORK, NULL},
+    {"Heartbeat", worker_heartbeat, RPC_LEASE, MAY_HEARTBEAT, NULL},
+    {"Leave", leave, RPC_LEASE, MAY_WORK, NULL},
+    {"Extend", extend, RPC_LEASE, MAY_WORK, NULL},
     {0},
 };

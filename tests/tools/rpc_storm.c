@@ -117,12 +117,12 @@ static void *run_loop(void *arg)
 static void start_manager(struct storm_manager *manager)
 {
 	static const struct rpc_entry admin[] = {
-	    {"Ping", serve_ping, RPC_ORDINARY, NULL},
+	    {"Ping", serve_ping, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {0},
 	};
 	static const struct rpc_entry tasks[] = {
-	    {"Get", serve_get, RPC_ORDINARY, NULL},
-	    {"Wait", serve_wait, RPC_ORDINARY, NULL},
+	    {"Get", serve_get, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Wait", serve_wait, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {0},
 	};
 	const struct rpc_server_options options = {0};

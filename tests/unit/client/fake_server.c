@@ -38,14 +38,14 @@ static void *run(void *arg)
 struct fake_server *fake_server_start(void)
 {
 	static const struct rpc_entry tasks[] = {
-	    {"Submit", fake_server_serve_submit, RPC_ORDINARY, NULL},
-	    {"Get", fake_server_serve_get, RPC_ORDINARY, NULL},
-	    {"List", fake_server_serve_list, RPC_ORDINARY, NULL},
-	    {"Wait", fake_server_serve_wait, RPC_ORDINARY, NULL},
-	    {"Cancel", fake_server_serve_cancel, RPC_ORDINARY, NULL},
-	    {"Retry", fake_server_serve_retry, RPC_ORDINARY, NULL},
-	    {"Update", fake_server_serve_update, RPC_ORDINARY, NULL},
-	    {"Audit", fake_server_serve_audit, RPC_ORDINARY, NULL},
+	    {"Submit", fake_server_serve_submit, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Get", fake_server_serve_get, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"List", fake_server_serve_list, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Wait", fake_server_serve_wait, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Cancel", fake_server_serve_cancel, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Retry", fake_server_serve_retry, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Update", fake_server_serve_update, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Audit", fake_server_serve_audit, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {0},
 	};
 	struct rpc_server_options options = {

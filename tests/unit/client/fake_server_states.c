@@ -85,10 +85,10 @@ static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMes
 }
 
 const struct rpc_entry fake_server_admin_methods[] = {
-    {"Ping", serve_ping, RPC_ORDINARY, NULL},
-    {"ListQueues", serve_queues, RPC_ORDINARY, NULL},
-    {"ListWorkers", serve_workers, RPC_ORDINARY, NULL},
-    {"Stats", serve_stats, RPC_ORDINARY, NULL},
+    {"Ping", serve_ping, RPC_ORDINARY, RPC_ANYONE, NULL},
+    {"ListQueues", serve_queues, RPC_ORDINARY, RPC_ANYONE, NULL},
+    {"ListWorkers", serve_workers, RPC_ORDINARY, RPC_ANYONE, NULL},
+    {"Stats", serve_stats, RPC_ORDINARY, RPC_ANYONE, NULL},
     {0},
 };
 
@@ -151,8 +151,8 @@ static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMes
 }
 
 const struct rpc_entry fake_server_worker_methods[] = {
-    {"Register", serve_register, RPC_ORDINARY, NULL},
-    {"Fetch", serve_fetch, RPC_ORDINARY, NULL},
-    {"Leave", serve_leave, RPC_ORDINARY, NULL},
+    {"Register", serve_register, RPC_ORDINARY, RPC_ANYONE, NULL},
+    {"Fetch", serve_fetch, RPC_ORDINARY, RPC_ANYONE, NULL},
+    {"Leave", serve_leave, RPC_ORDINARY, RPC_ANYONE, NULL},
     {0},
 };

@@ -123,21 +123,21 @@ void script_init(struct script *script)
 void script_start(struct script *script)
 {
 	static const struct rpc_entry worker_methods[] = {
-	    {"Register", script_register, RPC_ORDINARY, NULL},
-	    {"Fetch", script_fetch, RPC_ORDINARY, NULL},
-	    {"Report", script_report, RPC_ORDINARY, NULL},
-	    {"Heartbeat", script_heartbeat, RPC_ORDINARY, NULL},
-	    {"Leave", script_leave, RPC_ORDINARY, NULL},
-	    {"Extend", script_extend, RPC_ORDINARY, NULL},
+	    {"Register", script_register, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Fetch", script_fetch, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Report", script_report, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Heartbeat", script_heartbeat, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Leave", script_leave, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Extend", script_extend, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {0},
 	};
 	static const struct rpc_entry admin_methods[] = {
-	    {"Ping", script_ping, RPC_ORDINARY, NULL},
-	    {"ListQueues", script_admin, RPC_ORDINARY, NULL},
-	    {"ListWorkers", script_admin, RPC_ORDINARY, NULL},
-	    {"Stats", script_admin, RPC_ORDINARY, NULL},
-	    {"ControlWorkers", script_admin, RPC_ORDINARY, NULL},
-	    {"Check", script_admin, RPC_ORDINARY, NULL},
+	    {"Ping", script_ping, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"ListQueues", script_admin, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"ListWorkers", script_admin, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Stats", script_admin, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"ControlWorkers", script_admin, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Check", script_admin, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {0},
 	};
 	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_connections = 100};

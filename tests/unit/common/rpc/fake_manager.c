@@ -53,7 +53,6 @@ static void fake_get(void *arg, struct rpc_call *call, const ProtobufCMessage *r
 	manager->six_at = get->id == 6 ? manager->gets : manager->six_at;
 	manager->mute_gets += !strcmp(rpc_call_actor(call), "mute");
 	snprintf(manager->actor, sizeof manager->actor, "%s", rpc_call_actor(call));
-	snprintf(manager->token, sizeof manager->token, "%s", rpc_call_token(call));
 	manager->had_id = rpc_call_request_id(call);
 	if (manager->had_id)
 		memcpy(manager->last_id, rpc_call_request_id(call), UUID_BYTES);
@@ -159,22 +158,62 @@ void *fake_loop(void *arg)
 	return NULL;
 }
 
+static void keep_identity(struct rpc_identity *identity)
+{
+	cr_assert_eq(identity->references, 0);
+}
+
+/* Every caller has an identity, except with the token "unknown". */
+static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller, struct reeve_error *error)
+{
+	struct fake_manager *manager = arg;
+	struct rpc_identity *identity = &manager->identities[caller->token_length % FAKE_IDENTITIES];
+
+	pthread_mutex_lock(&manager->lock);
+	snprintf(manager->token, sizeof manager->token, "%.*s", (int)caller->token_length, caller->token);
+	manager->identified++;
+	pthread_mutex_unlock(&manager->lock);
+	if (caller->token_length == 7 && !memcmp(caller->token, "unknown", 7)) {
+		error_set(error, STATUS(UNAUTHENTICATED), "an unknown token");
+		return NULL;
+	}
+	identity->free = keep_identity;
+	identity->name = "";
+	identity->roles = caller->token_length == 5 && !memcmp(caller->token, "other", 5) ? FAKE_ROLE << 1 : FAKE_ROLE;
+	identity->over = false;
+	identity->references++;
+	return identity;
+}
+
+static void denied(
+    void *arg, const struct rpc_identity *identity, const char *method, uint32_t roles, struct reeve_error *error)
+{
+	(void)arg;
+	error_set(error, STATUS(PERMISSION_DENIED), "%s takes %u, not %u", method, roles, identity->roles);
+}
+
+const struct rpc_guard *fake_manager_guard(struct fake_manager *manager)
+{
+	manager->guard = (struct rpc_guard){identify, denied, manager};
+	return &manager->guard;
+}
+
 struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_options *options)
 {
 	static const struct rpc_server_options defaults;
 	static const struct rpc_entry admin[] = {
-	    {"Ping", fake_ping, RPC_LEASE, NULL},
-	    {"Stats", fake_stats, RPC_OPERATOR, NULL},
+	    {"Ping", fake_ping, RPC_LEASE, RPC_ANYONE, NULL},
+	    {"Stats", fake_stats, RPC_OPERATOR, FAKE_ROLE, NULL},
 	    {0},
 	};
 	static const struct rpc_entry tasks[] = {
-	    {"Submit", fake_submit, RPC_ORDINARY, NULL},
-	    {"Get", fake_get, RPC_ORDINARY, NULL},
-	    {"Wait", fake_wait, RPC_WAITING, NULL},
+	    {"Submit", fake_submit, RPC_ORDINARY, FAKE_ROLE, NULL},
+	    {"Get", fake_get, RPC_ORDINARY, FAKE_ROLE, NULL},
+	    {"Wait", fake_wait, RPC_WAITING, FAKE_ROLE, NULL},
 	    {0},
 	};
 	static const struct rpc_entry workers[] = {
-	    {"Report", fake_report, RPC_LEASE, NULL},
+	    {"Report", fake_report, RPC_LEASE, FAKE_ROLE, NULL},
 	    {0},
 	};
 	struct fake_manager *manager = calloc(1, sizeof *manager);
@@ -187,6 +226,7 @@ struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_
 	manager->contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
 	manager->base = event_base_new();
 	manager->server = rpc_server_create(manager->base, options ? options : &defaults);
+	rpc_server_guard(manager->server, fake_manager_guard(manager));
 	rpc_server_add(manager->server, &reeve__v1__admin_service__descriptor, admin, manager);
 	rpc_server_add(manager->server, &reeve__v1__task_service__descriptor, tasks, manager);
 	rpc_server_add(manager->server, &reeve__v1__worker_service__descriptor, workers, manager);

@@ -14,7 +14,10 @@
 #include <event2/event.h>
 #include <pthread.h>
 
-enum { FAKE_PARKED_MAX = 20000 };
+enum { FAKE_PARKED_MAX = 20000, FAKE_IDENTITIES = 16 };
+
+/* The role of all callers, except those with the token "other". */
+#define FAKE_ROLE 1
 
 #define LOOPBACK "tcp://127.0.0.1:0"
 
@@ -29,6 +32,7 @@ struct fake_parked {
 struct fake_manager {
 	struct event_base *base;
 	struct rpc_server *server;
+	struct rpc_guard guard;
 	pthread_t thread;
 	bool halted;
 	pthread_mutex_t lock;
@@ -50,7 +54,9 @@ struct fake_manager {
 	int six_at;                                       /* the number of the last Get of task 6 */
 	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor named "mute" */
 	int64_t submitted;
-	char actor[64], token[64];
+	char actor[64], token[64];                       /* token: of the last caller that was identified */
+	int identified;                                  /* how often a caller was identified */
+	struct rpc_identity identities[FAKE_IDENTITIES]; /* by the length of the token */
 	uint8_t last_id[UUID_BYTES];
 	bool had_id;
 	int64_t remaining_ms;
@@ -72,6 +78,9 @@ struct fake_result {
 
 /* Creates the server, without a thread yet. */
 struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_options *options);
+
+/* Returns the guard of its server, for another one. */
+const struct rpc_guard *fake_manager_guard(struct fake_manager *manager);
 
 void fake_manager_run(struct fake_manager *manager);
 

@@ -258,6 +258,7 @@ static void call_method(const ProtobufCServiceDescriptor *service, const struct 
 	char name[80];
 
 	snprintf(name, sizeof name, "%s.%s", service->short_name, entry->name);
+	cr_expect_neq(entry->roles, 0, "%s may be called by nobody", name);
 	uuid7_make(fake_db_us() / 1000, call.request_id);
 	entry->serve(&services, &call, request);
 	fake_turn(services.core); /* the names that the request has may be read again first */

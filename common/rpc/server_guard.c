@@ -1,0 +1,128 @@
+/*
+ * Who calls, and whether it may: the only place that decides that, before a message is unpacked. The identity of a
+ * connection is found with its first call, and again when it sends another token or its identity is over.
+ */
+#include "common/rpc/server_internal.h"
+
+#include "common/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+void rpc_server_guard(struct rpc_server *server, const struct rpc_guard *guard)
+{
+	server->guard = *guard;
+}
+
+static void release(struct rpc_identity *identity)
+{
+	if (identity && --identity->references == 0)
+		identity->free(identity);
+}
+
+void guard_forget_peer(struct peer *peer)
+{
+	release(peer->identity);
+	free(peer->token);
+	peer->identity = NULL;
+	peer->token = NULL;
+}
+
+void guard_forget_call(struct rpc_call *call)
+{
+	release(call->identity);
+	call->identity = NULL;
+}
+
+/* Compares in a time that depends on the lengths alone. */
+static bool same_token(const struct peer *peer, const struct envelope_view *token)
+{
+	uint8_t difference = 0;
+
+	if (peer->token_length != token->length)
+		return false;
+	for (size_t i = 0; i < token->length; i++)
+		difference |= (uint8_t)(peer->token[i] ^ token->bytes[i]);
+	return !difference;
+}
+
+static bool is_known(const struct peer *peer, const struct envelope_view *token)
+{
+	return peer->identity && !peer->identity->over && same_token(peer, token);
+}
+
+/* Finds the identity of a peer that shows this token. Returns false with *error set if it has none. */
+static bool identify(struct peer *peer, const struct envelope_view *token, struct reeve_error *error)
+{
+	const struct rpc_guard *guard = &peer->server->guard;
+	struct rpc_caller caller = {
+	    .token = (const char *)token->bytes,
+	    .token_length = token->length,
+	    .local = peer->address->local,
+	    .by_ipc = peer->by_ipc,
+	    .uid = peer->uid,
+	};
+	struct rpc_identity *identity;
+
+	if (!guard->identify)
+		return error_set(error, STATUS(UNAUTHENTICATED), "this server knows no callers");
+	identity = guard->identify(guard->arg, &caller, error);
+	if (!identity)
+		return false;
+	guard_forget_peer(peer);
+	peer->identity = identity;
+	peer->token = mem_malloc(token->length + 1);
+	memcpy(peer->token, token->bytes, token->length);
+	peer->token_length = token->length;
+	return true;
+}
+
+bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struct reeve_error *error)
+{
+	struct peer *peer = call->peer;
+	uint32_t roles = call->method ? call->method->roles : 0;
+	bool known = is_known(peer, token);
+
+	if (roles & RPC_ANYONE) {
+		/* The answer to a token that is not known yet must not depend on it: nobody is to guess tokens here. */
+		known = known || (!token->length && identify(peer, token, NULL));
+	} else if (!known && !(known = identify(peer, token, error))) {
+		return false;
+	}
+	if (known) {
+		call->identity = peer->identity;
+		call->identity->references++;
+		call->identity->used = true;
+	}
+	if (!call->method || roles & RPC_ANYONE || roles & call->identity->roles)
+		return true;
+	peer->server->guard.denied(peer->server->guard.arg, call->identity, call->method->name, roles, error);
+	return false;
+}
+
+static bool is_of_ended(const struct peer *peer)
+{
+	const struct rpc_call *call;
+
+	if (peer->identity && peer->identity->over)
+		return true;
+	DL_FOREACH2 (peer->calls, call, next_of_peer)
+		if (call->identity && call->identity->over)
+			return true;
+	return false;
+}
+
+void rpc_server_expel(struct rpc_server *server)
+{
+	struct peer *peer;
+
+	DL_FOREACH (server->peers, peer)
+		if (is_of_ended(peer))
+			rpc_conn_close(peer->conn);
+}
+
+const struct rpc_identity *rpc_call_identity(const struct rpc_call *call)
+{
+	return call->identity;
+}

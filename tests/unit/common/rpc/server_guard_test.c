@@ -1,0 +1,178 @@
+/* Who may call: callers are identified, and methods have roles. */
+#include "server_support.h"
+
+static struct rpc_client *client_with(const char *url, const char *token)
+{
+	struct rpc_client_options options = {.urls = url, .token = token, .actor = "ann@host"};
+	struct rpc_client *client = rpc_client_create(&options, NULL);
+
+	cr_assert(client);
+	return client;
+}
+
+static void get_answers(struct rpc_client *client, reeve_status code, const char *message)
+{
+	struct reeve_error error = {0};
+	reeve_status got = fake_call_get(client, 1, &error);
+
+	cr_assert_eq(got, code, "%s: %s", status_name(got), error.message);
+	cr_assert(strstr(error.message, message), "%s", error.message);
+}
+
+Test(rpc_guard, identifies_a_connection_once)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = client_with(manager->url, "secret");
+
+	for (int i = 0; i < 20; i++)
+		get_answers(client, STATUS(OK), "");
+	cr_assert_eq(fake_manager_read(manager, &manager->identified), 1);
+	cr_assert_str_eq(manager->token, "secret");
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_guard, refuses_unknown_callers_and_missing_roles_before_it_unpacks)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *unknown = client_with(manager->url, "unknown"), *other = client_with(manager->url, "other");
+	nng_socket socket = dial_req(manager->url);
+	Reeve__V1__Request request = REQUEST_INIT;
+	uint8_t bytes[512];
+	char message[512];
+
+	get_answers(unknown, STATUS(UNAUTHENTICATED), "an unknown token");
+	get_answers(other, STATUS(PERMISSION_DENIED), "/reeve.v1.TaskService/Get takes 1, not 2");
+	/* The body is not well-formed, and the method does not exist: neither is looked at. */
+	request.token = "other";
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	request.body = (ProtobufCBinaryData){3, (uint8_t *)"\xff\xff\xff"};
+	cr_assert_eq(
+	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(PERMISSION_DENIED));
+	request.token = "unknown";
+	request.method = (char *)"/reeve.v1.TaskService/Nonsense";
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNAUTHENTICATED));
+	cr_assert_eq(fake_manager_read(manager, &manager->gets), 0);
+	nng_close(socket);
+	rpc_client_destroy(unknown);
+	rpc_client_destroy(other);
+	fake_manager_free(manager);
+}
+
+/* An answer to a ping tells nothing about a token. */
+Test(rpc_guard, a_method_for_anyone_does_not_ask_about_tokens)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	nng_socket socket = dial_req(manager->url);
+	Reeve__V1__Request request = REQUEST_INIT;
+	uint8_t bytes[512];
+	char message[512];
+
+	request.token = "unknown";
+	request.method = (char *)"/reeve.v1.AdminService/Ping";
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
+	cr_assert_eq(fake_manager_read(manager, &manager->identified), 0);
+	nng_close(socket);
+	fake_manager_free(manager);
+}
+
+Test(rpc_guard, another_token_on_the_same_connection_is_another_caller)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	nng_socket socket = dial_req(manager->url);
+	Reeve__V1__Request request = REQUEST_INIT;
+	uint8_t bytes[512];
+	char message[512];
+	static const struct {
+		const char *token;
+		reeve_status code;
+	} calls[] = {{"secret", STATUS(OK)}, {"other", STATUS(PERMISSION_DENIED)}, {"secreT", STATUS(OK)},
+	    {"unknown", STATUS(UNAUTHENTICATED)}, {"secre", STATUS(OK)}, {"secret", STATUS(OK)}};
+
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		request.token = calls[i].token;
+		cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), calls[i].code,
+		    "call %zu: %s", i, message);
+	}
+	cr_assert_eq(fake_manager_read(manager, &manager->identified), 6);
+	nng_close(socket);
+	fake_manager_free(manager);
+}
+
+static void end_identity(struct fake_manager *manager, void *arg)
+{
+	manager->identities[strlen("secret")].over = true;
+	if (arg)
+		rpc_server_expel(manager->server);
+}
+
+Test(rpc_guard, an_ended_identity_is_identified_again)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = client_with(manager->url, "secret");
+
+	get_answers(client, STATUS(OK), "");
+	fake_manager_do(manager, end_identity, NULL);
+	get_answers(client, STATUS(OK), "");
+	cr_assert_eq(fake_manager_read(manager, &manager->identified), 2);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_guard, expelled_callers_lose_their_connections_with_parked_calls)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = client_with(manager->url, "secret"), *stays = client_with(manager->url, "");
+	struct rpc_call_options options = {.timeout_ms = 10000};
+	struct fake_result result, kept;
+
+	fake_result_init(&result);
+	fake_result_init(&kept);
+	fake_start_wait(stays, 2, &options, &kept);
+	fake_manager_await(manager, &manager->n_parked, 1);
+	fake_start_wait(client, 1, &options, &result);
+	fake_manager_await(manager, &manager->n_parked, 2);
+	fake_manager_do(manager, end_identity, manager);
+	fake_manager_await(manager, &manager->n_closed, 1);
+	cr_assert(!fake_result_done(&kept));
+	fake_manager_await(manager, &manager->n_parked, 3); /* the client connects and sends it again */
+	cr_assert_eq(fake_manager_read(manager, &manager->identified), 3);
+	rpc_client_destroy(client);
+	rpc_client_destroy(stays);
+	fake_result_await(&result);
+	fake_result_await(&kept);
+	fake_manager_free(manager);
+}
+
+/* A row that leaves out its roles, and a server without a guard, serve nobody. */
+Test(rpc_guard, what_is_not_declared_is_refused)
+{
+	static const struct rpc_entry methods[] = {{"Get", (rpc_method *)abort, RPC_ORDINARY, 0, NULL}, {0}};
+	static const struct rpc_entry all[] = {{"Get", (rpc_method *)abort, RPC_ORDINARY, ~RPC_ANYONE, NULL}, {0}};
+	struct rpc_server_options options = {0};
+	uint8_t bytes[512];
+	char message[512];
+
+	for (int guarded = 0; guarded < 2; guarded++) {
+		struct fake_manager *manager = fake_manager_make(LOOPBACK, NULL);
+		struct reeve_error error = {0};
+		struct rpc_server *server = rpc_server_create(manager->base, &options);
+		Reeve__V1__Request request = REQUEST_INIT;
+		nng_socket socket;
+
+		if (guarded)
+			rpc_server_guard(server, fake_manager_guard(manager));
+		rpc_server_add(server, &reeve__v1__task_service__descriptor, guarded ? methods : all, NULL);
+		cr_assert(rpc_server_listen(server, LOOPBACK, &error), "%s", error.message);
+		fake_manager_run(manager);
+		socket = dial_req(rpc_server_url(server));
+		request.method = (char *)"/reeve.v1.TaskService/Get";
+		cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message),
+		    guarded ? STATUS(PERMISSION_DENIED) : STATUS(UNAUTHENTICATED), "%s", message);
+		nng_close(socket);
+		fake_manager_halt(manager);
+		rpc_server_destroy(server);
+		fake_manager_free(manager);
+	}
+}
