@@ -291,6 +291,24 @@ static void add_counters(struct bench *b)
 	add_same(b, now_ns(), COUNTERS);
 }
 
+static void add_no_fingerprint(struct bench *b)
+{
+	params_text(&b->params, "");
+}
+
+/* The uses of a hundred identities. */
+static void add_uses(struct bench *b)
+{
+	params_array_begin(&b->params, PARAMS_INT8);
+	for (int i = 1; i <= 100; i++)
+		params_add_int8(&b->params, i);
+	params_array_end(&b->params);
+	params_array_begin(&b->params, PARAMS_TIME);
+	for (int i = 1; i <= 100; i++)
+		params_add_time(&b->params, now_ns() / 1000);
+	params_array_end(&b->params);
+}
+
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
 static struct made deleted(struct bench *b, const PGresult *result)
@@ -371,6 +389,8 @@ const struct measured growth_measured[] = {
     {JOB_ROUTES, "routes_load", SQL_ROUTES_LOAD, add_nothing, NULL, HASHED},
     {JOB_QUEUES, "queues_load", SQL_QUEUES_LOAD, add_nothing, NULL, HASHED},
     {JOB_QUEUE_STOPS, "queue_stops", SQL_QUEUE_STOPS, add_nothing, NULL, HASHED},
+    {JOB_IDENTITIES, "identities_load", SQL_IDENTITIES_LOAD, add_no_fingerprint, NULL, HASHED},
+    {JOB_IDENTITY_USES, "identities_used", SQL_IDENTITIES_USED, add_uses, NULL, HOT},
     {JOB_LIMITS, "limits_room", SQL_LIMITS_ROOM, add_nothing, NULL, HASHED},
     {JOB_BATCHES, "batches_due", SQL_BATCHES_DUE, add_batches, NULL, HOT},
     {JOB_BATCHES, "batch_step", SQL_BATCH_STEP, add_due_batch, once, HOT},
@@ -420,6 +440,7 @@ const struct measured growth_measured[] = {
     {JOB_TABLES, "clock_forget", SQL_CLOCK_FORGET, add_nothing, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_managers", SQL_PURGE_MANAGERS, add_days, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_metrics", SQL_PURGE_METRICS, add_nothing, NULL, MAINTENANCE},
+    {JOB_TABLES, "purge_identities", SQL_PURGE_IDENTITIES, add_nothing, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_executions", SQL_PURGE_EXECUTIONS, add_nothing, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_routes", SQL_PURGE_ROUTES, add_days_and_place, page, MAINTENANCE},
     {JOB_TABLES, "purge_pipelines", SQL_PURGE_PIPELINES, add_days_and_place, page, MAINTENANCE},

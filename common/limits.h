@@ -57,6 +57,10 @@
 #define LIMIT_CATCH_UP 1000
 #define LIMIT_MISSED 1000 /* times by cron that are counted */
 
+/* An identity: its name, and how long the old secret of a token may stay valid. */
+#define LIMIT_IDENTITY_BYTES 100
+#define LIMIT_GRACE_DAYS 30
+
 #define LIMIT_REPORT_TASKS 10000 /* of a batch, in the body of its callback */
 
 /* A worker. */

@@ -5,6 +5,7 @@
 #include "manager/manager.h"
 #include "manager/memory.h"
 #include "manager/options.h"
+#include "manager/store/admin_token.h"
 #include "manager/store/migrate.h"
 #include "manager/store/schema_print.h"
 
@@ -26,6 +27,18 @@ static int exit_code_of(reeve_status code)
 static int printed(void)
 {
 	return output_finish("reeve-manager", EXIT_OK);
+}
+
+/* Creates the admin's access token, or replaces it, and returns the exit code. */
+static int admin_token_new(const struct manager_options *options)
+{
+	struct reeve_error error;
+	bool created;
+
+	if (admin_token_create(options->database, false, options->admin_token_file, &created, &error))
+		return printed();
+	log_error(NULL, "%s", error.message);
+	return exit_code_of(error.code);
 }
 
 int main(int argc, char **argv)
@@ -64,10 +77,14 @@ int main(int argc, char **argv)
 		log_error(NULL, "%s", error.message);
 		return exit_code_of(error.code);
 	}
+	if (options.create_admin_token)
+		return admin_token_new(&options);
 	if (!manager_open(&manager, &options, &error)) { /* for example, an address is invalid or in use */
 		log_error(NULL, "%s", error.message);
 		manager_close(&manager);
-		return error.code == STATUS(INVALID_ARGUMENT) ? EXIT_USAGE : EXIT_TASK_FAILED;
+		return error.code == STATUS(INVALID_ARGUMENT)   ? EXIT_USAGE
+		    : error.code == STATUS(FAILED_PRECONDITION) ? EXIT_REFUSED
+		                                                : EXIT_TASK_FAILED;
 	}
 	bool asked = manager_run(&manager);
 	manager_close(&manager);

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "manager/memory.h"
+#include "manager/store/admin_token.h"
 
 #include <assert.h>
 #include <event2/event.h>
@@ -180,6 +181,28 @@ static bool listen_all(struct manager *m, const char *urls, struct reeve_error *
 	return good;
 }
 
+/* Says who may call without an access token. If some callers need one, an admin must have one. */
+static bool callers_check(struct manager *m, const struct manager_options *o, struct reeve_error *error)
+{
+	const char *exposed = rpc_server_exposed(m->server);
+	bool required = !strcmp(o->auth, "required"), created = false;
+	if (exposed && !o->insecure)
+		return error_set(error, STATUS(FAILED_PRECONDITION),
+		    "other machines can reach %s, and connections, with their access tokens, are not encrypted; if their network is "
+		    "trusted, start with --insecure",
+		    exposed);
+	if (exposed)
+		log_warn(NULL, "--insecure: other machines can reach %s, and connections are not encrypted", exposed);
+	if (!required)
+		log_info(NULL, "callers on this machine without an access token may do everything (--auth local)");
+	if ((required || exposed) && !admin_token_create(o->database, true, o->admin_token_file, &created, error))
+		return false;
+	if (created)
+		log_info(NULL, "created the first admin's access token, in %s",
+		    o->admin_token_file ? o->admin_token_file : "the standard output");
+	return true;
+}
+
 static void name_set(struct manager *m, const char *name)
 {
 	char host[128] = "localhost";
@@ -219,7 +242,6 @@ static void server_open(struct manager *m, const struct manager_options *o)
 	    .socket_mode = o->socket_mode,
 	};
 	m->server = rpc_server_create(m->base, &options);
-	m->access = access_create(m->server);
 }
 
 static void database_open(struct manager *m, const struct manager_options *o)
@@ -237,6 +259,16 @@ static void database_open(struct manager *m, const struct manager_options *o)
 	};
 	const struct store_listener listener = {on_notified, on_listening, m};
 	m->store = store_open(m->base, &options, &listener);
+}
+
+static void access_open(struct manager *m, const struct manager_options *o)
+{
+	const struct access_options options = {
+	    .required = !strcmp(o->auth, "required"),
+	    .database_us = database_us,
+	    .arg = m,
+	};
+	m->access = access_create(m->server, m->store, m->jobs, &options);
 }
 
 static bool callbacks_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
@@ -303,13 +335,14 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	loop_open(m);
 	server_open(m, o);
 	database_open(m, o);
+	access_open(m, o);
 	if (!callbacks_open(m, o, error))
 		return false;
 	core_open(m, o);
 	if (!archive_open(m, o->archive, error))
 		return false;
 	services_open(m, o);
-	return listen_all(m, o->listen, error);
+	return listen_all(m, o->listen, error) && callers_check(m, o, error);
 }
 
 bool manager_run(struct manager *m)

@@ -15,6 +15,9 @@ static const struct option_spec specs[] = {
     OPT_TEXT(0, "manager", AT(managers), "URL[,URL]",
         "managers of the same database; the worker moves to another when one is gone",
         .default_value = "tcp://127.0.0.1:7171", .environment = "REEVE_MANAGER", OPTION_IN_FILE),
+    OPT_TEXT(0, "access-token-file", AT(token_file), "FILE",
+        "file with the access token; if not set, $REEVE_ACCESS_TOKEN has the token, or $REEVE_ACCESS_TOKEN_FILE names the file",
+        OPTION_IN_FILE),
     OPT_TEXT(0, "handlers", AT(handlers), "FILE",
         "the handlers file: a section [handler TYPE] for each task type it runs", OPTION_IN_FILE),
     OPT_INTEGER('c', "concurrency", AT(concurrency), 0, LIMIT_CONCURRENCY, "N",
@@ -140,6 +143,7 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	options->level = log_level_named(options->log_level);
 	options->worker = (struct reeve_worker_options){
 	    .managers = options->managers,
+	    .token_file = options->token_file,
 	    .name = options->name,
 	    .queues = options->queues,
 	    .types = options->types,

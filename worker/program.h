@@ -14,7 +14,7 @@ struct program_options {
 
 	/* As parsed, before they are copied to `worker`. */
 	const char *config;
-	const char *managers, *name, *queues, *types, *log_level;
+	const char *managers, *name, *queues, *types, *log_level, *token_file;
 	bool print_options, once, until_empty, wait_retries;
 	bool check; /* check the options and the handlers file, then exit */
 	int64_t concurrency, prefetch, drain_timeout_ms, kill_grace_ms, manager_timeout_ms;

@@ -31,6 +31,7 @@ struct registration {
 void session_clear(struct session *session)
 {
 	free(session->managers);
+	free(session->token);
 	free(session->name);
 	names_free(&session->queues);
 }

@@ -37,6 +37,7 @@ struct session {
 
 	/* What a Register carries; read-only. */
 	char *managers;
+	char *token; /* the access token, or NULL */
 	char *name;
 	char host[256];
 	struct names queues; /* empty: all */

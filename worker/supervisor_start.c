@@ -16,6 +16,9 @@ extern char **environ;
 
 void supervisor_take_environment(struct supervisor *supervisor)
 {
+	/* Programs do not call managers as the worker. */
+	unsetenv("REEVE_ACCESS_TOKEN");
+	unsetenv("REEVE_ACCESS_TOKEN_FILE");
 	while (environ && environ[supervisor->inherited])
 		supervisor->inherited++;
 	supervisor->variables =

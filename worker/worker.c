@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/text.h"
+#include "common/token_file.h"
 #include "worker/control.h"
 #include "worker/names.h"
 #include "worker/state.h"
@@ -63,7 +64,8 @@ static bool set_options(
     struct reeve_worker *worker, const struct reeve_worker_options *options, struct reeve_error *error)
 {
 	worker->session.managers = mem_strdup(rpc_client_managers(options->managers));
-	if (!set_identity(worker, options->name, error) ||
+	if (!token_find(options->token, options->token_file, worker->session.managers, &worker->session.token, error) ||
+	    !set_identity(worker, options->name, error) ||
 	    !in_range("concurrency", options->concurrency, LIMIT_CONCURRENCY, error) ||
 	    !in_range("prefetch", options->prefetch, LIMIT_PREFETCH, error) ||
 	    !in_range("drain_timeout_ms", options->drain_timeout_ms, INT_MAX, error) ||
@@ -254,7 +256,8 @@ static void supervisor_died(void *arg)
  * reason. */
 static bool start_threads(struct reeve_worker *worker, struct reeve_error *error)
 {
-	const struct rpc_client_options options = {.urls = worker->session.managers, .actor = worker->session.name};
+	const struct rpc_client_options options = {
+	    .urls = worker->session.managers, .token = worker->session.token, .actor = worker->session.name};
 
 	worker->shared.rpc = rpc_client_create(&options, error);
 	if (!worker->shared.rpc)

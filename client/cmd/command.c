@@ -21,6 +21,8 @@ enum { INTERRUPTED = 128 + SIGINT, INPUT_MAX = 64 * 1024 * 1024 };
 static const struct option_spec shared_specs[] = {
     OPT_TEXT(0, "manager", OPTION_AT(struct shared_options, manager), "URL[,URL]", "addresses of the managers",
         .default_value = "tcp://127.0.0.1:7171", .environment = "REEVE_MANAGER"),
+    OPT_TEXT(0, "access-token-file", OPTION_AT(struct shared_options, token_file), "FILE",
+        "file with the access token; if not set, $REEVE_ACCESS_TOKEN has the token, or $REEVE_ACCESS_TOKEN_FILE names the file"),
     OPT_SPAN(0, "connect-timeout", OPTION_AT(struct shared_options, connect_timeout_ms), 1, 24 * 3600 * 1000,
         "timeout for finding a manager", .default_value = "5s"),
     OPT_SPAN(0, "call-timeout", OPTION_AT(struct shared_options, call_timeout_ms), 1, 24 * 3600 * 1000,
@@ -281,6 +283,7 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	bool watched = terminal_columns(stderr) > 0;
 	struct reeve_client_options options = {
 	    .managers = shared->manager,
+	    .token_file = shared->token_file,
 	    .connect_timeout_ms = shared->connect_timeout_ms,
 	    .call_timeout_ms = shared->call_timeout_ms,
 	    .absent = watched ? report_absence : NULL,

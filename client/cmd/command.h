@@ -34,7 +34,7 @@ struct command {
 
 /* The options that every command takes in addition to its own. */
 struct shared_options {
-	const char *manager;
+	const char *manager, *token_file;
 	int64_t connect_timeout_ms, call_timeout_ms;
 	bool json;
 };

@@ -62,6 +62,10 @@
 	COMMAND("metric", "put", metric_put, "set a metric")                                                               \
 	COMMAND("metric", "add", metric_add, "add to a metric")                                                            \
 	CALL("metric", "list", metric_list, "list metrics")                                                                \
+	COMMAND("token", "create", token_create, "create an access token and print it")                                    \
+	CALL("token", "list", token_list, "list access tokens and users, with last use and expiry")                        \
+	COMMAND("token", "rotate", token_rotate, "replace an access token by a new one")                                   \
+	CALL("token", "revoke", token_revoke, "end an access token, or a user's identity")                                 \
 	COMMAND(NULL, "audit", command_audit, "show what happened, in order")                                              \
 	COMMAND(NULL, "errors", command_errors, "show errors in groups")                                                   \
 	COMMAND(NULL, "stats", command_stats, "show totals, or counts of executions")                                      \

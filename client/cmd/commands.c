@@ -50,6 +50,8 @@ static const struct noun {
         "Example:\n"
         "  reeve metric put shop open-orders 17\n"
         "  reeve metric list shop"},
+    {"token", "Access tokens, and users of the manager's machine: who may call, and what. Only for admins.",
+        "Example: reeve token create shop --role submitter --queue mail --output shop.token"},
     {0},
 };
 

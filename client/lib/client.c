@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/mem.h"
+#include "common/token_file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,19 +51,25 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	char task[32];
 	struct rpc_client_options rpc_options = {
 	    .urls = rpc_client_managers(wanted->managers),
-	    .token = wanted->token,
 	    .actor = wanted->actor ? wanted->actor : task_actor(task, sizeof task),
 	};
 	struct reeve_error error = {0};
 	pthread_condattr_t monotonic;
 	struct rpc_client *rpc;
 	struct reeve_client *client;
+	char *token = NULL;
 
 	if (wanted->connect_timeout_ms < 0 || wanted->call_timeout_ms < 0) {
 		fail(failure, STATUS(INVALID_ARGUMENT), "a client's timeouts must not be negative");
 		return NULL;
 	}
+	if (!token_find(wanted->token, wanted->token_file, rpc_options.urls, &token, &error)) {
+		fail(failure, error.code, "%s", error.message);
+		return NULL;
+	}
+	rpc_options.token = token;
 	rpc = rpc_client_create(&rpc_options, &error);
+	free(token);
 	if (!rpc) {
 		fail(failure, error.code, "%s", error.message);
 		return NULL;

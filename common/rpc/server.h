@@ -116,6 +116,9 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 /* Returns the URL of the last listener with its real port. It lives as long as the server. */
 const char *rpc_server_url(const struct rpc_server *server);
 
+/* Returns the URL of a listener that other machines may reach: on an address other than loopback; NULL: there is none. */
+const char *rpc_server_exposed(const struct rpc_server *server);
+
 /* Answer a call and free it. The response is packed before the function returns. A response over max_message_bytes is
  * replaced by INTERNAL. A call whose connection has closed must still be answered; its answer is dropped. */
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response);

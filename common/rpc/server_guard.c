@@ -59,7 +59,7 @@ static bool identify(struct peer *peer, const struct envelope_view *token, struc
 	struct rpc_caller caller = {
 	    .token = (const char *)token->bytes,
 	    .token_length = token->length,
-	    .local = peer->address->local,
+	    .local = peer->local,
 	    .by_ipc = peer->by_ipc,
 	    .uid = peer->uid,
 	};

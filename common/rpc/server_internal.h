@@ -56,7 +56,8 @@ struct peer {
 	struct peer *prev, *next; /* in `peers` */
 	struct peer *next_closed, *next_dirty;
 	struct address *address;
-	bool by_ipc; /* of a process of this user: */
+	bool local;  /* on this machine */
+	bool by_ipc; /* a process of this user: */
 	uid_t uid;
 	struct rpc_identity *identity; /* since its first call, for this token: */
 	uint8_t *token;
@@ -171,6 +172,9 @@ int64_t limits_used(const struct rpc_server *server, enum measure measure);
 
 /* Returns the maximum share of `total` for one address: at least 1. */
 int limits_of_address(const struct rpc_server *server, int total);
+
+/* Returns whether an address is on this machine: a loopback address, or an ipc socket's. */
+bool limits_is_local(const struct sockaddr *address);
 
 /* limits_connect finds or creates an address and counts a peer and a connection of it.
  * limits_forget subtracts the peer when it is freed. */

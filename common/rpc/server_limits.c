@@ -210,28 +210,38 @@ int limits_of_address(const struct rpc_server *server, int total)
 	return share > 1 ? share : 1;
 }
 
+bool limits_is_local(const struct sockaddr *address)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+
+	if (address->sa_family == AF_INET)
+		return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	if (address->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET);
+	return true; /* ipc */
+}
+
 /* Reads the part of an address that identifies its user. */
 static void read_address(const struct sockaddr *from, struct address *address)
 {
 	memset(address, 0, sizeof *address);
+	address->local = limits_is_local(from);
 	switch (from->sa_family) {
 	case AF_INET:
 		address->bytes[0] = 4;
 		memcpy(address->bytes + 1, &((const struct sockaddr_in *)from)->sin_addr, 4);
-		address->local = address->bytes[1] == 127;
 		break;
 	case AF_INET6: {
-		static const uint8_t loopback[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, 0xff};
+		static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 		const uint8_t *bytes = ((const struct sockaddr_in6 *)from)->sin6_addr.s6_addr;
 		bool inner = !memcmp(bytes, mapped, sizeof mapped);
 
 		/* A subscriber has a network of at least 64 bits. */
 		address->bytes[0] = inner ? 4 : 6;
 		memcpy(address->bytes + 1, inner ? bytes + 12 : bytes, inner ? 4 : 8);
-		address->local = !memcmp(bytes, loopback, sizeof loopback) || (inner && bytes[12] == 127);
 		break;
 	}
-	default: address->local = true; /* ipc */
 	}
 }
 

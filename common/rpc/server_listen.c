@@ -248,6 +248,21 @@ const char *rpc_server_url(const struct rpc_server *server)
 	return server->listeners ? server->listeners->listening.url : NULL;
 }
 
+const char *rpc_server_exposed(const struct rpc_server *server)
+{
+	const struct listener *listener;
+
+	LL_FOREACH (server->listeners, listener) {
+		struct sockaddr_storage bound = {0};
+		socklen_t length = sizeof bound;
+
+		if (getsockname(listener->listening.fd, (struct sockaddr *)&bound, &length) != 0 ||
+		    !limits_is_local((struct sockaddr *)&bound))
+			return listener->listening.url;
+	}
+	return NULL;
+}
+
 void server_listen_no_more(struct rpc_server *server)
 {
 	struct listener *listener, *next;

@@ -118,12 +118,13 @@ static void peer_eased(void *arg)
 
 static const struct rpc_conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased};
 
-/* Notes the user of the process at the other end of an ipc socket, as it was when that connected. */
-static void note_user(struct peer *peer, int fd, const struct sockaddr *from)
+/* Notes where the caller is, and of an ipc socket the user of its process when that connected. */
+static void note_caller(struct peer *peer, int fd, const struct sockaddr *from)
 {
 	struct ucred user;
 	socklen_t length = sizeof user;
 
+	peer->local = limits_is_local(from);
 	peer->by_ipc = from->sa_family == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length) == 0;
 	peer->uid = peer->by_ipc ? user.uid : (uid_t)-1;
 }
@@ -133,7 +134,7 @@ struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr 
 	struct peer *peer = mem_calloc(1, sizeof *peer);
 
 	peer->address = limits_connect(server, from);
-	note_user(peer, fd, from);
+	note_caller(peer, fd, from);
 	peer->server = server;
 	peer->frames_end = &peer->frames;
 	peer->since_ms = clock_monotonic_ms();

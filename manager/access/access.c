@@ -1,25 +1,70 @@
-/* For now every caller is an admin. */
+/* The rules by which callers are identified. */
 #include "manager/access/access.h"
 
 #include "common/json_names.h"
-#include "common/mem.h"
+#include "common/log.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define ALL_ROLES (RPC_ANYONE - 1)
+#include <string.h>
+#include <unistd.h>
 
 struct access {
-	struct rpc_identity everyone;
+	struct rpc_server *server;
+	bool required;
+	struct identities *identities;
+	struct identity *local; /* of callers on this machine without an identity */
+	struct identity *own, *root;
+	uid_t uid; /* this process's */
 };
+
+static struct rpc_identity *use(struct identity *identity)
+{
+	identity->rpc.references++;
+	return &identity->rpc;
+}
+
+static struct rpc_identity *by_token(struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
+{
+	struct identity *found = identities_by_token(access->identities, caller->token, caller->token_length);
+	if (found)
+		return use(found);
+	error_set(error, STATUS(UNAUTHENTICATED),
+	    "the access token is not valid: there is none like it, or it has expired or was revoked");
+	return NULL;
+}
+
+/* Identifies a caller by its connection alone. */
+static struct rpc_identity *by_origin(struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
+{
+	struct identity *found = NULL;
+	if (caller->by_ipc)
+		found = caller->uid == access->uid ? access->own
+		    : caller->uid == 0             ? access->root
+		                                   : identities_by_user(access->identities, caller->uid);
+	if (!found && caller->local && !access->required)
+		found = access->local;
+	if (found)
+		return use(found);
+	if (caller->by_ipc)
+		error_set(error, STATUS(UNAUTHENTICATED),
+		    "the user %u of this machine has no identity, and the call no access token: set REEVE_ACCESS_TOKEN_FILE",
+		    (unsigned)caller->uid);
+	else
+		error_set(error, STATUS(UNAUTHENTICATED), "the call has no access token: set REEVE_ACCESS_TOKEN_FILE");
+	return NULL;
+}
 
 static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct access *access = arg;
-	(void)caller;
-	(void)error;
-	access->everyone.references++;
-	return &access->everyone;
+	bool needs_table = caller->token_length || (caller->by_ipc && caller->uid != access->uid && caller->uid != 0);
+	if (needs_table && !identities_loaded(access->identities)) {
+		error_set(error, STATUS(UNAVAILABLE), "the manager has not read the identities from its database yet");
+		return NULL;
+	}
+	return caller->token_length ? by_token(access, caller, error) : by_origin(access, caller, error);
 }
 
 /* Writes the names of roles: "submitter, operator or admin". */
@@ -50,21 +95,44 @@ static void denied(
 	    method, needed);
 }
 
-static void keep(struct rpc_identity *identity)
+static void on_ended(void *arg)
 {
-	(void)identity;
+	struct access *access = arg;
+	rpc_server_expel(access->server);
 }
 
-struct access *access_create(struct rpc_server *server)
+static struct identity *admin_of(uid_t uid)
+{
+	const struct passwd *user = getpwuid(uid);
+	char name[32];
+	snprintf(name, sizeof name, "user %u", (unsigned)uid);
+	return identity_create_admin(user ? user->pw_name : name);
+}
+
+struct access *access_create(
+    struct rpc_server *server, struct store *store, struct jobs *jobs, const struct access_options *options)
 {
 	struct access *access = mem_calloc(1, sizeof *access);
+	const struct identities_host host = {options->database_us, options->arg, on_ended, access};
 	const struct rpc_guard guard = {identify, denied, access};
-	access->everyone = (struct rpc_identity){.name = "", .roles = ALL_ROLES, .references = 1, .free = keep};
+	access->server = server;
+	access->required = options->required;
+	access->identities = identities_create(store, jobs, &host);
+	access->local = identity_create_admin("");
+	access->uid = geteuid();
+	access->own = admin_of(access->uid);
+	access->root = admin_of(0);
 	rpc_server_guard(server, &guard);
 	return access;
 }
 
 void access_destroy(struct access *access)
 {
+	if (!access)
+		return;
+	identities_destroy(access->identities);
+	identity_release(access->local);
+	identity_release(access->own);
+	identity_release(access->root);
 	free(access);
 }

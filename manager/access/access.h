@@ -1,10 +1,13 @@
-/* Who calls the manager: the guard of its server (rpc_guard). The tables of methods have the roles for each. */
+/*
+ * Who calls the manager: the guard of its server (rpc_guard). The tables of methods have the roles for each.
+ *
+ * A caller with an access token has its identity. Another one on an ipc socket has that of its user; the manager's own user and
+ * root are admins. All others on this machine are admins unless that is switched off, and those beyond it are refused.
+ */
 #ifndef REEVE_MANAGER_ACCESS_ACCESS_H
 #define REEVE_MANAGER_ACCESS_ACCESS_H
 
-#include "common/rpc/server.h"
-
-#include <reeve/v1/token.pb-c.h>
+#include "manager/access/identities.h"
 
 #define ROLE(name) (UINT32_C(1) << REEVE__V1__ROLE__ROLE_##name)
 
@@ -17,11 +20,19 @@
 #define MAY_HEARTBEAT ROLE(WORKER)
 #define MAY_OPERATE ROLE(OPERATOR)
 #define MAY_SET_METRICS ROLE(METRIC_WRITER)
+#define MAY_ADMINISTER ROLE(ADMIN)
+
+struct access_options {
+	bool required;                     /* callers on this machine need an identity, too */
+	int64_t (*database_us)(void *arg); /* returns the database's time; 0: it is not known yet */
+	void *arg;
+};
 
 struct access;
 
-/* Sets the server's guard. */
-struct access *access_create(struct rpc_server *server);
+/* Sets the server's guard, and binds the jobs of identities. */
+struct access *access_create(
+    struct rpc_server *server, struct store *store, struct jobs *jobs, const struct access_options *options);
 
 /* Call it after the server was destroyed. */
 void access_destroy(struct access *access);

@@ -16,7 +16,8 @@
 static const struct word {
 	const char *payload;
 	enum job_name job;
-} words[] = {{"queues", JOB_QUEUES}, {"schedules", JOB_SCHEDULES}, {"inbox", JOB_INBOX}};
+} words[] = {
+    {"queues", JOB_QUEUES}, {"schedules", JOB_SCHEDULES}, {"inbox", JOB_INBOX}, {"identities", JOB_IDENTITIES}};
 
 enum { WORDS = sizeof words / sizeof *words };
 

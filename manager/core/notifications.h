@@ -5,6 +5,7 @@
  * full rescan find what was missed.
  *
  * Other notifications: "queues": settings of queues have changed. "schedules": definitions of schedules have changed.
+ * "identities": identities have changed.
  * "command …": a worker command was stored (control.h). "inbox": the inbox has tasks to ingest (inbox.h).
  *
  * A notification about streams is "MANAGER ROUTE PRIORITY RUN_AT", all numbers, and ";ROUTE PRIORITY RUN_AT" for each

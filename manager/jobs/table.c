@@ -90,4 +90,8 @@ const struct job_spec manager_jobs[JOBS] = {
     [JOB_SESSIONS] = {.name = "sessions", .scope = JOB_EACH, .every_ms = MINUTE},
     /* Returns free memory to the system. */
     [JOB_MEMORY] = {.name = "memory", .scope = JOB_EACH, .first_ms = 10 * SECOND, .every_ms = 10 * SECOND},
+    /* Reads the identities if they have changed. */
+    [JOB_IDENTITIES] = {.name = "identities", .scope = JOB_EACH, .every_ms = SECOND, .pause_ms = 50},
+    /* Records when identities were used. */
+    [JOB_IDENTITY_USES] = {.name = "uses of identities", .scope = JOB_EACH, .first_ms = MINUTE, .every_ms = MINUTE},
 };

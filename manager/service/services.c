@@ -10,6 +10,7 @@
 #include <reeve/v1/queue.pb-c.h>
 #include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/token.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
 
 enum { LONGEST_MS = 60000, MARGIN_MAX_MS = 500 };
@@ -24,6 +25,7 @@ void services_add(struct services *s)
 	rpc_server_add(s->server, &reeve__v1__schedule_service__descriptor, schedule_methods, s);
 	rpc_server_add(s->server, &reeve__v1__pipeline_service__descriptor, pipeline_methods, s);
 	rpc_server_add(s->server, &reeve__v1__metric_service__descriptor, metric_methods, s);
+	rpc_server_add(s->server, &reeve__v1__token_service__descriptor, token_methods, s);
 }
 
 bool service_has_request_id(const struct services *s, const struct rpc_call *call, struct reeve_error *error)

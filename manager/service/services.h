@@ -25,7 +25,7 @@ void services_add(struct services *services);
 
 /* The methods of each service. */
 extern const struct rpc_entry task_methods[], worker_methods[], admin_methods[], batch_methods[], queue_methods[],
-    schedule_methods[], pipeline_methods[], metric_methods[];
+    schedule_methods[], pipeline_methods[], metric_methods[], token_methods[];
 
 /* Returns the deadline of the call's operations: monotonic, a little before the caller's deadline. */
 int64_t service_deadline(const struct services *services, const struct rpc_call *call);

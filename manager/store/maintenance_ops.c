@@ -149,6 +149,7 @@ static const struct step {
     {SQL_CLOCK_FORGET, add_nothing, 0},
     {SQL_PURGE_MANAGERS, add_days, 0},
     {SQL_PURGE_METRICS, add_nothing, 0},
+    {SQL_PURGE_IDENTITIES, add_nothing, 0},
     {SQL_PURGE_EXECUTIONS, add_nothing, 0},
     {SQL_PURGE_ROUTES, add_days_and_place, 0},
     {SQL_PURGE_PIPELINES, add_days_and_place, 0},

@@ -5,6 +5,7 @@
 #ifndef REEVE_MANAGER_STORE_STORE_H
 #define REEVE_MANAGER_STORE_STORE_H
 
+#include "manager/store/ops_access.h"
 #include "manager/store/ops_attempts.h"
 #include "manager/store/ops_jobs.h"
 #include "manager/store/ops_queues.h"

@@ -23,9 +23,10 @@ create table managers (
 --   metrics    count the metrics after new ones were added
 --   archive    write the history to files; `holder` is the manager that does so, across its transactions
 --   counts     add up count_changes, remove a part of the history, or retire routes
+--   identities create the first admin's access token
 --   worker N   register a worker whose name has that hash
 create table locks (
   name text primary key,
   holder bigint);
 insert into locks (name)
-select unnest(array['history', 'metrics', 'archive', 'counts']) union all select 'worker ' || n from generate_series(0, 63) n;
+select unnest(array['history', 'metrics', 'archive', 'counts', 'identities']) union all select 'worker ' || n from generate_series(0, 63) n;

@@ -96,7 +96,7 @@ start_host() { # NAME
 
 near_host() { # NAME MANAGER
 	PORT[$2]=${PORT[$2]:-$(free_port)}
-	NEAR=(--listen "tcp://127.0.0.1:${PORT[$2]},tcp://${HOST_ADDRESS[$1]}:${PORT[$2]}")
+	NEAR=(--listen "tcp://127.0.0.1:${PORT[$2]},tcp://${HOST_ADDRESS[$1]}:${PORT[$2]}" --insecure)
 }
 
 on_host() { # NAME COMMAND…
@@ -113,7 +113,8 @@ start_fault_exec_on() { # HOST NAME MANAGER [OPTION…]
 	shift 3
 	fault_folder
 	before=$(worker_incarnation "$name")
-	FAULT_LEDGER=$LEDGERS FAULT_WORKER=$name FAULT_HOST=$host start "$name" \
+	[ -e "$DIR/host.token" ] || reeve token create hosts --role worker --output "$DIR/host.token"
+	FAULT_LEDGER=$LEDGERS FAULT_WORKER=$name FAULT_HOST=$host REEVE_ACCESS_TOKEN_FILE=$DIR/host.token start "$name" \
 		nsenter --net="/proc/$(pid "$host")/ns/net" -- "$REEVE_BIN/reeve-worker" --manager "$url" \
 		--handlers "$(fault_handlers)" --name "$name" "$@"
 	await_registered "$name" "$before"

@@ -37,6 +37,7 @@ test_each_command_shows_its_fields() {
 	reeve schedule run nightly >/dev/null
 	reeve pipeline define - <<<'{"name": "way", "stages": [{"name": "a", "type": "sh", "priority": 3}]}' >/dev/null
 	reeve metric put shop orders 17
+	reeve token create app --role reader --expires 1d >/dev/null
 	reeve batch close "$batch" >/dev/null
 	wait_until 20 '[ "$(reeve callback list --state given_up --json)" ]'
 	wait_until 20 '[ "$(reeve batch report "$batch" --json | jq -r .batch.ended)" != null ]'

@@ -287,7 +287,7 @@ test_the_commands_whose_times_are_measured_exist() {
 
 # bench-growth itself fails if a job of manager/jobs/table.c is missing in it.
 test_every_statement_of_a_job_is_measured_with_many_tasks() {
-	local files=(maintenance reclaim archive statistics schedule inbox callback window) used other
+	local files=(maintenance access reclaim archive statistics schedule inbox callback window) used other
 	mapfile -t files < <(printf "$TOP/manager/store/%s_ops.c\n" "${files[@]}" | sed 's/reclaim_ops/reclaim/')
 	# Transactions, single tasks' ends, starts and stops, and calls of clients.
 	other='begin|commit|version|attempts_lock|end_attempts|cancel_mark|cancel_waiting|manager_start|manager_stop|notifications_send'

@@ -315,7 +315,7 @@ class Manager(Process):
 
 	def start(self):
 		self.launch([f"{self.fixture.bin}/reeve-manager", "--database", self.conninfo, "--listen", ",".join(self.listens),
-			*self.fixture.manager_options])
+			*(["--insecure"] if len(self.listens) > 1 else []), *self.fixture.manager_options])
 
 	def answers(self):
 		with socket.socket() as attempt:
@@ -459,7 +459,10 @@ class Fixture:
 			manager.start()
 		workers = [("e1", "exec", direct, None), ("e2", "exec", proxied[::-1], None), ("f1", "function", direct[::-1], None),
 			("f2", "function", proxied, None)]
-		if self.host:
+		if self.host:  # callers from other hosts need an access token
+			self.await_(lambda: self.managers["one"].answers(), 60, "the manager to answer")
+			self.environment["REEVE_ACCESS_TOKEN"] = subprocess.run([f"{self.bin}/reeve", "--manager", one.url, "token", "create", "h1",
+				"--role", "worker,admin", "--connect-timeout", "60s"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 			workers.append(("h1", "exec", [f"tcp://{self.host.near}:{m.port}" for m in self.managers.values()], self.host))
 		for name, kind, managers, host in workers:
 			self.workers[name] = Worker(self, name, kind, managers, host)

@@ -2,8 +2,10 @@
  * A client that does not use Reeve's own RPC client: nng's req0 socket with contexts, and protobuf-c for the envelope.
  * It shows that an ordinary socket can call a manager, and sends what Reeve's client would never send.
  *
+ *	raw-call URL METHOD[,METHOD]… <BODY   calls each of these methods at once
  *	raw-call URL METHOD [COUNT] <BODY     sends COUNT calls at once, each with its own context and request id, of the
- *	                                      version RAW_CALL_CONTRACT of the contract, if that is set
+ *	                                      version RAW_CALL_CONTRACT of the contract, if that is set, and with the access
+ *	                                      token REEVE_ACCESS_TOKEN
  *	raw-call URL - [COUNT] <MESSAGE       the same with the entire message, including its envelope, as it is
  *
  * Each answer is a line: the number of the status code, a blank and the message. For a successful call the line has its
@@ -27,6 +29,7 @@
 enum { LIMIT_MS = 10000, CALLS_MAX = 1000, INPUT_MAX = 16 * 1024 * 1024 };
 
 struct call {
+	const char *method;
 	nng_ctx context;
 	nng_aio *aio;
 };
@@ -44,7 +47,7 @@ static nng_msg *message_of(const char *method, const uint8_t *input, size_t leng
 {
 	uint8_t id[UUID_BYTES];
 	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
-	const char *version = getenv("RAW_CALL_CONTRACT");
+	const char *version = getenv("RAW_CALL_CONTRACT"), *token = getenv("REEVE_ACCESS_TOKEN");
 	nng_msg *message;
 
 	if (!strcmp(method, "-")) {
@@ -54,6 +57,8 @@ static nng_msg *message_of(const char *method, const uint8_t *input, size_t leng
 	}
 	uuid7_make(time(NULL) * INT64_C(1000), id);
 	request.method = (char *)method;
+	if (token)
+		request.token = token;
 	request.request_id = (ProtobufCBinaryData){.len = sizeof id, .data = id};
 	request.body = (ProtobufCBinaryData){.len = length, .data = (uint8_t *)input};
 	request.contract = version ? (uint32_t)strtoul(version, NULL, 10) : REEVE__V1__CONTRACT__CONTRACT_CURRENT;
@@ -108,7 +113,7 @@ int main(int argc, char **argv)
 {
 	static uint8_t input[INPUT_MAX];
 	static struct call calls[CALLS_MAX];
-	int count = argc > 3 ? atoi(argv[3]) : 1, code = 0;
+	int count = argc > 3 ? atoi(argv[3]) : 1, code = 0, methods = 0;
 	size_t length;
 	nng_socket socket;
 
@@ -116,6 +121,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "Usage: raw-call URL METHOD|- [COUNT] <BODY\n");
 		return 2;
 	}
+	for (char *name = strtok(argv[2], ","); name && methods < CALLS_MAX; name = strtok(NULL, ","))
+		calls[methods++].method = name;
+	for (int i = methods; i < count; i++)
+		calls[i].method = argv[2];
+	if (methods > 1)
+		count = methods;
 	length = fread(input, 1, sizeof input, stdin);
 	must(nng_req0_open(&socket), "socket");
 	must(nng_dial(socket, argv[1], NULL, 0), argv[1]);
@@ -123,7 +134,7 @@ int main(int argc, char **argv)
 		must(nng_ctx_open(&calls[i].context, socket), "context");
 		must(nng_aio_alloc(&calls[i].aio, NULL, NULL), "aio");
 		nng_aio_set_timeout(calls[i].aio, LIMIT_MS);
-		nng_aio_set_msg(calls[i].aio, message_of(argv[2], input, length));
+		nng_aio_set_msg(calls[i].aio, message_of(calls[i].method, input, length));
 		nng_ctx_send(calls[i].context, calls[i].aio);
 	}
 	for (int i = 0; i < count; i++) {
@@ -134,7 +145,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < count; i++) {
 		nng_aio_wait(calls[i].aio);
 		must(nng_aio_result(calls[i].aio), "answer");
-		code |= !print_answer(argv[2], nng_aio_get_msg(calls[i].aio));
+		code |= !print_answer(calls[i].method, nng_aio_get_msg(calls[i].aio));
 		nng_msg_free(nng_aio_get_msg(calls[i].aio));
 		nng_ctx_close(calls[i].context);
 		nng_aio_free(calls[i].aio);

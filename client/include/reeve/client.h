@@ -50,14 +50,14 @@ enum reeve_code {
 	REEVE_DEADLINE_EXCEEDED = 4,   /* sent, but not answered in time: it may have taken effect */
 	REEVE_NOT_FOUND = 5,           /* no such task */
 	REEVE_ALREADY_EXISTS = 6,      /* it exists, and differs */
-	REEVE_PERMISSION_DENIED = 7,   /* reserved: managers do not check tokens yet */
+	REEVE_PERMISSION_DENIED = 7,   /* the caller lacks a role, or a right to the object */
 	REEVE_RESOURCE_EXHAUSTED = 8,  /* a limit of the manager was reached; try again later */
 	REEVE_FAILED_PRECONDITION = 9, /* the task's state does not allow it */
 	REEVE_ABORTED = 10,            /* a conflict with another caller; try again */
 	REEVE_UNIMPLEMENTED = 12,      /* no manager has this library's version of the contract */
 	REEVE_INTERNAL = 13,           /* an error in the manager; its log has details */
 	REEVE_UNAVAILABLE = 14,        /* no manager could be reached: nothing has happened */
-	REEVE_UNAUTHENTICATED = 16,    /* reserved: managers do not check tokens yet */
+	REEVE_UNAUTHENTICATED = 16,    /* the access token is missing or not valid */
 };
 
 struct reeve_failure {
@@ -76,7 +76,7 @@ struct reeve_client;
 
 struct reeve_client_options {
 	const char *managers;       /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
-	const char *token;          /* authenticates the caller; managers do not check it yet; NULL: none */
+	const char *token;          /* the access token; NULL: that of token_file */
 	const char *actor;          /* the caller's name in the audit; NULL: user@host, in a handler's program "task ID" */
 	int64_t connect_timeout_ms; /* how long the first call waits for a manager to be reachable; 0: 5 s */
 	int64_t call_timeout_ms;    /* the maximum duration of a call, including resends; 0: 30 s */
@@ -90,6 +90,9 @@ struct reeve_client_options {
 	/* Called when a function has waited for one second for a manager that is reachable but cannot answer, for example
 	 * because it cannot reach its database; once, until a call is answered. `message` has the reason. May be NULL. */
 	void (*waiting)(void *arg, const char *message);
+	/* The file with the access token. NULL: the token $REEVE_ACCESS_TOKEN, or the file $REEVE_ACCESS_TOKEN_FILE, or the one of
+	 * `reeve dev`, if there is one. */
+	const char *token_file;
 };
 
 /* Creates a client and starts to connect. Copies the options (NULL: the defaults). An unreachable manager is not an

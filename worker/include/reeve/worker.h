@@ -61,6 +61,9 @@ struct reeve_worker_options {
 	 * handlers, and nothing ensures that a function ends before the worker's lease does; if it does not, two workers
 	 * may run the same task: docs/worker.md. */
 	bool no_supervisor;
+	/* The access token, or the file with it. Both NULL: the token $REEVE_ACCESS_TOKEN, or the file $REEVE_ACCESS_TOKEN_FILE, or
+	 * the one of `reeve dev`, if there is one. Programs do not get these variables. */
+	const char *token, *token_file;
 };
 
 /* Creates a worker: copies the options and forks the supervisor. Call it before the program starts threads or uses nng.

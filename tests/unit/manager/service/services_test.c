@@ -17,6 +17,7 @@
 #include <reeve/v1/queue.pb-c.h>
 #include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/token.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -172,6 +173,8 @@ static const struct {
     {"Register", "concurrency", 1, NULL},
     {"Update", "max_attempts", 1, NULL},
     {"Result", "outcome", 1, NULL},
+    {"", "hash", 0, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
+    {"Rights", "roles", 1, NULL},
     /* messages, with what is in them */
     {"Submit", "tasks", 0, NULL},
     {"Report", "results", 0, NULL},
@@ -185,6 +188,7 @@ static const struct {
     {"", "schedule", 0, NULL},
     {"Schedule", "task", 0, NULL},
     {"SetQueue", "settings", 0, NULL},
+    {"CreateToken", "rights", 0, NULL},
 };
 
 static ProtobufCMessage *filled(const ProtobufCMessageDescriptor *descriptor);

@@ -47,7 +47,7 @@ create table locks (
   name text primary key,
   holder bigint);
 insert into locks (name)
-select unnest(array['history', 'metrics', 'archive', 'counts']) union all select 'worker ' || n from generate_series(0, 63) n;
+select unnest(array['history', 'metrics', 'archive', 'counts', 'identities']) union all select 'worker ' || n from generate_series(0, 63) n;
 
 -- Workers.
 alter table workers rename column by_hand to manual;
@@ -270,3 +270,29 @@ alter table queues add column callback_attempts boolean not null default false;
 alter table batches add column callback_attempts boolean not null default false;
 alter table callbacks drop constraint callbacks_event_check;
 alter table callbacks add constraint callbacks_event_check check (event in ('batch_begin', 'batch_end', 'task_end', 'attempt_end'));
+
+-- Who may call. A row is an access token or a local user; its name says in the audit who did something.
+create table identities (
+  id bigint generated always as identity primary key,
+  name text not null,
+  -- As Rights in token.proto: {"roles": ["worker"], "queues": ["mail"], …}
+  rights jsonb not null,
+  hash bytea,                              -- of an access token: the SHA-256 of its secret
+  old_hash bytea,                          -- after a rotation: that of the secret before, …
+  old_until timestamptz,                   -- … which is valid until then
+  uid bigint,                              -- of a local user: its number
+  created timestamptz not null default clock_timestamp(),
+  created_by text not null default '',
+  expires timestamptz not null default 'infinity',
+  revoked timestamptz,
+  revoked_by text,
+  constraint identities_kind check ((hash is null) <> (uid is null))
+);
+create unique index identities_name on identities (name) where revoked is null;
+create unique index identities_uid on identities (uid) where revoked is null;
+
+-- When identities were last used, up to a minute before. Not in their rows, because managers reload those that change.
+create table identity_uses (
+  identity_id bigint primary key,
+  last_used timestamptz not null
+) with (fillfactor = 50);

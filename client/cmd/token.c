@@ -1,0 +1,308 @@
+/* `reeve token create|list|rotate|revoke`: access tokens, and users of the manager's machine. */
+#include "client/cmd/call.h"
+#include "client/cmd/command.h"
+#include "common/access_token.h"
+#include "common/json_names.h"
+#include "common/limits.h"
+#include "common/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <reeve/v1/token_calls.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- create and rotate: the token is printed once ------------------------------------------------------------------ */
+
+struct create_options {
+	struct option_list roles, queues, types, metrics, callback_hosts;
+	const char *user, *output;
+	int64_t expires_ms;
+};
+
+#define AT(member) OPTION_AT(struct create_options, member)
+
+static const struct option_spec create_specs[] = {
+    OPT_LIST(0, "role", AT(roles), "ROLE[,ROLE]",
+        "what it may do: reader, submitter, worker, manual_worker, metric_writer, operator, admin"),
+    OPT_LIST(0, "queue", AT(queues), "QUEUE[,QUEUE]", "the queues that it may use; if not set, all"),
+    OPT_LIST(0, "type", AT(types), "TYPE[,TYPE]", "the task types that it may use; if not set, all"),
+    OPT_LIST(
+        0, "metric", AT(metrics), "CATEGORY[,CATEGORY]", "the categories of metrics that it may set; if not set, all"),
+    OPT_LIST(0, "callback-host", AT(callback_hosts), "HOST[,HOST]",
+        "where its callbacks may go, as in the manager's --callback-hosts; if not set, anywhere"),
+    OPT_SPAN(0, "expires", AT(expires_ms), 1000, DAYS_MS(LIMIT_DELAY_DAYS),
+        "how long it is valid; if not set, until it is revoked", .default_value = NULL),
+    OPT_NAME(0, "user", AT(user), "USER",
+        "no token: the identity of this user of the manager's machine, who calls over an ipc socket"),
+    OPT_NAME(0, "output", AT(output), "FILE", "write the token to a new file that only you can read"),
+    {0},
+};
+
+static const struct option_table create_table = {
+    .program = "reeve token create",
+    .usage = "NAME --role ROLE[,ROLE] [OPTION]...",
+    .summary = "Creates an access token and prints it. It is not shown again. The audit shows its NAME.",
+    .epilogue = "Examples:\n"
+                "  reeve token create shop --role submitter --queue mail --output shop.token\n"
+                "  reeve token create fleet --role worker --expires 365d\n"
+                "  reeve token create ann --role operator --user ann",
+    .specs = create_specs,
+};
+
+/* Sets the roles from their names. Returns false after an error message. */
+static bool take_roles(const struct option_list *names, Reeve__V1__Role *roles, int *code)
+{
+	int value;
+
+	if (!names->count || names->count > REEVE__V1__ROLE__ROLE_ADMIN) {
+		*code = command_usage(&create_table, names->count ? "--role: too many roles" : "--role is missing");
+		return false;
+	}
+	for (size_t i = 0; i < names->count; i++) {
+		if (!json_enum_number(&reeve__v1__role__descriptor, names->items[i], &value) || !value) {
+			*code = command_usage(&create_table,
+			    "--role takes reader, submitter, worker, manual_worker, metric_writer, operator or admin, not \"%s\"",
+			    names->items[i]);
+			return false;
+		}
+		roles[i] = (Reeve__V1__Role)value;
+	}
+	return true;
+}
+
+/* Sets the number of a user, by name or number. Returns false after an error message. */
+static bool take_user(const char *user, uint32_t *uid, int *code)
+{
+	const struct passwd *found = getpwnam(user);
+	char *end;
+	unsigned long number = strtoul(user, &end, 10);
+
+	if (found)
+		number = found->pw_uid;
+	else if (*end || *user < '0' || *user > '9' || number >= UINT32_MAX) {
+		*code = command_usage(&create_table, "--user: there is no user \"%s\" on this machine", user);
+		return false;
+	}
+	*uid = (uint32_t)number;
+	return true;
+}
+
+/* Opens the file for a token; standard output without one. Returns -1 after an error message. */
+static int open_output(const char *path)
+{
+	int fd = path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) : STDOUT_FILENO;
+
+	if (fd < 0)
+		command_log("--output %s: %s", path, strerror(errno));
+	return fd;
+}
+
+/* Writes a token, and closes the file. Returns the exit code. */
+static int write_token(int fd, const char *path, int64_t id, const char *secret)
+{
+	char token[ACCESS_TOKEN_BYTES];
+	ssize_t length;
+
+	access_token_write(id, secret, token);
+	if (!path) {
+		puts(token);
+		return EXIT_OK;
+	}
+	length = (ssize_t)strlen(token);
+	token[length] = '\n';
+	if (write(fd, token, (size_t)length + 1) == length + 1 && fsync(fd) == 0 && close(fd) == 0)
+		return EXIT_OK;
+	command_log("--output %s: %s; rotate the token", path, strerror(errno));
+	return EXIT_TASK_FAILED;
+}
+
+/* Removes the file that no token was written to. */
+static void drop_output(int fd, const char *path)
+{
+	if (!path || fd < 0)
+		return;
+	close(fd);
+	unlink(path);
+}
+
+static int create(const struct shared_options *shared, Reeve__V1__CreateTokenRequest *request, const char *output)
+{
+	char secret[ACCESS_SECRET_BYTES], hash[ACCESS_HASH_TEXT];
+	struct reeve_failure failure = {0};
+	int code = EXIT_TASK_FAILED, fd = request->local_user ? STDOUT_FILENO : open_output(output);
+	struct reeve_client *client = fd < 0 ? NULL : command_connect_to_change(shared, &code);
+	Reeve__V1__CreateTokenResponse *answer = NULL;
+
+	if (!request->local_user) {
+		access_secret_make(secret);
+		access_hash_text(secret, hash);
+		request->hash = hash;
+	}
+	if (client && !(answer = reeve_token_create(client, request, NULL, &failure)))
+		code = command_change_failed(&failure);
+	if (answer && shared->json && request->local_user)
+		command_print_json(answer);
+	if (answer)
+		code = request->local_user ? EXIT_OK : write_token(fd, output, answer->id, secret);
+	else if (!request->local_user)
+		drop_output(fd, output);
+	reeve_free(answer);
+	command_disconnect(client);
+	return code;
+}
+
+int token_create(int argc, char **argv)
+{
+	Reeve__V1__Role roles[REEVE__V1__ROLE__ROLE_ADMIN];
+	Reeve__V1__Rights rights = {.roles = roles};
+	Reeve__V1__CreateTokenRequest request = {.rights = &rights};
+	struct create_options options = {0};
+	struct shared_options shared = {0};
+	int code;
+
+	request.name = command_named(&create_table, &options, &shared, "token", argc, argv, &code);
+	if (!request.name || !take_roles(&options.roles, roles, &code) ||
+	    (options.user && !take_user(options.user, &request.uid, &code)))
+		return code;
+	if (options.user && options.output)
+		return command_usage(&create_table, "--user and --output cannot be combined: a user has no token");
+	rights.n_roles = options.roles.count;
+	rights.n_queues = options.queues.count;
+	rights.queues = options.queues.items;
+	rights.n_types = options.types.count;
+	rights.types = options.types.items;
+	rights.n_metrics = options.metrics.count;
+	rights.metrics = options.metrics.items;
+	rights.n_callback_hosts = options.callback_hosts.count;
+	rights.callback_hosts = options.callback_hosts.items;
+	request.local_user = options.user != NULL;
+	request.expires_in_ms = options.expires_ms > 0 ? options.expires_ms : 0;
+	return create(&shared, &request, options.output);
+}
+
+struct rotate_options {
+	const char *output;
+	int64_t grace_ms;
+};
+
+static const struct option_spec rotate_specs[] = {
+    OPT_SPAN(0, "grace", OPTION_AT(struct rotate_options, grace_ms), 0, DAYS_MS(LIMIT_GRACE_DAYS),
+        "how long the old token stays valid, too; 0s: it ends at once", .default_value = "1h"),
+    OPT_NAME(0, "output", OPTION_AT(struct rotate_options, output), "FILE",
+        "write the token to a new file that only you can read"),
+    {0},
+};
+
+static const struct option_table rotate_table = {
+    .program = "reeve token rotate",
+    .usage = "NAME [--grace DURATION] [--output FILE]",
+    .summary =
+        "Replaces an access token by a new one with the same name and rights, and prints that. The old one stays "
+        "valid for --grace; then its connections end.",
+    .epilogue = "Example: reeve token rotate fleet --grace 2d --output fleet.token",
+    .specs = rotate_specs,
+};
+
+int token_rotate(int argc, char **argv)
+{
+	char secret[ACCESS_SECRET_BYTES], hash[ACCESS_HASH_TEXT];
+	Reeve__V1__RotateTokenRequest request = {.hash = hash};
+	Reeve__V1__RotateTokenResponse *answer = NULL;
+	struct rotate_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_client *client;
+	int code, fd;
+
+	request.name = command_named(&rotate_table, &options, &shared, "token", argc, argv, &code);
+	if (!request.name)
+		return code;
+	request.grace_ms = options.grace_ms;
+	access_secret_make(secret);
+	access_hash_text(secret, hash);
+	if ((fd = open_output(options.output)) < 0)
+		return EXIT_TASK_FAILED;
+	client = command_connect_to_change(&shared, &code);
+	if (client && !(answer = reeve_token_rotate(client, &request, NULL, &failure)))
+		code = command_change_failed(&failure);
+	if (answer)
+		code = write_token(fd, options.output, answer->id, secret);
+	else
+		drop_output(fd, options.output);
+	reeve_free(answer);
+	command_disconnect(client);
+	return code;
+}
+
+/* --- list and revoke ----------------------------------------------------------------------------------------------- */
+
+/* Writes the roles of an identity. */
+static void show_roles(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Rights *rights = ((const Reeve__V1__Token *)message)->rights;
+	char word[JSON_NAME_BYTES];
+	size_t length = 0;
+
+	(void)now_us;
+	for (size_t i = 0; rights && i < rights->n_roles && length < sizeof out->text; i++)
+		if (json_enum_word(&reeve__v1__role__descriptor, rights->roles[i], word))
+			length += (size_t)snprintf(out->text + length, sizeof out->text - length, "%s%s", i ? "," : "", word);
+}
+
+static void show_user(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Token *token = message;
+
+	(void)now_us;
+	if (token->local_user)
+		snprintf(out->text, sizeof out->text, "%u", token->uid);
+}
+
+static const struct column columns[] = {
+    COL_NUMBER("ID", "id"),
+    COL_WORD("NAME", "name"),
+    COL_WORD("ROLES", NULL, .show = show_roles),
+    COL_NUMBER("USER", NULL, .show = show_user),
+    COL_TEXT("QUEUES", "rights.queues"),
+    COL_TEXT("TYPES", "rights.types"),
+    COL_NUMBER("USED", "last_used_us", .as = AS_AGE),
+    COL_NUMBER("EXPIRES", "expires_us", .as = AS_AGE),
+    COL_NUMBER("CREATED", "created_us", .as = AS_AGE),
+    COL_TEXT("BY", "created_by"),
+    {0},
+};
+
+const struct call token_list = {
+    .options = {.program = "reeve token list",
+        .usage = "[--json]",
+        .summary =
+            "Lists access tokens and users by name, with their roles, last use and expiry. The tokens themselves "
+            "are not kept.",
+        .epilogue = "Example: reeve token list"},
+    .list = {.service = &reeve__v1__token_service__descriptor, .method = "List", .items = "tokens", .columns = columns},
+};
+
+static void print_revoked(const struct call *call, const void *request, const void *answer, int64_t now_us)
+{
+	(void)call;
+	(void)answer;
+	(void)now_us;
+	printf("%s: revoked\n", ((const Reeve__V1__RevokeTokenRequest *)request)->name);
+}
+
+const struct call token_revoke = {
+    .options = {.program = "reeve token revoke",
+        .usage = "NAME [--json]",
+        .summary =
+            "Ends an access token or a user's identity: its connections are closed within a second, and it may not "
+            "call any more.",
+        .epilogue = "Example: reeve token revoke fleet"},
+    .operand = "name",
+    .noun = "token",
+    .changes = true,
+    .list = {.service = &reeve__v1__token_service__descriptor, .method = "Revoke"},
+    .print = print_revoked,
+};

@@ -1,0 +1,55 @@
+/*
+ * The identities in memory: loaded at the start, again a second after each change in the table at the latest, and at once
+ * when a notification says so. The table alone counts.
+ *
+ * Someone with an access token may use an identity object until it is over: it is when its row is gone, revoked or changed, or
+ * when its time has ended. After a rotation there is an object for each of both secrets.
+ */
+#ifndef REEVE_MANAGER_ACCESS_IDENTITIES_H
+#define REEVE_MANAGER_ACCESS_IDENTITIES_H
+
+#include "common/access_token.h"
+#include "common/rpc/server.h"
+#include "manager/jobs/jobs.h"
+#include "manager/store/store.h"
+
+#include <reeve/v1/token.pb-c.h>
+
+struct identity {
+	struct rpc_identity rpc;
+	int64_t id; /* in the table; 0: it is not there */
+	char *name;
+	Reeve__V1__Rights *rights; /* NULL: all */
+	int64_t until_us;          /* when it ends; STORE_TIME_NEVER: not by itself */
+	int64_t uid;               /* −1: an access token, with this hash: */
+	uint8_t hash[ACCESS_HASH_BYTES];
+	bool listed;           /* while identities are loaded: it is still there */
+	struct identity *next; /* of all */
+};
+
+struct identities;
+
+struct identities_host {
+	int64_t (*database_us)(void *clock); /* returns the database's time; 0: it is not known yet */
+	void *clock;
+	void (*ended)(void *arg); /* some identities are over */
+	void *arg;
+};
+
+struct identities *identities_create(struct store *store, struct jobs *jobs, const struct identities_host *host);
+void identities_destroy(struct identities *identities);
+
+/* Returns whether they have been loaded. */
+bool identities_loaded(const struct identities *identities);
+
+/* Return the valid identity of a token, or of a user; NULL: there is none. */
+struct identity *identities_by_token(struct identities *identities, const char *token, size_t length);
+struct identity *identities_by_user(struct identities *identities, uid_t uid);
+
+/* Creates an identity that is not in the table, with one reference, for the caller. It may do everything. */
+struct identity *identity_create_admin(const char *name);
+
+/* Removes a reference. */
+void identity_release(struct identity *identity);
+
+#endif

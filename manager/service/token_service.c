@@ -1,0 +1,90 @@
+/* TokenService: identities, that is access tokens and local users. */
+#include "common/access_token.h"
+#include "common/json.h"
+#include "common/limits.h"
+#include "manager/service/check.h"
+#include "manager/service/method.h"
+
+#include <jansson.h>
+#include <reeve/v1/token.pb-c.h>
+#include <string.h>
+
+/* The characters that separate an identity's name from what a caller says of itself are not part of names. */
+static bool check_identity_name(const char *name, struct reeve_error *error)
+{
+	if (!check_name("name", name, false, error) || !check_source("name", name, error))
+		return false;
+	if (strlen(name) > LIMIT_IDENTITY_BYTES)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "name is longer than %d bytes", LIMIT_IDENTITY_BYTES);
+	return !strpbrk(name, "/@") ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "name has a \"%c\", which is not allowed", *strpbrk(name, "/@"));
+}
+
+static bool check_hash(const char *hash, struct reeve_error *error)
+{
+	return (strlen(hash) == ACCESS_HASH_TEXT - 1 && strspn(hash, "0123456789abcdef") == ACCESS_HASH_TEXT - 1) ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "hash is not a SHA-256: %d hexadecimal digits in lower case",
+	        ACCESS_HASH_TEXT - 1);
+}
+
+static bool check_rights(const Reeve__V1__Rights *r, struct reeve_error *error)
+{
+	if (!r || !r->n_roles)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "rights.roles is empty");
+	if (!check_range("the number of rights.roles", (int64_t)r->n_roles, 1, REEVE__V1__ROLE__ROLE_ADMIN, error))
+		return false;
+	for (size_t i = 0; i < r->n_roles; i++)
+		if (!check_range("rights.roles", r->roles[i], 1, REEVE__V1__ROLE__ROLE_ADMIN, error))
+			return false;
+	return check_names("rights.queues", r->queues, r->n_queues, error) &&
+	    check_names("rights.types", r->types, r->n_types, error) &&
+	    check_names("rights.metrics", r->metrics, r->n_metrics, error) &&
+	    check_names("rights.callback_hosts", r->callback_hosts, r->n_callback_hosts, error);
+}
+
+static bool check_create(const ProtobufCMessage *message, struct reeve_error *error)
+{
+	const Reeve__V1__CreateTokenRequest *r = (const Reeve__V1__CreateTokenRequest *)message;
+	if (!check_identity_name(r->name, error) || !check_rights(r->rights, error))
+		return false;
+	if (r->local_user)
+		return !*r->hash ||
+		    error_set(
+		        error, STATUS(INVALID_ARGUMENT), "hash and local_user cannot be combined: a local user has no secret");
+	return check_hash(r->hash, error);
+}
+
+static bool check_rotate(const ProtobufCMessage *message, struct reeve_error *error)
+{
+	return check_hash(((const Reeve__V1__RotateTokenRequest *)message)->hash, error);
+}
+
+/* Returns the rights as they are stored. */
+static char *rights_json(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
+{
+	json_t *rights = json_from_message(&((const Reeve__V1__CreateTokenRequest *)request)->rights->base);
+	char *text = json_dumps(rights, JSON_COMPACT);
+	(void)services;
+	(void)error;
+	json_decref(rights);
+	mem_check(text != NULL);
+	return text;
+}
+
+const struct rpc_entry token_methods[] = {
+    {"Create", write_method, RPC_OPERATOR, MAY_ADMINISTER,
+        METHOD(SQL_TOKEN_CREATE, .rules = {{"expires_in_ms", RULE_NUMBER, .max = DAYS_MS(LIMIT_DELAY_DAYS)}},
+            .check = check_create, .change = rights_json)},
+    {"List", read_method, RPC_OPERATOR, MAY_ADMINISTER,
+        METHOD(SQL_TOKEN_LIST,
+            .rules = {{"after_name", RULE_NAME_OR_NONE},
+                {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST}})},
+    {"Rotate", write_method, RPC_OPERATOR, MAY_ADMINISTER,
+        METHOD(SQL_TOKEN_ROTATE,
+            .rules = {{"name", RULE_NAME}, {"grace_ms", RULE_NUMBER, .max = DAYS_MS(LIMIT_GRACE_DAYS)}},
+            .check = check_rotate, .found = "id", .missing = "there is no access token \"{name}\"")},
+    {"Revoke", write_method, RPC_OPERATOR, MAY_ADMINISTER,
+        METHOD(SQL_TOKEN_REVOKE, .rules = {{"name", RULE_NAME}}, .found = "id",
+            .missing = "there is no access token or user \"{name}\"")},
+    {0},
+};

@@ -1,0 +1,38 @@
+/* Operations on identities. See op.h. */
+#ifndef REEVE_MANAGER_STORE_OPS_ACCESS_H
+#define REEVE_MANAGER_STORE_OPS_ACCESS_H
+
+#include "manager/store/op.h"
+
+enum { STORE_HASH_BYTES = 32 };
+
+struct store_identity {
+	int64_t id;
+	const char *name;
+	const char *rights;             /* JSON: the contract's message Rights */
+	const uint8_t *hash, *old_hash; /* STORE_HASH_BYTES each; or NULL */
+	int64_t uid;                    /* of a local user; −1: an access token */
+	int64_t old_until_us, expires_us;
+};
+
+/* Reads all valid identities, if any has changed since the read that had this fingerprint. */
+struct store_identities {
+	struct store_op op;
+	const char *known; /* the fingerprint; "": none */
+	/* results */
+	bool changed;                      /* otherwise there is nothing else */
+	struct store_identity *identities; /* by id */
+	int count;
+	const char *fingerprint;
+};
+void store_identities(struct store *store, struct store_identities *op);
+
+/* Records when identities were last used. */
+struct store_identity_uses {
+	struct store_op op;
+	int count;
+	const int64_t *ids, *times_us; /* in the order of ids */
+};
+void store_identity_uses(struct store *store, struct store_identity_uses *op);
+
+#endif

@@ -1,0 +1,20 @@
+-- Gives the identity "admin" a new secret, and creates it if there is none. Returns its id. If `only_first`, it does nothing if an
+-- admin has an access token, and returns null: of managers that start at the same time, one creates it.
+create or replace function token_admin(secret_hash bytea, only_first boolean) returns bigint language plpgsql as $$
+declare
+  admin jsonb := '{"roles": ["admin"]}';
+  of_id bigint;
+begin
+  perform from locks where name = 'identities' for no key update;
+  if only_first and exists (
+      select from identities where revoked is null and expires > clock_timestamp() and hash is not null and rights -> 'roles' ? 'admin') then
+    return null;
+  end if;
+  update identities set hash = secret_hash, old_hash = null, old_until = null, uid = null, rights = admin, expires = 'infinity'
+  where name = 'admin' and revoked is null returning id into of_id;
+  if not found then
+    insert into identities (name, rights, hash, created_by) values ('admin', admin, secret_hash, 'reeve-manager') returning id into of_id;
+  end if;
+  perform pg_notify('reeve_notify', 'identities');
+  return of_id;
+end $$;

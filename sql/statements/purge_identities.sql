@@ -1,0 +1,4 @@
+-- Deletes identities that were revoked or have expired more than a year ago.
+with gone as (
+  delete from identities where least(revoked, expires) < statement_timestamp() - interval '365 days' returning id)
+delete from identity_uses where identity_id in (select id from gone)

@@ -1,0 +1,25 @@
+-- Who may call. A row is an access token or a local user; its name says in the audit who did something.
+create table identities (
+  id bigint generated always as identity primary key,
+  name text not null,
+  -- As Rights in token.proto: {"roles": ["worker"], "queues": ["mail"], …}
+  rights jsonb not null,
+  hash bytea,                              -- of an access token: the SHA-256 of its secret
+  old_hash bytea,                          -- after a rotation: that of the secret before, …
+  old_until timestamptz,                   -- … which is valid until then
+  uid bigint,                              -- of a local user: its number
+  created timestamptz not null default clock_timestamp(),
+  created_by text not null default '',
+  expires timestamptz not null default 'infinity',
+  revoked timestamptz,
+  revoked_by text,
+  constraint identities_kind check ((hash is null) <> (uid is null))
+);
+create unique index identities_name on identities (name) where revoked is null;
+create unique index identities_uid on identities (uid) where revoked is null;
+
+-- When identities were last used, up to a minute before. Not in their rows, because managers reload those that change.
+create table identity_uses (
+  identity_id bigint primary key,
+  last_used timestamptz not null
+) with (fillfactor = 50);

@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# Access tokens and roles: who may call what.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+ROLES='reader submitter worker manual_worker metric_writer operator'
+
+start_postgres
+PORT[manager]=$(free_port)
+TCP=tcp://127.0.0.1:${PORT[manager]} IPC=ipc://$DIR/socket
+URL[manager]=$TCP
+export REEVE_MANAGER=$TCP
+start manager "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$TCP,$IPC" --socket-mode 0666 --auth required
+wait_until 60 '"$REEVE_BIN/reeve" --manager "$IPC" stats >/dev/null'
+
+admin() { # ARGUMENT…: as this user, on the ipc socket
+	"$REEVE_BIN/reeve" --manager "$IPC" "$@"
+}
+
+with() { # TOKEN COMMAND…
+	REEVE_ACCESS_TOKEN=$1 "${@:2}"
+}
+
+# Makes an empty call of each method of the list, and prints its name with the number of the status code.
+codes_as() { # TOKEN
+	paste -d' ' "$DIR/methods" <(REEVE_ACCESS_TOKEN=$1 "$REEVE_BIN/raw-call" "$TCP" \
+		"$(sed 's,^,/reeve.v1.,;s, ,/,' "$DIR/methods" | paste -sd,)" </dev/null | cut -d' ' -f1)
+}
+
+test_each_method_refuses_callers_without_one_of_its_roles() {
+	local role service method allowed code
+	cut -d' ' -f1-2 "$TOP/tests/e2e/data/method_roles" >"$DIR/methods"
+	# The list has every method of the contract.
+	expect_eq "$(awk '$1 ~ /Service$/ && NF == 4 {print $1, $2}' "$TOP/tests/e2e/data/contract")" "$(cat "$DIR/methods")"
+	for role in $ROLES admin; do
+		codes_as "$(admin token create "the-$role" --role "$role")" >"$DIR/codes"
+		while read -r service method allowed; do
+			code=$(sed -n "s/^$service $method //p" "$DIR/codes")
+			case " $allowed admin anyone " in
+			*" $role "*) expect [ "$code" != 7 ] ;;
+			*) expect_eq "$([ "$allowed" = anyone ] && echo 0 || echo 7)" "$code" "$service/$method as $role" ;;
+			esac
+		done <"$TOP/tests/e2e/data/method_roles"
+	done
+	expect_eq 'AdminService Ping 0' "$(codes_as '' | grep -v ' 16$')" 'without a token'
+	token=$(admin token create reads --role reader)
+	expect_fail 4 with "$token" reeve submit nothing
+	expect_match '"reads" may not call /reeve.v1.TaskService/Submit: that takes the role submitter or admin' "$OUTPUT"
+	for role in $ROLES admin; do admin token revoke "the-$role" >/dev/null; done
+}
+
+test_a_token_is_read_from_the_environment_or_a_file() {
+	local token
+	expect_fail 4 reeve submit nothing
+	expect_match 'the call has no access token: set REEVE_ACCESS_TOKEN_FILE' "$OUTPUT"
+	admin token create app --role submitter --output "$DIR/token"
+	expect_eq 600 "$(stat -c %a "$DIR/token")"
+	token=$(cat "$DIR/token")
+	expect_match '^reeve_[0-9]+_[A-Za-z0-9_-]{43}$' "$token"
+	expect_match '^[0-9]+$' "$(with "$token" reeve submit nothing)"
+	expect_match '^[0-9]+$' "$(reeve --access-token-file "$DIR/token" submit nothing)"
+	expect_match '^[0-9]+$' "$(REEVE_ACCESS_TOKEN_FILE=$DIR/token reeve submit nothing)"
+	for bad in "${token}x" "${token%?}" "reeve_1_$(printf '%043d' 0)" reeve_ nonsense "reeve_999999999999999999_x"; do
+		expect_fail 4 with "$bad" reeve submit nothing
+		expect_match 'the access token is not valid' "$OUTPUT"
+	done
+	expect_fail 2 reeve --access-token-file "$DIR/none" submit nothing
+	expect_match "access token's file $DIR/none: No such file" "$OUTPUT"
+	# The secret is nowhere in the database or the log.
+	expect_eq 0 "$(sql "select count(*) from identities i where i::text like '%${token##*_}%'")"
+	expect_no_match "${token##*_}" "$(cat "$DIR/log/manager.log")"
+	admin token revoke app >/dev/null
+}
+
+test_lists_have_roles_last_use_and_expiry() {
+	admin token create used --role worker,reader --queue mail,sms --expires 2d >/dev/null
+	expect_eq '["used","worker,reader","mail,sms",true,null]' "$(admin token list --json | jq -c 'select(.name == "used") |
+		[.name, (.rights.roles | join(",")), (.rights.queues | join(",")), (.created_by | length > 0), .last_used]')"
+	expect_match 'NAME +ROLES.* used +worker,reader .*mail,sms' "$(admin token list)"
+	expect_fail 4 admin token create used --role reader
+	expect_match 'there is a token or user "used" already' "$OUTPUT"
+	for bad in a/b a@b ''; do
+		expect_fail "$([ "$bad" ] && echo 4 || echo 2)" admin token create "$bad" --role reader
+	done
+	expect_fail 2 admin token create x --role king
+	expect_fail 2 admin token create x
+	expect_fail 4 admin token revoke nobody
+	expect_match 'there is no access token or user "nobody"' "$OUTPUT"
+	admin token revoke used >/dev/null
+}
+
+test_a_revoked_token_ends_with_its_connections() {
+	local token
+	token=$(admin token create fleet --role worker,reader)
+	export REEVE_ACCESS_TOKEN=$token
+	start_worker
+	unset REEVE_ACCESS_TOKEN
+	expect [ "$(admin worker list --json | wc -l)" -ge 1 ]
+	admin token revoke fleet
+	wait_until 10 'expect_fail 4 with "$token" reeve list'
+	# Its parked Fetch is gone: a task stays.
+	id=$(admin submit nothing)
+	wait_until 20 'grep -q UNAUTHENTICATED\\\|"not valid" "$DIR/log/worker.log"'
+	expect_eq queued "$(admin show "$id" --json | jq -r .status)"
+	stop worker KILL
+}
+
+test_a_rotated_token_has_a_grace() {
+	local old new
+	old=$(admin token create turn --role reader)
+	with "$old" reeve list >/dev/null
+	new=$(admin token rotate turn --grace 3s)
+	expect [ "$old" != "$new" ]
+	with "$new" reeve list >/dev/null
+	with "$old" reeve list >/dev/null
+	wait_until 10 'expect_fail 4 with "$old" reeve list'
+	with "$new" reeve list >/dev/null
+	newest=$(admin token rotate turn --grace 0s)
+	wait_until 5 'expect_fail 4 with "$new" reeve list'
+	with "$newest" reeve list >/dev/null
+	admin token revoke turn
+}
+
+test_an_expired_token_is_refused_and_its_name_is_free() {
+	local token
+	token=$(admin token create short --role reader --expires 2s)
+	with "$token" reeve list >/dev/null
+	wait_until 10 'expect_fail 4 with "$token" reeve list'
+	admin token create short --role reader >/dev/null
+	admin token revoke short
+}
+
+test_users_of_the_machine_have_identities_on_ipc_sockets() {
+	[ "$(id -u)" = 0 ] || return 0
+	chmod 755 "$DIR"
+	user() { as_user env HOME=/nonexistent "$REEVE_BIN/reeve" --manager "$IPC" "$@"; }
+	expect_fail 4 user list
+	expect_match 'has no identity' "$OUTPUT"
+	admin token create nob --role reader --user "$USER_NAME"
+	user list >/dev/null
+	expect_fail 4 user submit nothing
+	expect_match '"nob" may not call' "$OUTPUT"
+	admin token revoke nob
+	wait_until 10 'expect_fail 4 user list'
+}
+
+test_programs_of_a_worker_do_not_get_its_token() {
+	local token
+	token=$(admin token create fleet --role worker)
+	export REEVE_ACCESS_TOKEN=$token REEVE_ACCESS_TOKEN_FILE=$DIR/none
+	start_worker
+	unset REEVE_ACCESS_TOKEN REEVE_ACCESS_TOKEN_FILE
+	expect_eq '' "$(admin submit sh 'env | grep ACCESS_TOKEN || true' --wait)"
+	admin token revoke fleet
+	stop worker KILL
+}
+
+# Runs a command in a network of its own, with the addresses 127.0.0.1 and 10.99.0.1.
+in_network() { # COMMAND…
+	exec nsenter --net="/proc/$(pid network)/ns/net" "$@"
+}
+
+test_a_manager_that_others_reach_starts_only_with_insecure() {
+	[ "$(id -u)" = 0 ] || return 0
+	start network unshare --net sleep 300
+	wait_until 10 '[ "$(readlink "/proc/$(pid network)/ns/net")" != "$(readlink /proc/self/ns/net)" ]'
+	(in_network ip link set lo up)
+	(in_network ip address add 10.99.0.1/32 dev lo)
+	other() { (in_network "$REEVE_BIN/reeve-manager" --database "$CONNINFO" "$@"); }
+	for url in tcp://0.0.0.0:7000 tcp://10.99.0.1:7000 'tcp://[::]:7000'; do
+		expect_fail 4 other --listen "tcp://127.0.0.1:7001,$url"
+		expect_match "other machines can reach $(sed 's/[][]/./g' <<<"$url"), .* start with --insecure" "$OUTPUT"
+	done
+	sql 'delete from identities'
+	start exposed nsenter --net="/proc/$(pid network)/ns/net" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://0.0.0.0:7000 \
+		--insecure --admin-token-file "$DIR/first"
+	wait_until 30 '[ -e "$DIR/first" ]'
+	expect_match 'warn .*--insecure: other machines can reach tcp://0.0.0.0:7000' "$(cat "$DIR/log/exposed.log")"
+	expect_match 'callers on this machine without an access token may do everything' "$(cat "$DIR/log/exposed.log")"
+	from() { (in_network "$REEVE_BIN/reeve" --manager "tcp://$1:7000" "${@:2}"); }
+	wait_until 30 'from 127.0.0.1 list'
+	expect_fail 4 from 10.99.0.1 list
+	expect_match 'the call has no access token' "$OUTPUT"
+	expect_eq 600 "$(stat -c %a "$DIR/first")"
+	from 10.99.0.1 --access-token-file "$DIR/first" token list >/dev/null
+	stop exposed
+}
+
+test_one_manager_creates_the_first_admins_token() {
+	local n
+	sql 'delete from identities'
+	for n in 1 2 3 4; do
+		start "first-$n" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/first-$n" --auth required --admin-token-file "$DIR/admin-$n"
+	done
+	for n in 1 2 3 4; do wait_until 60 '"$REEVE_BIN/reeve" --manager "ipc://$DIR/first-$n" stats >/dev/null'; done
+	expect_eq 1 "$(find "$DIR" -maxdepth 1 -name 'admin-*' | wc -l)"
+	expect_eq 1 "$(sql 'select count(*) from identities')"
+	# One that is lost is replaced.
+	old=$(cat "$DIR"/admin-?)
+	with "$old" reeve list >/dev/null
+	new=$("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --create-admin-token 2>/dev/null)
+	with "$new" reeve token list >/dev/null
+	wait_until 5 'expect_fail 4 with "$old" reeve list'
+	expect_eq 1 "$(sql 'select count(*) from identities')"
+	for n in 1 2 3 4; do stop "first-$n"; done
+}
+
+test_a_local_caller_needs_no_token_by_default() {
+	start_manager open
+	expect_match 'callers on this machine without an access token may do everything \(--auth local\)' "$(cat "$DIR/log/open.log")"
+	reeve submit nothing >/dev/null
+	expect_fail 4 with reeve_1_x reeve list
+	expect_match 'the access token is not valid' "$OUTPUT"
+	stop open
+}
+
+run_tests
