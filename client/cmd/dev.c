@@ -5,6 +5,7 @@
  */
 #include "client/cmd/command.h"
 #include "client/cmd/dev_members.h"
+#include "client/cmd/dev_token.h"
 #include "common/clock.h"
 #include "common/limits.h"
 #include "common/log.h"
@@ -82,6 +83,7 @@ struct dev {
 	char data[PATH_MAX];
 	char handlers[PATH_MAX + 16];
 	char url[256];       /* at which clients and workers reach the manager */
+	char *token_path;    /* of the file with the access token for that */
 	char self[PATH_MAX]; /* the path of this program */
 	char manager_path[PATH_MAX];
 	char worker_path[PATH_MAX];
@@ -295,12 +297,15 @@ static int start_manager(struct dev *dev)
 {
 	int64_t end = clock_monotonic_ms() + ANSWER_MS;
 
+	dev->token_path = dev_token_make(dev->manager_path, embedded_conninfo(dev->postgres), dev->url);
+	if (!dev->token_path)
+		return EXIT_TASK_FAILED;
 	dev->manager = (struct member){
 	    .name = "manager",
 	    /* A short lease: no network can fail for long here, and after a kill of all processes the next start waits
 	     * until the old workers' leases have ended. */
 	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen", dev->options.listen,
-	        "--lease", "5s", "--heartbeat", "1s"},
+	        "--auth", "required", "--lease", "5s", "--heartbeat", "1s"},
 	};
 	if (!member_start(&dev->manager))
 		return EXIT_TASK_FAILED;
@@ -409,6 +414,7 @@ static int stop(struct dev *dev, int code)
 	take_signals(dev->stop_fd);
 	members_stop(dev->workers, (size_t)dev->options.workers, WORKERS_STOP_MS, dev->stop_fd);
 	members_stop(&dev->manager, 1, MANAGER_STOP_MS, -1);
+	dev_token_drop(dev->token_path);
 	if (!embedded_stop(dev->postgres, &error)) {
 		log_error("postgres", "%s", error.message);
 		code = code == EXIT_OK ? EXIT_TASK_FAILED : code;

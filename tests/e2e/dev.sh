@@ -123,16 +123,24 @@ test_a_process_that_dies_is_restarted() {
 test_an_ordinary_user_runs_it_too() {
 	mkdir "$DIR/data"
 	if [ "$(id -u)" = 0 ]; then
-		chown "$USER_NAME" "$DIR/data"
-		AS=(as "$USER_NAME")
+		mkdir "$DIR/home/user"
+		chown "$USER_NAME" "$DIR/data" "$DIR/home/user"
+		AS=(as "$USER_NAME" env HOME="$DIR/home/user")
 	fi
 	start_dev
+	# Other users need the token, which is in a file of that user.
+	expect_fail 4 env HOME=/nonexistent "$REEVE_BIN/reeve" stats
+	expect_match 'the call has no access token' "$OUTPUT"
+	token=$(find "$DIR/home" -path '*/reeve/tokens/*')
+	expect_eq "600 $USER_NAME" "$(stat -c '%a %U' "$token")"
+	export REEVE_ACCESS_TOKEN_FILE=$token
 	expect_eq "$USER_NAME" "$(stat -c %U "$DIR/data/postgres")"
 	id=$(reeve submit sh 'id -un')
 	reeve wait "$id"
 	expect_eq "$USER_NAME" "$(result_of "$id")"
 	stop dev
 	expect_eq 0 "$STATUS"
+	expect [ ! -e "$token" ]
 }
 
 test_its_folder_and_its_port_are_its_own() {
