@@ -392,6 +392,7 @@ void rpc_server_destroy(struct rpc_server *server)
 		free(call);
 	}
 	peers_destroy(server);
+	guesses_forget_all(server);
 	event_free(server->wake);
 	event_free(server->flush);
 	event_free(server->sweep);

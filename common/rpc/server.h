@@ -132,8 +132,13 @@ void rpc_server_flush(struct rpc_server *server);
 /* Returns the call's request id of 16 bytes, or NULL. */
 const uint8_t *rpc_call_request_id(const struct rpc_call *call);
 
-/* Returns the caller's name: what it says in the envelope. Never NULL. */
+/* Returns the caller's name: its identity's, with what it says of itself in the envelope behind that: "shop/ann@host". Never
+ * NULL. */
 const char *rpc_call_actor(const struct rpc_call *call);
+
+/* Returns a name that the caller gives something, as its identity may give it: "shop/nightly" for "nightly"; or NULL: as it is.
+ * The caller must free it. A name that begins with the identity's own one ("ann@host" of ann) stays as it is. */
+char *rpc_identity_says(const struct rpc_identity *identity, const char *name);
 
 /* Returns the caller's identity; NULL only in a method of RPC_ANYONE. */
 const struct rpc_identity *rpc_call_identity(const struct rpc_call *call);

@@ -4,7 +4,9 @@
  */
 #include "common/rpc/server_internal.h"
 
+#include "common/limits.h"
 #include "common/mem.h"
+#include "common/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +33,22 @@ void guard_forget_peer(struct peer *peer)
 
 void guard_forget_call(struct rpc_call *call)
 {
+	free(call->own_actor);
 	release(call->identity);
 	call->identity = NULL;
+}
+
+char *rpc_identity_says(const struct rpc_identity *identity, const char *name)
+{
+	size_t length = strlen(identity->name);
+	char *says;
+
+	if (!length || (!strncmp(name, identity->name, length) && (!name[length] || strchr("/@", name[length]))))
+		return NULL;
+	says = mem_asprintf(*name ? "%s/%s" : "%s", identity->name, name);
+	if (strlen(says) > LIMIT_NAME_BYTES)
+		says[utf8_cut(says, LIMIT_NAME_BYTES)] = '\0';
+	return says;
 }
 
 /* Compares in a time that depends on the lengths alone. */
@@ -64,12 +80,16 @@ static bool identify(struct peer *peer, const struct envelope_view *token, struc
 	    .uid = peer->uid,
 	};
 	struct rpc_identity *identity;
+	struct reeve_error why = {0};
 
 	if (!guard->identify)
 		return error_set(error, STATUS(UNAUTHENTICATED), "this server knows no callers");
-	identity = guard->identify(guard->arg, &caller, error);
-	if (!identity)
-		return false;
+	identity = guard->identify(guard->arg, &caller, &why);
+	if (!identity) {
+		if (token->length && why.code == STATUS(UNAUTHENTICATED))
+			guesses_note(peer);
+		return error_set(error, why.code, "%s", why.message);
+	}
 	guard_forget_peer(peer);
 	peer->identity = identity;
 	peer->token = mem_malloc(token->length + 1);
@@ -94,6 +114,8 @@ bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struc
 		call->identity = peer->identity;
 		call->identity->references++;
 		call->identity->used = true;
+		call->own_actor = rpc_identity_says(call->identity, call->actor);
+		call->actor = call->own_actor ? call->own_actor : call->actor;
 	}
 	if (!call->method || roles & RPC_ANYONE || roles & call->identity->roles)
 		return true;

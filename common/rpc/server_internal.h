@@ -1,7 +1,8 @@
 /*
  * The parts of the server: server.c has calls, from the frame of a request to the reply; server_peers.c the connections
  * and the order in which they are served; server_listen.c new connections; listening.c the listening sockets;
- * server_limits.c the limits; server_guard.c who may call. Everything runs on the loop's thread.
+ * server_limits.c the limits; server_guard.c who may call; server_guesses.c wrong tokens.
+ * Everything runs on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -77,8 +78,9 @@ struct peer {
 	int64_t turn;          /* of the frame for which it was put there last */
 	int waiting;
 	size_t waiting_bytes;
-	bool stalled; /* reading from it is suspended */
-	bool heavy;   /* has too many unsent answers: its frames wait until some have left */
+	bool stalled;      /* reading from it is suspended */
+	bool heavy;        /* has too many unsent answers: its frames wait until some have left */
+	int64_t paused_ms; /* it has sent wrong tokens: its frames wait until this time; 0: they do not */
 };
 
 struct listener {
@@ -103,6 +105,7 @@ struct rpc_call {
 	bool has_request_id;
 	struct rpc_identity *identity;
 	const char *actor;
+	char *own_actor; /* the same, if the identity has a name, or NULL */
 	void (*closed)(void *arg);
 	void *closed_arg;
 	char texts[]; /* the actor */
@@ -121,6 +124,7 @@ struct rpc_server {
 	int n_turned_away, turned_away_max;
 	uint64_t last_number;
 	struct address *addresses;
+	struct guesses *guesses;    /* by address */
 	int64_t full_logged_ms;     /* last warning about refused connections */
 	int64_t majority_logged_ms; /* last warning about a closed connection of an address with more than half of all */
 	int64_t refused_logged_ms;  /* last warning about refused calls */
@@ -153,6 +157,10 @@ bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struc
 /* Remove the reference of a connection or a call to its identity. */
 void guard_forget_peer(struct peer *peer);
 void guard_forget_call(struct rpc_call *call);
+
+/* Counts a wrong token of a peer, and sets its paused_ms if it has sent many. */
+void guesses_note(struct peer *peer);
+void guesses_forget_all(struct rpc_server *server);
 
 /* Lowers max_connections to what the limit of descriptors allows. */
 void server_fit_files(struct rpc_server *server);

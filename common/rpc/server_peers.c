@@ -59,7 +59,7 @@ static void queue_up(struct peer *peer, int64_t after)
 {
 	struct rpc_server *server = peer->server;
 
-	if (peer->heavy)
+	if (peer->heavy || peer->paused_ms)
 		return;
 	peer->turn = (after > server->turn ? after : server->turn) + work_of(peer->frames);
 	deadlines_set(&server->ready, &peer->ready, peer->turn);
@@ -112,6 +112,14 @@ static void peer_eased(void *arg)
 	if (!peer->heavy)
 		return;
 	peer->heavy = false;
+	if (peer->waiting > 0)
+		queue_up(peer, 0);
+}
+
+/* Serves a peer again whose wrong tokens have suspended it. */
+static void end_pause(struct peer *peer)
+{
+	peer->paused_ms = 0;
 	if (peer->waiting > 0)
 		queue_up(peer, 0);
 }
@@ -217,7 +225,7 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 
 		deadlines_remove(&server->ready, first);
 		peer->heavy = rpc_conn_heavy(peer->conn, max);
-		if (peer->heavy)
+		if (peer->heavy || peer->paused_ms)
 			continue;
 		server->turn += work_of(peer->frames) / count;
 		frame = take_from(peer);
@@ -259,6 +267,20 @@ static void serve_frames(struct rpc_server *server)
 	}
 }
 
+/* Drops what a peer has sent that is suspended and has closed its connection. */
+static void drop_frames(struct rpc_server *server, struct peer *peer)
+{
+	struct frame *frame, *next;
+
+	LL_FOREACH_SAFE (peer->frames, frame, next)
+		free_frame(server, frame);
+	deadlines_remove(&server->ready, &peer->ready);
+	peer->frames = NULL;
+	peer->frames_end = &peer->frames;
+	peer->waiting = 0;
+	peer->waiting_bytes = 0;
+}
+
 /* Removes peers whose connection has ended, except those that still have frames. As the end of their calls can take a
  * while, this leaves some to the next iteration of the loop if there are many. */
 static void remove_closed(struct rpc_server *server)
@@ -269,6 +291,8 @@ static void remove_closed(struct rpc_server *server)
 	server->closed = NULL;
 	LL_FOREACH_SAFE2 (closed, peer, next, next_closed) {
 		peer_eased(peer);
+		if (peer->paused_ms)
+			drop_frames(server, peer);
 		if (peer->waiting > 0 || clock_monotonic_ms() > until_ms)
 			LL_PREPEND2(server->closed, peer, next_closed);
 		else
@@ -379,6 +403,7 @@ static void cut_largest(struct rpc_server *server)
 
 void peers_sweep(struct rpc_server *server)
 {
+	int64_t now_ms = clock_monotonic_ms();
 	bool starved = false;
 	struct peer *peer;
 
@@ -387,6 +412,8 @@ void peers_sweep(struct rpc_server *server)
 		const char *reason;
 		bool stalled = peer->stalled && peer->waiting == 0;
 
+		if (peer->paused_ms && now_ms >= peer->paused_ms)
+			end_pause(peer);
 		reason = unwanted(peer, &state, !peer->stalled && !state.starved);
 		starved |= state.starved;
 		if (reason) {

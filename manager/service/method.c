@@ -154,7 +154,8 @@ void read_method(void *service, struct rpc_call *call, const ProtobufCMessage *r
 	struct services *s = service;
 	struct reeve_error error;
 	char *change = NULL;
-	if (!method_check(m, request, &error) || (m->ready && !m->ready(s, &error))) {
+	if (!method_check(m, request, &error) || (m->allow && !m->allow(rpc_call_identity(call), request, &error)) ||
+	    (m->ready && !m->ready(s, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -183,6 +184,7 @@ void write_method(void *service, struct rpc_call *call, const ProtobufCMessage *
 	char *change = NULL;
 	if ((needs_request_id(m) && !service_has_request_id(s, call, &error)) ||
 	    !check_source("actor", rpc_call_actor(call), &error) || !method_check(m, request, &error) ||
+	    (m->allow && !m->allow(rpc_call_identity(call), request, &error)) ||
 	    (m->change && !(change = m->change(s, request, &error)))) {
 		rpc_call_fail_error(call, &error);
 		return;

@@ -40,6 +40,8 @@ struct method {
 	bool quick; /* it reads few rows, however many there are */
 	/* A further check of the request, or NULL. */
 	bool (*check)(const ProtobufCMessage *request, struct reeve_error *error);
+	/* Whether the caller may use what a valid request names, or NULL. */
+	bool (*allow)(const struct rpc_identity *identity, const ProtobufCMessage *request, struct reeve_error *error);
 	/* Whether a valid request can be served now, or NULL. Only for read_method. */
 	bool (*ready)(const struct services *services, struct reeve_error *error);
 	/* Checks the request, and returns the statement's @change; or NULL with the problem in *error. */

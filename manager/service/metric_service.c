@@ -1,5 +1,6 @@
 /* MetricService: metrics of applications. */
 #include "common/limits.h"
+#include "manager/access/scope.h"
 #include "manager/service/check.h"
 #include "manager/service/method.h"
 
@@ -51,9 +52,21 @@ static char *metrics_change(const struct services *services, const ProtobufCMess
 	return text;
 }
 
+static bool metrics_allow(
+    const struct rpc_identity *identity, const ProtobufCMessage *message, struct reeve_error *error)
+{
+	const Reeve__V1__PutMetricsRequest *request = (const Reeve__V1__PutMetricsRequest *)message;
+	bool good = true;
+	for (size_t i = 0; good && i < request->n_metrics; i++)
+		good = scope_metric(identity, "metrics.category", request->metrics[i]->category, error);
+	return good;
+}
+
 const struct rpc_entry metric_methods[] = {
-    {"Put", write_method, RPC_ORDINARY, MAY_SET_METRICS, METHOD(SQL_METRICS_PUT, .change = metrics_change)},
-    {"Add", write_method, RPC_ORDINARY, MAY_SET_METRICS, METHOD(SQL_METRICS_ADD, .change = metrics_change)},
+    {"Put", write_method, RPC_ORDINARY, MAY_SET_METRICS,
+        METHOD(SQL_METRICS_PUT, .change = metrics_change, .allow = metrics_allow)},
+    {"Add", write_method, RPC_ORDINARY, MAY_SET_METRICS,
+        METHOD(SQL_METRICS_ADD, .change = metrics_change, .allow = metrics_allow)},
     {"List", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_METRICS_LIST,
             .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE},

@@ -2,6 +2,7 @@
 #include "common/field.h"
 #include "common/limits.h"
 #include "common/text.h"
+#include "manager/access/scope.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
@@ -31,15 +32,18 @@ enum {
 struct submit_call {
 	struct rpc_call *call;
 	int count;
-	char **own_policies;
+	char **own_policies, **own_sources;
 	struct store_task tasks[];
 };
 
 static void submit_call_free(struct submit_call *c)
 {
-	for (int i = 0; i < c->count; i++)
+	for (int i = 0; i < c->count; i++) {
 		free(c->own_policies[i]);
+		free(c->own_sources[i]);
+	}
 	free(c->own_policies);
+	free(c->own_sources);
 	free(c);
 }
 
@@ -108,6 +112,19 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *
 	return task;
 }
 
+/* Checks whether the caller may submit a task. The types of a pipeline's stages change with its definition. */
+static bool may_submit(
+    const struct rpc_identity *identity, const char *field, const struct store_task *task, struct reeve_error *error)
+{
+	if (!scope_queue(identity, field, task->queue, error))
+		return false;
+	if (!task->pipeline)
+		return scope_type(identity, field, task->type, error);
+	return !scope_has_types(identity) ||
+	    error_set(error, STATUS(PERMISSION_DENIED), "%s: \"%s\" may use no pipelines, as it is limited to some types",
+	        field, identity->name);
+}
+
 static void submit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct services *s = service;
@@ -125,6 +142,7 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 	struct submit_call *c = mem_calloc(1, sizeof *c + sizeof *c->tasks * request->n_tasks);
 	c->call = call;
 	c->own_policies = mem_calloc(request->n_tasks, sizeof *c->own_policies);
+	c->own_sources = mem_calloc(request->n_tasks, sizeof *c->own_sources);
 	c->count = (int)request->n_tasks;
 	for (int i = 0; i < c->count; i++) {
 		char field[32];
@@ -136,6 +154,15 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		}
 		c->tasks[i] = task_from(request->tasks[i], rpc_call_actor(call));
 		c->own_policies[i] = (char *)c->tasks[i].retry_policy;
+		if (*request->tasks[i]->source)
+			c->own_sources[i] = rpc_identity_says(rpc_call_identity(call), request->tasks[i]->source);
+		if (c->own_sources[i])
+			c->tasks[i].source = c->own_sources[i];
+		if (!may_submit(rpc_call_identity(call), field, &c->tasks[i], &error)) {
+			rpc_call_fail_error(call, &error);
+			submit_call_free(c);
+			return;
+		}
 	}
 	submit_tasks(s->core->submits, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call),
 	    rpc_call_origin(call), on_submitted, c);
@@ -148,7 +175,7 @@ static void on_got(struct store_op *op, const struct reeve_error *error)
 	struct reading *r = (struct reading *)op;
 	const Reeve__V1__ListResponse *found = (Reeve__V1__ListResponse *)r->response;
 	struct reeve_error unknown;
-	if (!error && found->n_tasks == 0) {
+	if (!error && (found->n_tasks == 0 || !scope_owns(rpc_call_identity(r->call), found->tasks[0]->source))) {
 		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)r->op.id);
 		error = &unknown;
 	}
@@ -296,6 +323,13 @@ struct wait_call {
 static void wait_end(struct wait_call *c, const struct reeve_error *error)
 {
 	Reeve__V1__WaitResponse *response = (Reeve__V1__WaitResponse *)c->reading.response;
+	struct reeve_error foreign;
+	for (size_t i = 0; !error && i < response->n_ended; i++)
+		if (!scope_owns(rpc_call_identity(c->reading.call), response->ended[i]->source)) {
+			error_set(&foreign, STATUS(PERMISSION_DENIED), "task %lld is another caller's",
+			    (long long)response->ended[i]->id);
+			error = &foreign;
+		}
 	response->pending = c->asked > response->n_ended ? c->asked - (uint32_t)response->n_ended : 0;
 	free(c->ids);
 	reading_end(&c->reading, error);

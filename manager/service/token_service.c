@@ -36,6 +36,12 @@ static bool check_rights(const Reeve__V1__Rights *r, struct reeve_error *error)
 	for (size_t i = 0; i < r->n_roles; i++)
 		if (!check_range("rights.roles", r->roles[i], 1, REEVE__V1__ROLE__ROLE_ADMIN, error))
 			return false;
+	for (size_t i = 0; i < r->n_roles; i++)
+		if ((r->n_queues || r->n_types) &&
+		    (r->roles[i] == REEVE__V1__ROLE__ROLE_READER || r->roles[i] >= REEVE__V1__ROLE__ROLE_OPERATOR))
+			return error_set(error, STATUS(INVALID_ARGUMENT),
+			    "rights.%s cannot be combined with the roles reader, operator and admin, which have no limits",
+			    r->n_queues ? "queues" : "types");
 	return check_names("rights.queues", r->queues, r->n_queues, error) &&
 	    check_names("rights.types", r->types, r->n_types, error) &&
 	    check_names("rights.metrics", r->metrics, r->n_metrics, error) &&

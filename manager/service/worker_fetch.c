@@ -1,6 +1,7 @@
 /* Fetch: checks a request, and fills the answer with assignments and commands. */
 #include "common/field.h"
 #include "common/limits.h"
+#include "manager/access/scope.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
@@ -44,15 +45,18 @@ static bool check_where(const Reeve__V1__FetchRequest *r, struct reeve_error *er
 	return true;
 }
 
-bool worker_fetch_check(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
+bool worker_fetch_check(const struct rpc_call *call, Reeve__V1__FetchRequest *r, struct reeve_error *error)
 {
+	const struct rpc_identity *identity = rpc_call_identity(call);
 	return check_range("incarnation", r->incarnation, 1, INT64_MAX, error) &&
 	    check_range("fetch_id", r->fetch_id, 1, INT64_MAX, error) &&
 	    check_range("slots", r->slots, 1, LIMIT_CALL_TASKS, error) &&
 	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
 	    check_range("idle_since_start_ms", r->idle_since_start_ms, 0, INT64_MAX / 4, error) &&
 	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, LIMIT_EXCLUDED, error) &&
-	    check_queue_slots(r, error) && check_where(r, error);
+	    check_queue_slots(r, error) && check_where(r, error) &&
+	    scope_accept_queues(identity, &r->queues, &r->n_queues, error) &&
+	    scope_accept_types(identity, &r->types, &r->n_types, error);
 }
 
 void worker_fetch_start(struct services *s, struct rpc_call *call, const Reeve__V1__FetchRequest *r, bool in_report,
@@ -186,10 +190,10 @@ static void on_fetch_gone(void *arg)
 
 void worker_fetch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	const Reeve__V1__FetchRequest *request = (const Reeve__V1__FetchRequest *)message;
+	Reeve__V1__FetchRequest *request = (Reeve__V1__FetchRequest *)message; /* of the call alone */
 	struct services *s = service;
 	struct reeve_error error;
-	if (!worker_fetch_check(request, &error)) {
+	if (!worker_fetch_check(call, request, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -23,7 +23,8 @@ const char *worker_text_cut(const char *text, size_t most);
 
 /* --- Fetches (worker_fetch.c), which a Report can bring too --- */
 
-bool worker_fetch_check(const Reeve__V1__FetchRequest *request, struct reeve_error *error);
+/* Checks a Fetch, and limits it to what its caller may use. */
+bool worker_fetch_check(const struct rpc_call *call, Reeve__V1__FetchRequest *request, struct reeve_error *error);
 
 /* Gives a checked Fetch to the dispatcher. `in_report`: a Report has brought it. */
 void worker_fetch_start(struct services *services, struct rpc_call *call, const Reeve__V1__FetchRequest *request,

@@ -141,7 +141,7 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	struct reeve_error error;
 	bool bad = !check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
 	    !check_range("results", (int64_t)request->n_results, 1, LIMIT_CALL_TASKS, &error) ||
-	    (request->fetch && !worker_fetch_check(request->fetch, &error));
+	    (request->fetch && !worker_fetch_check(call, request->fetch, &error));
 	for (size_t i = 0; !bad && i < request->n_results; i++)
 		bad = !check_result(i, request->results[i], &error);
 	if (bad) {

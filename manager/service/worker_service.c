@@ -3,6 +3,7 @@
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "manager/access/scope.h"
 #include "manager/core/leases.h"
 #include "manager/core/sessions.h"
 #include "manager/service/check.h"
@@ -82,9 +83,18 @@ bool worker_names_check(
 	        bytes, LIMIT_ACCEPTED_BYTES);
 }
 
+/* Limits a worker to what its caller may use. */
+static bool may_register(const struct rpc_identity *identity, Reeve__V1__RegisterRequest *r, struct reeve_error *error)
+{
+	if (!r->manual && !(identity->roles & MAY_HEARTBEAT))
+		return error_set(error, STATUS(PERMISSION_DENIED), "manual: \"%s\" may only be a pull client", identity->name);
+	return scope_accept_queues(identity, &r->queues, &r->n_queues, error) &&
+	    scope_accept_types(identity, &r->types, &r->n_types, error);
+}
+
 static void register_worker(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	const Reeve__V1__RegisterRequest *request = (const Reeve__V1__RegisterRequest *)message;
+	Reeve__V1__RegisterRequest *request = (Reeve__V1__RegisterRequest *)message; /* of the call alone */
 	struct services *s = service;
 	struct reeve_error error;
 	if (!check_name("name", request->name, false, &error) || !check_name("host", request->host, true, &error) ||
@@ -93,7 +103,8 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    !check_names("queues", request->queues, request->n_queues, &error) ||
 	    !check_names("types", request->types, request->n_types, &error) ||
 	    !worker_names_check(request->queues, request->n_queues, request->types, request->n_types, &error) ||
-	    !check_range("previous", request->previous, 0, INT64_MAX, &error)) {
+	    !check_range("previous", request->previous, 0, INT64_MAX, &error) ||
+	    !may_register(rpc_call_identity(call), request, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -1,6 +1,9 @@
 /* Who may call: callers are identified, and methods have roles. */
 #include "server_support.h"
 
+#include <endian.h>
+#include <poll.h>
+
 static struct rpc_client *client_with(const char *url, const char *token)
 {
 	struct rpc_client_options options = {.urls = url, .token = token, .actor = "ann@host"};
@@ -175,4 +178,90 @@ Test(rpc_guard, what_is_not_declared_is_refused)
 		rpc_server_destroy(server);
 		fake_manager_free(manager);
 	}
+}
+
+Test(rpc_guard, the_callers_name_begins_with_its_identitys)
+{
+	static const struct {
+		const char *identity, *name, *says;
+	} cases[] = {{"", "ann@host", NULL}, {"shop", "ann@host", "shop/ann@host"}, {"shop", "", "shop"},
+	    {"shop", "shop", NULL}, {"shop", "shop@host", NULL}, {"shop", "shop/x", NULL},
+	    {"shop", "shopping", "shop/shopping"}, {"shop", "sho", "shop/sho"}, {"shop", "root", "shop/root"}};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct rpc_identity identity = {.name = cases[i].identity};
+		char *says = rpc_identity_says(&identity, cases[i].name);
+
+		if (cases[i].says)
+			cr_expect_str_eq(says, cases[i].says);
+		else
+			cr_expect_null(says, "case %zu", i);
+		free(says);
+	}
+}
+
+Test(rpc_guard, a_long_name_is_cut_between_characters)
+{
+	struct rpc_identity identity = {.name = "shop"};
+	char name[256], *says;
+
+	memset(name, 'x', 255);
+	name[255] = '\0';
+	memcpy(name + 249, "\xc3\xa9", 2); /* bytes 254 and 255 of the result */
+	says = rpc_identity_says(&identity, name);
+	cr_assert_eq(strlen(says), 254);
+	free(says);
+}
+
+/* Sends `count` Gets at once on a plain socket, and returns how many are answered within `ms`. */
+static int answered_within(int fd, int count, const char *token, int ms)
+{
+	Reeve__V1__Request request = REQUEST_INIT;
+	uint8_t body[512], frame[600];
+	int64_t until_ms = clock_monotonic_ms() + ms;
+	int answers = 0;
+	size_t length;
+
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	request.token = token;
+	length = reeve__v1__request__pack(&request, body);
+	for (int i = 0; i < count; i++) {
+		uint64_t size = htobe64(length + 4);
+		uint32_t id = htobe32(0x80000000u | (uint32_t)i);
+
+		memcpy(frame, &size, 8);
+		memcpy(frame + 8, &id, 4);
+		memcpy(frame + 12, body, length);
+		push(fd, frame, length + 12);
+	}
+	for (int64_t left_ms; answers < count && (left_ms = until_ms - clock_monotonic_ms()) > 0;) {
+		struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+		if (poll(&readable, 1, (int)left_ms) <= 0)
+			break;
+		read_frame(fd);
+		answers++;
+	}
+	return answers;
+}
+
+Test(rpc_guard, a_caller_that_guesses_is_slow_and_harms_no_other)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	int guesser = dial_greeted(port_of(manager->url)), other = dial_greeted(port_of(manager->url));
+	int64_t since_ms;
+	int answers;
+
+	cr_assert_eq(answered_within(guesser, 5, "unknown", 5000), 5, "some are free");
+	answers = answered_within(guesser, 200, "unknown", 4000);
+	cr_assert_geq(answers, 2);
+	cr_assert_leq(answers, 5, "%d guesses in 4 s", answers);
+	since_ms = clock_monotonic_ms();
+	cr_assert_eq(answered_within(other, 100, "secret", 5000), 100, "same address");
+	cr_assert_lt(clock_monotonic_ms() - since_ms, 2000);
+	close(guesser); /* with frames that were not served */
+	close(other);
+	await_connections(manager, 0);
+	cr_assert_lt(fake_manager_read(manager, &manager->identified), 15);
+	fake_manager_free(manager);
 }

@@ -1,0 +1,31 @@
+/*
+ * What an identity may use: queues, types, categories of metrics, hosts of callbacks, and what is its own. Functions return
+ * true, or false with PERMISSION_DENIED in *error, which names the field.
+ */
+#ifndef REEVE_MANAGER_ACCESS_SCOPE_H
+#define REEVE_MANAGER_ACCESS_SCOPE_H
+
+#include "manager/access/identities.h"
+
+bool scope_queue(const struct rpc_identity *identity, const char *field, const char *queue, struct reeve_error *error);
+bool scope_type(const struct rpc_identity *identity, const char *field, const char *type, struct reeve_error *error);
+bool scope_metric(
+    const struct rpc_identity *identity, const char *field, const char *category, struct reeve_error *error);
+
+/* Returns whether the identity is limited to some types. */
+bool scope_has_types(const struct rpc_identity *identity);
+
+/* Checks the names of queues or types that a worker accepts. No names stand for all: then they become those that the identity is
+ * limited to. */
+bool scope_accept_queues(
+    const struct rpc_identity *identity, const char ***queues, size_t *count, struct reeve_error *error);
+bool scope_accept_types(
+    const struct rpc_identity *identity, const char ***types, size_t *count, struct reeve_error *error);
+
+/* Returns the hosts of callbacks as in --callback-hosts, which the caller must free; NULL: any. */
+char *scope_callback_hosts(const struct rpc_identity *identity);
+
+/* Returns whether what has this source is the identity's own, or it may see everything. */
+bool scope_owns(const struct rpc_identity *identity, const char *source);
+
+#endif
