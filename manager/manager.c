@@ -278,6 +278,7 @@ static bool callbacks_open(struct manager *m, const struct manager_options *o, s
 	    .timeout_ms = o->callback_timeout_ms,
 	    .ca_file = o->callback_ca,
 	    .hosts = o->callback_hosts,
+	    .private = o->callback_private,
 	    .database_us = database_us,
 	    .arg = m,
 	};

@@ -9,7 +9,8 @@
 
 struct manager_options {
 	const char *database, *listen, *socket_mode_text, *config, *name, *log_level, *auth, *admin_token_file;
-	bool insecure, create_admin_token, no_migrate, log_tasks, print_states, print_options, print_schema;
+	bool insecure, create_admin_token, callback_private, no_migrate, log_tasks, print_states, print_options,
+	    print_schema;
 	int64_t schema_from;
 	mode_t socket_mode; /* socket_mode_text, parsed */
 	int64_t lease_ms, heartbeat_ms, expiry_grace_ms, fetch_wait_ms, max_runtime_ms;

@@ -305,7 +305,7 @@ static int start_manager(struct dev *dev)
 	    /* A short lease: no network can fail for long here, and after a kill of all processes the next start waits
 	     * until the old workers' leases have ended. */
 	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen", dev->options.listen,
-	        "--auth", "required", "--lease", "5s", "--heartbeat", "1s"},
+	        "--auth", "required", "--callback-private", "--lease", "5s", "--heartbeat", "1s"},
 	};
 	if (!member_start(&dev->manager))
 		return EXIT_TASK_FAILED;

@@ -261,7 +261,12 @@ static bool take(void *arg)
 struct callbacks *callbacks_create(struct event_base *base, struct store *store, struct jobs *jobs,
     const struct callbacks_options *options, struct reeve_error *error)
 {
-	const struct http_options http_options = {options->timeout_ms, options->ca_file, AT_ONCE};
+	const struct http_options http_options = {
+	    .timeout_ms = options->timeout_ms,
+	    .ca_file = options->ca_file,
+	    .connections = AT_ONCE,
+	    .private = options->private,
+	};
 	struct http *http = http_create(base, &http_options, error);
 	if (!http)
 		return NULL;

@@ -22,6 +22,7 @@ struct callbacks_options {
 	int64_t timeout_ms;  /* of one try */
 	const char *ca_file; /* certificates to trust, PEM; NULL: the system's */
 	const char *hosts;   /* allowed hosts, as for callback_url_allowed; NULL: any */
+	bool private;        /* loopback, link-local and private addresses are allowed, too */
 	/* the manager's estimate of the database's time (core_database_us); 0: none yet */
 	int64_t (*database_us)(void *arg);
 	void *arg;

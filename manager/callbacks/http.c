@@ -3,6 +3,7 @@
 #include "manager/callbacks/http.h"
 
 #include "common/mem.h"
+#include "manager/callbacks/address.h"
 
 #include <curl/curl.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct http_post {
 	char *body;
 	size_t head_bytes, body_bytes;
 	char problem[CURL_ERROR_SIZE];
+	bool refused; /* an address of its host is not allowed */
 	http_done *done;
 	void *arg;
 	struct http_post *prev, *next;
@@ -72,8 +74,9 @@ static void post_end(struct http_post *post, CURLcode code)
 	    .status = answered ? (int)status : 0,
 	    .problem = answered               ? ""
 	        : post->head_bytes > HEAD_MAX ? "the answer's head is longer than 64 KiB"
-	        : *post->problem              ? post->problem
-	                                      : curl_easy_strerror(code),
+	        : post->refused  ? "the host has a loopback, link-local or private address (--callback-private)"
+	        : *post->problem ? post->problem
+	                         : curl_easy_strerror(code),
 	    .retry_after_ms = retry_after > 0 && retry_after < INT32_MAX ? (int64_t)retry_after * 1000 : 0,
 	};
 	post->done(post->arg, &answer);
@@ -179,6 +182,16 @@ void http_destroy(struct http *http)
 	curl_global_cleanup();
 }
 
+/* Opens a socket for an address that the host's name has at this moment. */
+static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	struct http_post *post = arg;
+	(void)purpose;
+	post->refused = !post->http->options.private && callback_address_private(&address->addr);
+	return post->refused ? CURL_SOCKET_BAD
+	                     : socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 static void post_set(struct http_post *post, const char *url, size_t length)
 {
 	const struct http_options *options = &post->http->options;
@@ -191,6 +204,9 @@ static void post_set(struct http_post *post, const char *url, size_t length)
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)options->timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, post);
+	curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* none from the environment: it would connect to any address */
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

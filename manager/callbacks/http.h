@@ -22,6 +22,7 @@ struct http_options {
 	int64_t timeout_ms;  /* of a call, from its start to the end of the answer */
 	const char *ca_file; /* certificates to trust, PEM; NULL: the system's */
 	int connections;     /* maximum kept open for later calls */
+	bool private;        /* calls may go to addresses that are not of the Internet (address.h) */
 };
 
 struct http_answer {

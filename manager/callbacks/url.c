@@ -67,9 +67,18 @@ const char *callback_url_site(const char *url, char out[CALLBACK_SITE_BYTES])
 }
 
 /* Returns true if a host matches pattern[0..length). "*.example.com" matches all names below example.com. */
-static bool host_matches(const char *host, const char *pattern, size_t length)
+/* Matches a host, and its port if the pattern has one: "example.org:8443", "[2001:db8::1]:8443". */
+static bool host_matches(const char *host, const char *port, const char *pattern, size_t length)
 {
 	size_t n = strlen(host);
+	const char *colon = memrchr(pattern, ':', length);
+	/* Of an IPv6 address only what follows the bracket is a port. */
+	if (colon && colon > pattern && (colon[-1] == ']' || !memchr(pattern, ':', (size_t)(colon - pattern)))) {
+		size_t digits = length - (size_t)(colon + 1 - pattern);
+		if (digits != strlen(port) || memcmp(colon + 1, port, digits) != 0)
+			return false;
+		length = (size_t)(colon - pattern);
+	}
 	if (length > 2 && !strncmp(pattern, "*.", 2))
 		return n >= length && !strncasecmp(host + n - (length - 1), pattern + 1, length - 1);
 	return n == length && !strncasecmp(host, pattern, length);
@@ -78,16 +87,18 @@ static bool host_matches(const char *host, const char *pattern, size_t length)
 bool callback_url_allowed(const char *url, const char *hosts)
 {
 	const char *problem;
-	char *host = NULL;
+	char *host = NULL, *port = NULL;
 	bool allowed = !hosts;
 	CURLU *parts = allowed ? NULL : parse(url, &problem);
-	if (parts && curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK)
+	if (parts && curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+	    curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK)
 		for (const char *at = hosts; !allowed && *at; at += strspn(at, ", ")) {
 			size_t length = strcspn(at, ", ");
-			allowed = length && host_matches(host, at, length);
+			allowed = length && host_matches(host, port, at, length);
 			at += length;
 		}
 	curl_free(host);
+	curl_free(port);
 	curl_url_cleanup(parts);
 	return allowed;
 }

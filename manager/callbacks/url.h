@@ -17,7 +17,7 @@ const char *callback_url_problem(const char *url);
 const char *callback_url_site(const char *url, char out[CALLBACK_SITE_BYTES]);
 
 /* Returns true if a valid URL's host is in `hosts`, a list as in --callback-hosts
- * ("example.org,*.example.com,10.0.0.7"). NULL allows every host. */
+ * ("example.org,*.example.com:8443,10.0.0.7"), with that port if the item has one. NULL allows every host. */
 bool callback_url_allowed(const char *url, const char *hosts);
 
 #endif

@@ -24,8 +24,10 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
 	(void)message;
 	response.now_us = core_clock_us(s->core);
-	response.manager = (char *)s->manager_name;
-	response.version = (char *)REEVE_VERSION;
+	if (rpc_call_identity(call)) {
+		response.manager = (char *)s->manager_name;
+		response.version = (char *)REEVE_VERSION;
+	}
 	response.database_up = reaches_database(s);
 	response.max_details_bytes = (uint32_t)s->core->base.options.max_details_bytes;
 	response.max_message_bytes = (uint32_t)s->max_message_bytes;

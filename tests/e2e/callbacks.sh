@@ -350,10 +350,26 @@ test_certificates_are_verified() {
 	expect_eq 0 "$(wc -l <"$DIR/other.calls")"
 }
 
+# The manager's environment names a proxy, which would call any address. The allowed names do not matter.
+test_calls_reach_no_private_address() {
+	start_postgres
+	receiver
+	PORT[strict]=$(free_port) URL[strict]=tcp://127.0.0.1:${PORT[strict]}
+	export REEVE_MANAGER=${URL[strict]}
+	http_proxy=${URL[receiver]} start strict "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[strict]}" --callback-attempts 1
+	wait_until 60 'reeve stats >/dev/null'
+	for host in 127.0.0.1 localhost 0 2130706433 0x7f.1 '[::1]' '[::ffff:127.0.0.1]' 10.0.0.1 169.254.169.254; do
+		id=$(callback "http://$host:${PORT[receiver]}/ok")
+		settled "$id"
+		expect_match '^given_up 1 .*loopback, link-local or private address' "$(state_of "$id")" "$host"
+	done
+	expect_eq '' "$(cat "$DIR/receiver.calls" 2>/dev/null)"
+}
+
 test_calls_go_to_the_allowed_hosts_alone() {
 	start_postgres
 	receiver
-	start_manager --callback-hosts '*.example.org,127.0.0.1'
+	start_manager --callback-hosts "*.example.org,127.0.0.1:${PORT[receiver]},localhost:1"
 	good=$(callback "${URL[receiver]}/ok")
 	bad=$(callback "http://localhost:${PORT[receiver]}/ok")
 	user=$(callback "http://127.0.0.1@localhost:${PORT[receiver]}/ok")

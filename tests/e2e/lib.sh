@@ -371,7 +371,7 @@ launch_manager() { # [NAME] [OPTION…]
 	PORT[$name]=${PORT[$name]:-$(free_port)}
 	URL[$name]=tcp://127.0.0.1:${PORT[$name]}
 	export REEVE_MANAGER=${URL[$name]}
-	start "$name" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[$name]}" "$@"
+	start "$name" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[$name]}" --callback-private "$@"
 }
 
 start_manager() { # [NAME] [OPTION…]

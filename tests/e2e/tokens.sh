@@ -44,7 +44,10 @@ test_each_method_refuses_callers_without_one_of_its_roles() {
 		done <"$TOP/tests/e2e/data/method_roles"
 	done
 	expect_eq 'AdminService Ping 0' "$(codes_as '' | grep -v ' 16$')" 'without a token'
+	version=$("$REEVE_BIN/reeve-manager" --version | awk '{printf "%s", $2}' | od -An -tx1 | tr -d ' \n')
+	expect_no_match "$version" "$("$REEVE_BIN/raw-call" "$TCP" /reeve.v1.AdminService/Ping </dev/null)"
 	token=$(admin token create reads --role reader)
+	expect_match "$version" "$(with "$token" "$REEVE_BIN/raw-call" "$TCP" /reeve.v1.TaskService/List,/reeve.v1.AdminService/Ping </dev/null)"
 	expect_fail 4 with "$token" reeve submit nothing
 	expect_match '"reads" may not call /reeve.v1.TaskService/Submit: that takes the role submitter or admin' "$OUTPUT"
 	for role in $ROLES admin; do admin token revoke "the-$role" >/dev/null; done

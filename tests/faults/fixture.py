@@ -412,7 +412,7 @@ class Fixture:
 			"UBSAN_OPTIONS": f"print_stacktrace=1:{log_path}",
 			"TSAN_OPTIONS": f"exitcode=97:{log_path}",
 		}
-		self.manager_options = ["--lease", f"{lease_ms}ms", "--heartbeat", f"{self.heartbeat_ms}ms", "--expiry-grace",
+		self.manager_options = ["--callback-private", "--lease", f"{lease_ms}ms", "--heartbeat", f"{self.heartbeat_ms}ms", "--expiry-grace",
 			f"{2 * lease_ms}ms", "--fetch-wait", "500ms", "--max-calls", str(MAX_CALLS), "--max-connections", str(MAX_CONNECTIONS)]
 		self.postgres = Postgres(self)
 		self.managers, self.workers, self.proxies, self.submitters = {}, {}, {}, {}

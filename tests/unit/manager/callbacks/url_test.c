@@ -88,3 +88,27 @@ Test(callback_url, hosts_are_allowed_by_a_list)
 	cr_expect(callback_url_allowed("http://any.example/", NULL));
 	cr_expect(not(callback_url_allowed("http://any.example/", "")));
 }
+
+Test(callback_url, a_host_may_be_allowed_at_one_port)
+{
+	static const char list[] = "one.example:8443,*.two.example:80,[::1]:81,three.example:443";
+	static const struct {
+		const char *url;
+		bool allowed;
+	} cases[] = {
+	    {"https://one.example:8443/", true},
+	    {"https://one.example/", false},
+	    {"https://one.example:84430/", false},
+	    {"http://one.example:844/", false},
+	    {"http://a.two.example/", true},
+	    {"https://a.two.example/", false},
+	    {"http://a.two.example:8080/", false},
+	    {"http://[::1]:81/", true},
+	    {"http://[::1]/", false},
+	    {"https://three.example/", true},
+	    {"http://three.example/", false},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		cr_expect(eq(int, callback_url_allowed(cases[i].url, list), cases[i].allowed), "%s", cases[i].url);
+}
