@@ -36,6 +36,22 @@ struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_sid
 	return conn;
 }
 
+void rpc_conn_use(struct rpc_conn *conn, const struct rpc_protocol *protocol, void *arg)
+{
+	conn->protocol = protocol;
+	conn->protocol_state = protocol->open(arg, conn);
+}
+
+void *rpc_conn_protocol_state(const struct rpc_conn *conn)
+{
+	return conn->protocol_state;
+}
+
+void rpc_conn_return(struct rpc_conn *conn, size_t bytes)
+{
+	rpc_conn_count_incoming(conn, -bytes);
+}
+
 void rpc_conn_count_incoming(struct rpc_conn *conn, size_t bytes)
 {
 	if (conn->budget)
@@ -64,6 +80,8 @@ static void free_chunks(struct chunk *chunk)
 void rpc_conn_free(struct rpc_conn *conn)
 {
 	conn->carrier->free(conn);
+	if (conn->protocol)
+		conn->protocol->free(conn->protocol_state);
 	free_chunks(conn->out);
 	rpc_conn_count_incoming(conn, -(conn->size - BUFFER_MIN));
 	if (conn->partial)
@@ -155,7 +173,7 @@ static struct chunk *take_sent(struct rpc_conn *conn, size_t count)
 void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 {
 	struct chunk *done;
-	bool more, over, eased;
+	bool more, over, eased, finished;
 
 	if (!good) {
 		rpc_conn_close(conn);
@@ -175,12 +193,15 @@ void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 		more = conn->out && !conn->closing;
 	}
 	over = !more && rpc_conn_clear(conn, &conn->writing);
+	finished = !more && !conn->closing && conn->finish_ms;
 	pthread_mutex_unlock(&conn->lock);
 	free_chunks(done);
 	if (more)
 		write_on(conn);
 	else if (over)
 		conn->events->closed(conn->owner);
+	else if (finished)
+		conn->carrier->end(conn);
 }
 
 /* Appends a chunk to the queue, with the lock held. */
@@ -252,6 +273,18 @@ void rpc_conn_flush(struct rpc_conn *conn)
 		write_on(conn);
 }
 
+void rpc_conn_finish(struct rpc_conn *conn)
+{
+	bool idle;
+
+	pthread_mutex_lock(&conn->lock);
+	conn->finish_ms = clock_monotonic_ms();
+	idle = !conn->out && !conn->writing && !conn->closing;
+	pthread_mutex_unlock(&conn->lock);
+	if (idle)
+		conn->carrier->end(conn);
+}
+
 bool rpc_conn_heavy(struct rpc_conn *conn, size_t max)
 {
 	bool heavy;
@@ -268,10 +301,12 @@ void rpc_conn_start(struct rpc_conn *conn)
 {
 	const uint8_t greeting[GREETING_BYTES] = {0, 'S', 'P', 0, 0, conn->side, 0, 0};
 
-	pthread_mutex_lock(&conn->lock);
-	copy_bytes(conn, greeting, sizeof greeting);
-	pthread_mutex_unlock(&conn->lock);
-	rpc_conn_flush(conn);
+	if (!conn->protocol) {
+		pthread_mutex_lock(&conn->lock);
+		copy_bytes(conn, greeting, sizeof greeting);
+		pthread_mutex_unlock(&conn->lock);
+		rpc_conn_flush(conn);
+	}
 	rpc_conn_resume(conn);
 }
 
@@ -289,6 +324,7 @@ struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 	state.frame = conn->frame_length;
 	state.held = conn->closing ? 0 : conn->frame_capacity;
 	state.starved = conn->starved;
+	state.ended_ms = conn->finish_ms ? now_ms - conn->finish_ms : 0;
 	pthread_mutex_unlock(&conn->lock);
 	return state;
 }

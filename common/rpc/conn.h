@@ -43,6 +43,25 @@ struct rpc_conn_events {
 	void (*eased)(void *owner);  /* after rpc_conn_heavy: the backlog has shrunk; may be NULL */
 };
 
+/* What a protocol gets of a connection's bytes, and what it makes of them. */
+struct rpc_intake {
+	const uint8_t *bytes; /* those that it left before, and new ones behind them */
+	size_t length;
+	size_t used;         /* it sets: how many it has taken; the others come again, with more or after rpc_conn_resume */
+	struct frame **last; /* it appends complete messages here, whose memory it has counted by rpc_conn_afford */
+	bool starved;        /* it sets: it needs memory that the budget does not have */
+	bool begun;          /* it sets: a message has begun, and is not complete … */
+	size_t expected;     /* … its length, as far as known */
+	size_t held;         /* … and its memory, counted in the budget */
+};
+
+/* How bytes become frames, instead of nng's protocol. What a frame contains is the protocol's affair. */
+struct rpc_protocol {
+	void *(*open)(void *arg, struct rpc_conn *conn);
+	bool (*take)(void *state, struct rpc_intake *intake); /* false: the connection must be closed */
+	void (*free)(void *state);
+};
+
 /* Makes a connection of a connected stream. `budget` may be NULL: no limits. A long frame takes memory as its bytes
  * arrive; when the budget is used up, reading stops until rpc_conn_resume finds memory again. Nothing happens before
  * rpc_conn_start. */
@@ -53,6 +72,16 @@ struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, si
  * only rpc_conn_poll may be called on others. The connection owns the socket. */
 struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum rpc_conn_side side, size_t max_body,
     struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner);
+
+/* Makes a connection on a loop use a protocol. Call it before rpc_conn_start. rpc_conn_protocol_state returns what its
+ * `open` returned. */
+void rpc_conn_use(struct rpc_conn *conn, const struct rpc_protocol *protocol, void *arg);
+void *rpc_conn_protocol_state(const struct rpc_conn *conn);
+
+/* Counts memory for an incoming message of a protocol in the budget. Returns false, and counts nothing, if the budget is used
+ * up. rpc_conn_return subtracts it. */
+bool rpc_conn_afford(struct rpc_conn *conn, size_t bytes);
+void rpc_conn_return(struct rpc_conn *conn, size_t bytes);
 
 /* Sends the hello and starts reading. Call it on the thread that will free the connection. */
 void rpc_conn_start(struct rpc_conn *conn);
@@ -67,11 +96,14 @@ void rpc_conn_flush(struct rpc_conn *conn);
  * than half of `max` are left. */
 bool rpc_conn_heavy(struct rpc_conn *conn, size_t max);
 
-/* Resumes reading after `arrived` returned false, or the budget was used up. */
+/* Resumes reading after `arrived` returned false, or the budget was used up. A protocol gets again what it left. */
 void rpc_conn_resume(struct rpc_conn *conn);
 
 /* Closes the connection and drops unsent frames. May be called on any thread and repeatedly until rpc_conn_free. */
 void rpc_conn_close(struct rpc_conn *conn);
+
+/* Sends what is queued, and ends the sending direction of a connection on a loop. */
+void rpc_conn_finish(struct rpc_conn *conn);
 
 /* Only for a connection on a loop. Both block until `until_ms` of the monotonic clock at the latest. rpc_conn_drain sends
  * what is queued and ends the sending direction. rpc_conn_await_end waits until the other end has closed, too, and discards
@@ -93,6 +125,7 @@ struct rpc_conn_state {
 	size_t frame;     /* its length, as far as known */
 	size_t held;      /* its memory, counted in the budget; 0 while the connection is closing */
 	bool starved;     /* reading has stopped because the budget is used up */
+	int64_t ended_ms; /* since rpc_conn_finish; 0: not called */
 };
 
 struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn);

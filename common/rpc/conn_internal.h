@@ -33,6 +33,7 @@ struct carrier {
 	bool (*send)(struct rpc_conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
 	void (*close)(struct rpc_conn *conn);                                               /* called once */
 	void (*free)(struct rpc_conn *conn); /* when all operations have ended */
+	void (*end)(struct rpc_conn *conn);  /* ends the sending direction when nothing is being sent; NULL: it cannot */
 };
 
 struct rpc_conn {
@@ -57,6 +58,8 @@ struct rpc_conn {
 	struct rpc_conn_budget *budget; /* or NULL */
 	const struct rpc_conn_events *events;
 	void *owner;
+	const struct rpc_protocol *protocol; /* NULL: nng's */
+	void *protocol_state;
 
 	/* Used only by the reader. */
 	bool greeted;
@@ -74,6 +77,7 @@ struct rpc_conn {
 	size_t backlog;
 	size_t heavy; /* call `eased` when the backlog is no larger than this; 0: do not */
 	int64_t last_received_ms, progress_ms;
+	int64_t finish_ms;      /* when rpc_conn_finish was called; 0: it was not */
 	int64_t frame_since_ms; /* of the incoming frame; 0: none */
 	size_t frame_length;
 	size_t frame_capacity; /* its allocated memory */
@@ -89,6 +93,9 @@ void rpc_conn_stop(struct rpc_conn *conn, bool *flag);
 
 /* Adds bytes of incoming frames to the budget, or subtracts them (a negative number). */
 void rpc_conn_count_incoming(struct rpc_conn *conn, size_t bytes);
+
+/* Passes the buffer's bytes to the protocol again. */
+void rpc_conn_take_again(struct rpc_conn *conn);
 
 /* Handle the completion of a read or write of `count` bytes. If `good` is false, the carrier is closed or has
  * failed. */

@@ -128,6 +128,12 @@ static void close_loop(struct rpc_conn *conn)
 		rpc_conn_written(conn, false, 0);
 }
 
+static void end_loop(struct rpc_conn *conn)
+{
+	if (conn->fd >= 0)
+		shutdown(conn->fd, SHUT_WR);
+}
+
 static void free_loop(struct rpc_conn *conn)
 {
 	event_free(conn->readable);
@@ -139,7 +145,7 @@ static void free_loop(struct rpc_conn *conn)
 struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum rpc_conn_side side, size_t max_body,
     struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner)
 {
-	static const struct carrier loop = {receive_by_loop, send_by_loop, close_loop, free_loop};
+	static const struct carrier loop = {receive_by_loop, send_by_loop, close_loop, free_loop, end_loop};
 	struct rpc_conn *conn = rpc_conn_alloc(&loop, side, max_body, budget, events, owner);
 
 	conn->fd = fd;

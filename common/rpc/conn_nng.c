@@ -71,7 +71,7 @@ static void free_nng(struct rpc_conn *conn)
 struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body,
     struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner)
 {
-	static const struct carrier nng = {receive_by_nng, send_by_nng, close_nng, free_nng};
+	static const struct carrier nng = {receive_by_nng, send_by_nng, close_nng, free_nng, NULL};
 	struct rpc_conn *conn = rpc_conn_alloc(&nng, side, max_body, budget, events, owner);
 
 	mem_check(nng_aio_alloc(&conn->read_aio, received, conn) == 0);

@@ -33,6 +33,11 @@ static bool afford(struct rpc_conn *conn, size_t bytes, size_t length)
 	return false;
 }
 
+bool rpc_conn_afford(struct rpc_conn *conn, size_t bytes)
+{
+	return afford(conn, bytes, bytes);
+}
+
 /* Enlarges the buffer of a long frame. Returns false if the budget does not allow it. */
 static bool grow(struct rpc_conn *conn)
 {
@@ -91,6 +96,8 @@ static void read_on(struct rpc_conn *conn)
 struct harvest {
 	struct frame *first;
 	struct frame **end;
+	bool starved; /* a protocol needs more memory than the budget has */
+	bool begun;   /* a protocol's message is incomplete */
 };
 
 /* Takes a complete frame. Returns false if it is of an unknown kind. */
@@ -184,6 +191,28 @@ static void resize(struct rpc_conn *conn, size_t size)
 	conn->size = size;
 }
 
+/* Passes the buffer's bytes to the protocol. Returns false on invalid data. */
+static bool take_by_protocol(struct rpc_conn *conn, struct harvest *harvest)
+{
+	struct rpc_intake intake = {.bytes = conn->buffer, .length = conn->filled, .last = harvest->end};
+
+	if (!conn->protocol->take(conn->protocol_state, &intake))
+		return false;
+	while (*intake.last)
+		intake.last = &(*intake.last)->next;
+	harvest->end = intake.last;
+	harvest->starved = intake.starved;
+	harvest->begun = intake.begun;
+	conn->filled -= intake.used;
+	memmove(conn->buffer, conn->buffer + intake.used, conn->filled);
+	pthread_mutex_lock(&conn->lock);
+	conn->opened |= intake.length > 0;
+	conn->frame_length = intake.expected;
+	conn->frame_capacity = intake.held;
+	pthread_mutex_unlock(&conn->lock);
+	return true;
+}
+
 /* Processes the bytes of a read. Returns false on invalid data. */
 static bool take_in(struct rpc_conn *conn, size_t count, struct harvest *harvest)
 {
@@ -202,29 +231,41 @@ static bool take_in(struct rpc_conn *conn, size_t count, struct harvest *harvest
 	}
 	conn->filled += count;
 	full = conn->filled == conn->size && conn->size < BUFFER_MAX;
-	if (!take_buffer(conn, harvest))
+	if (!(conn->protocol ? take_by_protocol(conn, harvest) : take_buffer(conn, harvest)))
 		return false;
-	if (full)
+	if (full && conn->filled < conn->size)
 		resize(conn, 2 * conn->size);
 	else if (count < BUFFER_MIN && conn->filled == 0 && conn->size > BUFFER_MIN)
 		resize(conn, BUFFER_MIN);
 	return true;
 }
 
-/* Continues or stops reading. `go_on`: the owner wants more; `fresh`: the read completed a frame. */
-static void decide(struct rpc_conn *conn, bool go_on, bool fresh)
+/* Notes how far the incoming frame is, with the lock held. */
+static void note_progress(struct rpc_conn *conn, const struct harvest *harvest, int64_t now_ms)
 {
+	bool begun = conn->protocol ? harvest->begun : conn->partial || conn->filled;
+
+	if (!begun)
+		conn->frame_since_ms = 0;
+	else if (harvest->first || !conn->frame_since_ms)
+		conn->frame_since_ms = now_ms;
+	conn->starved = harvest->starved;
+	if (conn->protocol)
+		return;
+	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
+	conn->frame_capacity = conn->partial ? conn->partial_capacity : 0;
+}
+
+/* Continues or stops reading. `go_on`: the owner wants more. */
+static void decide(struct rpc_conn *conn, const struct harvest *harvest, bool go_on)
+{
+	bool full = conn->protocol && conn->filled == conn->size; /* it has left as much as fits, until rpc_conn_resume */
 	bool read, over = false;
 
 	pthread_mutex_lock(&conn->lock);
 	conn->last_received_ms = clock_monotonic_ms();
-	if (!conn->partial && !conn->filled)
-		conn->frame_since_ms = 0;
-	else if (fresh || !conn->frame_since_ms)
-		conn->frame_since_ms = conn->last_received_ms;
-	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
-	conn->frame_capacity = conn->partial ? conn->partial_capacity : 0;
-	read = (go_on || conn->resumed) && !conn->closing;
+	note_progress(conn, harvest, conn->last_received_ms);
+	read = (go_on || conn->resumed) && !harvest->starved && !full && !conn->closing;
 	conn->resumed = false;
 	if (!read)
 		over = rpc_conn_clear(conn, &conn->reading);
@@ -235,30 +276,70 @@ static void decide(struct rpc_conn *conn, bool go_on, bool fresh)
 		conn->events->closed(conn->owner);
 }
 
+/* Takes `count` new bytes. Returns false if that ends the connection. Sets *go_on if the owner wants more. */
+static bool take_bytes(struct rpc_conn *conn, size_t count, struct harvest *harvest, bool *go_on)
+{
+	if (!take_in(conn, count, harvest)) {
+		for (struct frame *frame = harvest->first; frame; frame = frame->next)
+			rpc_conn_count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
+		frame_free_all(harvest->first);
+		return false;
+	}
+	*go_on = !harvest->first || conn->events->arrived(conn->owner, harvest->first);
+	return true;
+}
+
 void rpc_conn_received(struct rpc_conn *conn, bool good, size_t count)
 {
-	struct harvest harvest = {NULL, &harvest.first};
-	bool fresh;
-	bool go_on = true;
+	struct harvest harvest = {NULL, &harvest.first, false, false};
+	bool go_on;
 
-	if (!good || count == 0 || !take_in(conn, count, &harvest)) {
-		for (struct frame *frame = harvest.first; frame; frame = frame->next)
-			rpc_conn_count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
-		frame_free_all(harvest.first);
+	if (!good || count == 0 || !take_bytes(conn, count, &harvest, &go_on)) {
 		rpc_conn_close(conn);
 		rpc_conn_stop(conn, &conn->reading);
 		return;
 	}
-	fresh = harvest.first;
-	if (fresh)
-		go_on = conn->events->arrived(conn->owner, harvest.first);
-	decide(conn, go_on, fresh);
+	decide(conn, &harvest, go_on);
+}
+
+/* A read may be in flight, since a protocol's connection is read while a call is open, to notice its end. It is replaced by
+ * one for the place where the buffer's bytes now end. */
+void rpc_conn_take_again(struct rpc_conn *conn)
+{
+	struct harvest harvest = {NULL, &harvest.first, false, false};
+	bool in_flight, closing, go_on;
+
+	pthread_mutex_lock(&conn->lock);
+	in_flight = conn->reading;
+	closing = conn->closing;
+	conn->reading |= !closing;
+	pthread_mutex_unlock(&conn->lock);
+	if (closing)
+		return;
+	if (!take_bytes(conn, 0, &harvest, &go_on)) {
+		rpc_conn_close(conn);
+		if (!in_flight)
+			rpc_conn_stop(conn, &conn->reading);
+		return;
+	}
+	if (!in_flight) {
+		decide(conn, &harvest, go_on);
+		return;
+	}
+	pthread_mutex_lock(&conn->lock);
+	note_progress(conn, &harvest, clock_monotonic_ms());
+	pthread_mutex_unlock(&conn->lock);
+	read_on(conn);
 }
 
 void rpc_conn_resume(struct rpc_conn *conn)
 {
 	bool read;
 
+	if (conn->protocol) {
+		rpc_conn_take_again(conn);
+		return;
+	}
 	pthread_mutex_lock(&conn->lock);
 	read = !conn->reading && !conn->closing;
 	conn->resumed = conn->reading;

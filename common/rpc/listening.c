@@ -213,19 +213,21 @@ static char *real_url(const struct listening *listening, const nng_url *url)
 	return mem_asprintf(strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port);
 }
 
-bool listening_open(struct listening *listening, const char *text, mode_t mode, struct reeve_error *error)
+bool listening_open(
+    struct listening *listening, const char *text, const char *scheme, mode_t mode, struct reeve_error *error)
 {
+	bool ipc = !strcmp(scheme, "tcp"), good;
 	nng_url *url = NULL;
-	bool good;
 
 	*listening = (struct listening){.fd = -1};
-	if (nng_url_parse(&url, text) == 0 && !strcmp(url->u_scheme, "tcp") && *url->u_port)
+	if (nng_url_parse(&url, text) == 0 && !strcmp(url->u_scheme, scheme) && *url->u_port)
 		good = listen_on_port(listening, url->u_hostname, url->u_port, text, error);
-	else if (url && !strcmp(url->u_scheme, "ipc") && *url->u_path)
+	else if (ipc && url && !strcmp(url->u_scheme, "ipc") && *url->u_path)
 		good = listen_on_path(listening, url->u_path, mode, text, error);
 	else
-		good = error_set(error, STATUS(INVALID_ARGUMENT),
-		    "cannot listen on \"%s\": it is not written as tcp://HOST:PORT or ipc:///PATH", text);
+		good =
+		    error_set(error, STATUS(INVALID_ARGUMENT), "cannot listen on \"%s\": it is not written as %s://HOST:PORT%s",
+		        text, scheme, ipc ? " or ipc:///PATH" : "");
 	if (good && url)
 		listening->url = real_url(listening, url);
 	if (url)

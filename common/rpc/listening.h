@@ -1,5 +1,5 @@
 /*
- * Listening sockets for URLs (tcp://HOST:PORT, ipc:///PATH).
+ * Listening sockets for URLs (SCHEME://HOST:PORT, ipc:///PATH).
  *
  * The file of an ipc socket stays when its process dies. A successor replaces only such a file: neither one that is not
  * a socket, nor a socket with a listener. During the replacement it holds a lock on the file PATH.lock, which no other
@@ -21,11 +21,13 @@ struct listening {
 	ino_t inode;
 };
 
-/* Listens on a URL. Port 0 takes a free port, which `url` then contains. A host name means its first address; it is
+/* Listens on a URL with the scheme `scheme`, or also ipc if that is "tcp". Port 0 takes a free port, which `url` then contains.
+ * A host name means its first address; it is
  * looked up at once, which may take as long as its name servers do. The file of an ipc socket gets the permissions
  * `mode`, whatever the umask: users who may write to it may connect. Returns false with *error set if it cannot; then
  * there is nothing to close. */
-bool listening_open(struct listening *listening, const char *url, mode_t mode, struct reeve_error *error);
+bool listening_open(
+    struct listening *listening, const char *url, const char *scheme, mode_t mode, struct reeve_error *error);
 
 /* Stops listening and removes the socket's file. */
 void listening_close(struct listening *listening);

@@ -8,7 +8,6 @@
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/rpc/envelope.h"
 #include "common/rpc/wire.h"
 #include "common/text.h"
 
@@ -34,7 +33,7 @@ enum {
 	IDLE_PING_MAX_MS = 15000,
 };
 
-/* Sends a call's reply and frees the call. */
+/* Sends a call's reply, if it has one, and frees the call. */
 static void finish(struct rpc_call *call, struct frame *reply)
 {
 	struct peer *peer = call->peer;
@@ -45,8 +44,9 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	DL_DELETE2(peer->calls, call, prev_of_peer, next_of_peer);
 	limits_leave(call);
 	guard_forget_call(call);
-	frame_seal(reply, call->frame_id);
-	peers_reply(peer, reply);
+	expire_remove(call);
+	if (reply)
+		peers_reply(peer, reply);
 	arena_clear(&call->arena);
 	free(call);
 	peers_release(peer);
@@ -62,17 +62,28 @@ static void note_refusal(const struct rpc_call *call, const char *text)
 		log_warn("rpc", "refusing a call, and perhaps more: %s", text);
 }
 
+/* Writes the reply of a call that has failed. */
+static struct frame *refuse(const struct rpc_call *call, reeve_status code, const char *text)
+{
+	return call->peer->transport->refuse(call->peer->door, call->id, call->form, code, text);
+}
+
 static void fail_text(struct rpc_call *call, reeve_status code, const char *text)
 {
 	char *repaired = utf8_valid(text, strlen(text)) ? NULL : utf8_repair(text, strlen(text));
-	struct frame *reply;
 
 	assert(code != STATUS(OK));
 	if (code == STATUS(RESOURCE_EXHAUSTED))
 		note_refusal(call, text);
-	reply = envelope_write_error(code, repaired ? repaired : text);
+	finish(call, call->answered ? NULL : refuse(call, code, repaired ? repaired : text));
 	free(repaired);
-	finish(call, reply);
+}
+
+void server_answer_for(struct rpc_call *call, reeve_status code, const char *text)
+{
+	call->answered = true;
+	peers_reply(call->peer, refuse(call, code, text));
+	server_notify_closed(call);
 }
 
 void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format, ...)
@@ -98,7 +109,12 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response)
 	struct frame *reply;
 
 	assert(call->method && response->descriptor == call->method->output);
-	reply = envelope_write_response(response, call->server->options.max_message_bytes, &error);
+	if (call->answered) {
+		finish(call, NULL);
+		return;
+	}
+	reply = call->peer->transport->respond(
+	    call->peer->door, call->id, call->form, response, call->server->options.max_message_bytes, &error);
 	if (reply)
 		finish(call, reply);
 	else
@@ -190,16 +206,18 @@ int64_t rpc_server_refused(const struct rpc_server *server)
 	return server->n_refused;
 }
 
-/* Creates the call of an envelope, with copies of everything that the accessors return. */
+/* Creates the call of a message, with copies of everything that the accessors return. */
 static struct rpc_call *open_call(
-    struct rpc_server *server, struct peer *peer, const struct frame *frame, const struct envelope_request *envelope)
+    struct rpc_server *server, struct peer *peer, const struct frame *frame, const struct rpc_message *message)
 {
+	const struct envelope_request *envelope = &message->envelope;
 	struct rpc_call *call = mem_malloc(sizeof *call + envelope->actor.length + 1);
 
 	*call = (struct rpc_call){
 	    .server = server,
 	    .peer = peer,
-	    .frame_id = frame_id(frame),
+	    .id = message->id,
+	    .form = message->form,
 	    .deadline_ms = envelope->deadline_ms,
 	    .arrived_ms = frame->at_ms,
 	    .actor = call->texts,
@@ -212,6 +230,8 @@ static struct rpc_call *open_call(
 	DL_APPEND(server->open, call);
 	DL_APPEND2(peer->calls, call, prev_of_peer, next_of_peer);
 	peers_keep(peer);
+	if (peer->transport->expires && call->deadline_ms)
+		expire_add(call);
 	return call;
 }
 
@@ -227,13 +247,35 @@ static bool refuse_contract(struct rpc_call *call, uint32_t contract, struct ree
 	return error_set(error, STATUS(UNIMPLEMENTED), "%s", problem);
 }
 
-/* Finds the method and, if the caller may call it, unpacks the request, within the limits. Returns false with *error set if it cannot. */
-static bool take_call(struct rpc_call *call, const struct envelope_request *envelope, const ProtobufCMessage **request,
+/* Unpacks the request, within the limits. Returns false with *error set if it cannot. */
+static bool unpack(struct rpc_call *call, const struct envelope_request *envelope, const ProtobufCMessage **request,
     struct reeve_error *error)
 {
+	size_t max = MEMORY_MESSAGES * call->server->options.max_message_bytes + MEMORY_PARTS, memory;
+
+	if (!wire_measure(call->method->input, envelope->body.bytes, envelope->body.length, &memory, error))
+		return false;
+	if (memory > max)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "the message would take %zu bytes of memory; the maximum is %zu", memory, max);
+	if (!limits_hold(call, sizeof *call + envelope->actor.length + memory, error))
+		return false;
+	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
+	return *request ||
+	    error_set(
+	        error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", call->method->input->short_name);
+}
+
+/* Finds the method and, if the caller may call it, takes the request, within the limits. Returns false with *error set if it cannot. */
+static bool take_call(
+    struct rpc_call *call, struct rpc_message *message, const ProtobufCMessage **request, struct reeve_error *error)
+{
 	struct rpc_server *server = call->server;
-	size_t max = MEMORY_MESSAGES * server->options.max_message_bytes + MEMORY_PARTS, memory;
+	const struct envelope_request *envelope = &message->envelope;
+	const struct rpc_transport *transport = call->peer->transport;
 	const char *problem = name_problem(call->actor, true);
+	uint8_t *made = NULL;
+	bool good;
 
 	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, call->method);
 	if (call->peer->refusal)
@@ -251,47 +293,46 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	call->peer->called = true;
 	if (rpc_call_remaining_ms(call) == 0)
 		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its full deadline");
-	if (!wire_measure(call->method->input, envelope->body.bytes, envelope->body.length, &memory, error))
-		return false;
-	if (memory > max)
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "the message would take %zu bytes of memory; the maximum is %zu", memory, max);
-	if (!limits_hold(call, sizeof *call + envelope->actor.length + memory, error))
-		return false;
-	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
-	return *request ||
-	    error_set(
-	        error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", call->method->input->short_name);
+	good = !transport->decode ||
+	    transport->decode(message, call->method->input, server->options.max_message_bytes, &made, error);
+	good = good && unpack(call, envelope, request, error);
+	free(made);
+	return good;
 }
 
-/* Reads an envelope; clears token and actor if it is invalid. */
-static bool read_envelope(struct frame *frame, struct envelope_request *envelope, struct reeve_error *error)
+/* Checks the lengths of an envelope's texts. */
+static bool check_lengths(const struct envelope_request *envelope, struct reeve_error *error)
 {
-	static const struct envelope_view nothing = {(const uint8_t *)"", 0};
-	bool good = envelope_read_request(frame_body(frame), frame->length, envelope, error);
-
-	if (good && envelope->token.length > TOKEN_MAX_BYTES)
-		good = error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are taken",
+	if (envelope->token.length > TOKEN_MAX_BYTES)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are taken",
 		    envelope->token.length, TOKEN_MAX_BYTES);
-	if (good && envelope->actor.length > LIMIT_NAME_BYTES)
-		good = error_set(error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", LIMIT_NAME_BYTES);
-	if (!good)
-		envelope->token = envelope->actor = nothing;
-	return good;
+	if (envelope->actor.length > LIMIT_NAME_BYTES)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", LIMIT_NAME_BYTES);
+	return true;
 }
 
 void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame)
 {
-	struct envelope_request envelope;
+	static const struct envelope_view nothing = {(const uint8_t *)"", 0};
+	const struct rpc_transport *transport = peer->transport;
+	struct frame *reply = transport->serve ? transport->serve(peer->door, frame) : NULL;
+	struct rpc_message message = {0};
 	struct reeve_error error = {0};
-	bool good = read_envelope(frame, &envelope, &error);
-	struct rpc_call *call = open_call(server, peer, frame, &envelope);
 	const ProtobufCMessage *request = NULL;
+	struct rpc_call *call;
+	bool good;
 
-	server->n_calls++;
+	if (reply) {
+		peer->called = true;
+		peers_reply(peer, reply);
+		return;
+	}
+	good = transport->read(peer->door, frame, &message, &error) && check_lengths(&message.envelope, &error);
 	if (!good)
-		rpc_call_fail(call, error.code, "call envelope: %s", error.message);
-	else if (!take_call(call, &envelope, &request, &error))
+		message.envelope.token = message.envelope.actor = nothing;
+	call = open_call(server, peer, frame, &message);
+	server->n_calls++;
+	if (!good || !take_call(call, &message, &request, &error))
 		rpc_call_fail_error(call, &error);
 	else
 		call->method->serve(call->method->service, call, request);
@@ -369,6 +410,7 @@ struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_s
 	server->again = event_new(base, -1, 0, on_again, server);
 	mem_check(server->wake && server->flush && server->again && server->sweep);
 	mem_check(event_add(server->sweep, &sweep) == 0);
+	expire_open(server);
 	return server;
 }
 
@@ -381,15 +423,8 @@ void rpc_server_destroy(struct rpc_server *server)
 		return;
 	while ((call = server->open)) {
 		server_notify_closed(call);
-		if (server->open != call) /* it was answered */
-			continue;
-		DL_DELETE(server->open, call);
-		DL_DELETE2(call->peer->calls, call, prev_of_peer, next_of_peer);
-		limits_leave(call);
-		guard_forget_call(call);
-		arena_clear(&call->arena);
-		peers_release(call->peer);
-		free(call);
+		if (server->open == call) /* it was not answered */
+			finish(call, NULL);
 	}
 	peers_destroy(server);
 	guesses_forget_all(server);
@@ -397,6 +432,7 @@ void rpc_server_destroy(struct rpc_server *server)
 	event_free(server->flush);
 	event_free(server->sweep);
 	event_free(server->again);
+	expire_close(server);
 	HASH_ITER (hh, server->methods, method, next_method) {
 		HASH_DEL(server->methods, method);
 		free(method->name);

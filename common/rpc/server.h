@@ -158,7 +158,7 @@ uint64_t rpc_call_origin(const struct rpc_call *call);
 bool rpc_call_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
 
 /* Sets a callback that runs once, when the answer can no longer reach the caller. If the caller's connection has
- * closed, the call must still be answered, within the callback or later; the answer is dropped. If the server is
+ * closed or the server has answered at the deadline, the call must still be answered, within the callback or later; the answer is dropped. If the server is
  * destroyed while the call is open, the call may be answered within the callback, and is freed when that returns. */
 void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg);
 

@@ -1,8 +1,8 @@
 /*
  * The parts of the server: server.c has calls, from the frame of a request to the reply; server_peers.c the connections
  * and the order in which they are served; server_listen.c new connections; listening.c the listening sockets;
- * server_limits.c the limits; server_guard.c who may call; server_guesses.c wrong tokens.
- * Everything runs on the loop's thread.
+ * server_limits.c the limits; server_guard.c who may call; server_guesses.c wrong tokens; server_nng.c nng's protocol;
+ * server_expire.c deadlines. Everything runs on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -14,6 +14,7 @@
 #include "common/rpc/envelope.h"
 #include "common/rpc/listening.h"
 #include "common/rpc/server.h"
+#include "common/rpc/transport.h"
 #include "common/uuid.h"
 
 #include <sys/socket.h>
@@ -52,8 +53,10 @@ struct address {
 /* The other end of a connection. */
 struct peer {
 	struct rpc_server *server;
-	uint64_t number;          /* unique among connections */
-	struct rpc_conn *conn;    /* NULL after its end */
+	uint64_t number;       /* unique among connections */
+	struct rpc_conn *conn; /* NULL after its end */
+	const struct rpc_transport *transport;
+	void *door;               /* what the transport's functions get */
 	struct peer *prev, *next; /* in `peers` */
 	struct peer *next_closed, *next_dirty;
 	struct address *address;
@@ -86,6 +89,8 @@ struct peer {
 struct listener {
 	struct rpc_server *server;
 	struct listening listening;
+	const struct rpc_transport *transport;
+	void *door; /* what the transport's functions get */
 	struct event *newcomers;
 	struct listener *next;
 };
@@ -98,9 +103,11 @@ struct rpc_call {
 	const struct method *method;
 	struct arena arena;
 	struct usage usage; /* the call itself, and bytes */
-	uint32_t frame_id;
+	uint32_t id, form;  /* see struct rpc_message */
 	uint32_t deadline_ms;
 	int64_t arrived_ms;
+	struct deadline expiry; /* its place in the server's `expiries` */
+	bool answered;          /* the server has answered it: the service's answer is dropped */
 	uint8_t request_id[UUID_BYTES];
 	bool has_request_id;
 	struct rpc_identity *identity;
@@ -135,17 +142,31 @@ struct rpc_server {
 	struct usage usage;
 	int64_t n_calls, n_refused;
 	struct rpc_conn_budget budget;
-	struct deadlines ready; /* peers with frames to process, by the turn of their next one */
-	int64_t turn;           /* the work that each of them would have got if all were served at once */
+	struct event *expire;
+	struct deadlines expiries; /* of calls */
+	struct deadlines ready;    /* peers with frames to process, by the turn of their next one */
+	int64_t turn;              /* the work that each of them would have got if all were served at once */
 	struct peer *closed;
 	bool woken;
 };
+
+/* nng's protocol. */
+extern const struct rpc_transport server_nng;
 
 /* Schedules peers_take, once for any number of events. */
 void server_wake(struct rpc_server *server);
 
 /* Processes one frame of a peer. The caller frees the frame. */
 void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame);
+
+/* Answers a call before its service does. The call is open until that answers, too; it may do so before this returns. */
+void server_answer_for(struct rpc_call *call, reeve_status code, const char *text);
+
+/* expire_add makes a call end at its deadline. expire_remove does nothing if that was not called. */
+void expire_open(struct rpc_server *server);
+void expire_add(struct rpc_call *call);
+void expire_remove(struct rpc_call *call);
+void expire_close(struct rpc_server *server);
 
 /* Runs the call's on_closed callback, once. Any call may be freed when this returns. */
 void server_notify_closed(struct rpc_call *call);
@@ -193,8 +214,8 @@ void limits_forget(struct rpc_server *server, struct address *address);
  * that have ended. */
 void peers_take(struct rpc_server *server);
 
-/* Creates a peer for a connected socket. */
-struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from);
+/* Creates a peer for a socket that a listener has accepted. */
+struct peer *peers_add(const struct listener *listener, int fd, const struct sockaddr *from);
 
 /* Queues a reply for a peer; replies leave together at the end of the loop's iteration. Takes ownership of the
  * frame. */

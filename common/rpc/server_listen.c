@@ -156,9 +156,10 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 		rpc_conn_close(peer->conn);
 }
 
-static void welcome(struct rpc_server *server, int fd, const struct sockaddr *from)
+static void welcome(const struct listener *listener, int fd, const struct sockaddr *from)
 {
-	struct peer *peer = peers_add(server, fd, from);
+	struct rpc_server *server = listener->server;
+	struct peer *peer = peers_add(listener, fd, from);
 	int64_t now_ms = clock_monotonic_ms();
 	const char *reason;
 
@@ -207,7 +208,7 @@ static void on_newcomers(evutil_socket_t listening, short what, void *arg)
 			setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 			setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
 		}
-		welcome(listener->server, fd, (struct sockaddr *)&from);
+		welcome(listener, fd, (struct sockaddr *)&from);
 	}
 }
 
@@ -228,12 +229,34 @@ static void free_listener(struct listener *listener)
 	free(listener);
 }
 
-bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
+/* Returns false with *error set if other machines can reach a socket. */
+static bool check_local(const struct listening *listening, const char *url, struct reeve_error *error)
+{
+	struct sockaddr_storage bound = {0};
+	socklen_t length = sizeof bound;
+
+	return (getsockname(listening->fd, (struct sockaddr *)&bound, &length) == 0 &&
+	           limits_is_local((struct sockaddr *)&bound)) ||
+	    error_set(error, STATUS(INVALID_ARGUMENT),
+	        "cannot listen on \"%s\": other machines could reach it, and callers need no token there; listen on an address "
+	        "of loopback, such as 127.0.0.1",
+	        url);
+}
+
+bool rpc_server_listen_for(struct rpc_server *server, const struct rpc_transport *transport, void *arg, const char *url,
+    struct reeve_error *error)
 {
 	struct listener *listener = mem_calloc(1, sizeof *listener);
 
 	listener->server = server;
-	if (!listening_open(&listener->listening, url, server->options.socket_mode, error)) {
+	listener->transport = transport;
+	listener->door = arg;
+	if (!listening_open(&listener->listening, url, transport->scheme, server->options.socket_mode, error)) {
+		free(listener);
+		return false;
+	}
+	if (transport->local && !check_local(&listener->listening, url, error)) {
+		listening_close(&listener->listening);
 		free(listener);
 		return false;
 	}
@@ -241,6 +264,11 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 	mem_check(listener->newcomers && event_add(listener->newcomers, NULL) == 0);
 	LL_PREPEND(server->listeners, listener);
 	return true;
+}
+
+bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
+{
+	return rpc_server_listen_for(server, &server_nng, NULL, url, error);
 }
 
 const char *rpc_server_url(const struct rpc_server *server)

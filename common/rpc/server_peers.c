@@ -30,6 +30,7 @@ enum {
 	FRAME_BYTES_PER_MS = 100, /* … and more for a long one */
 	STUCK_MS = 10000,         /* maximum time in which a peer takes no answers */
 	TURNED_AWAY_MS = 3000,    /* for a peer that was turned away to read the reason */
+	END_MS = 3000,            /* for a peer to close the connection after its last answer */
 	PARTIAL_MS = 1000,     /* a message that takes longer may be cut off when the memory for messages is used up … */
 	FREE_PART = 8,         /* … until this part of the memory is free */
 	CLOSE_GRACE_MS = 1000, /* for outgoing answers to leave at the end */
@@ -137,17 +138,22 @@ static void note_caller(struct peer *peer, int fd, const struct sockaddr *from)
 	peer->uid = peer->by_ipc ? user.uid : (uid_t)-1;
 }
 
-struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from)
+struct peer *peers_add(const struct listener *listener, int fd, const struct sockaddr *from)
 {
+	struct rpc_server *server = listener->server;
 	struct peer *peer = mem_calloc(1, sizeof *peer);
 
 	peer->address = limits_connect(server, from);
 	note_caller(peer, fd, from);
 	peer->server = server;
+	peer->transport = listener->transport;
+	peer->door = listener->door;
 	peer->frames_end = &peer->frames;
 	peer->since_ms = clock_monotonic_ms();
 	peer->conn = rpc_conn_create_on_loop(
 	    server->base, fd, RPC_CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
+	if (peer->transport->protocol)
+		rpc_conn_use(peer->conn, peer->transport->protocol, peer->door);
 	peer->number = ++server->last_number;
 	DL_APPEND(server->peers, peer);
 	server->n_peers++;
@@ -342,6 +348,8 @@ void peers_reply(struct peer *peer, struct frame *frame)
 		return;
 	}
 	rpc_conn_queue(peer->conn, frame);
+	if (peer->transport->answered)
+		peer->transport->answered(peer->conn);
 	if (atomic_load(&server->budget.unsent) > server->budget.unsent_max)
 		cut_unread(server);
 	if (peer->dirty)
@@ -370,6 +378,8 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
 		return state->quiet_ms > GREETING_MS ? "does not greet" : NULL;
 	if (peer->refusal)
 		return clock_monotonic_ms() - peer->since_ms > TURNED_AWAY_MS ? "was turned away" : NULL;
+	if (state->ended_ms > END_MS)
+		return "does not close it after the last answer";
 	if (state->stuck_ms > STUCK_MS)
 		return "does not take its answers";
 	if (read && state->frame_ms > FRAME_MS + (int64_t)state->frame / FRAME_BYTES_PER_MS)

@@ -152,7 +152,7 @@ test_long_tokens_are_refused() {
 	start_postgres
 	start_manager
 	greedy caller token 7000000
-	wait_until 10 "grep -q '3 call envelope: token has 7000000 bytes; at most 4096 are taken' $DIR/log/caller.log"
+	wait_until 10 "grep -q '3 token has 7000000 bytes; at most 4096 are taken' $DIR/log/caller.log"
 }
 
 test_a_caller_learns_that_all_connections_are_taken() {

@@ -166,7 +166,7 @@ static void *compete(void *arg)
 	struct reeve_error error;
 
 	pthread_barrier_wait(rival->start);
-	rival->good = listening_open(&rival->listening, rival->url, 0600, &error);
+	rival->good = listening_open(&rival->listening, rival->url, "tcp", 0600, &error);
 	return NULL;
 }
 

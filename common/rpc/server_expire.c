@@ -1,0 +1,60 @@
+/*
+ * Deadlines of calls whose callers rely on an answer in time, as those of HTTP do. nng's callers keep their own time, and resend.
+ */
+#include "common/rpc/server_internal.h"
+
+#include "common/clock.h"
+#include "common/mem.h"
+
+/* Sets the timer to the earliest deadline. */
+static void set_timer(struct rpc_server *server)
+{
+	const struct deadline *first = deadlines_first(&server->expiries);
+	int64_t ms = first ? first->at_ms - clock_monotonic_ms() : 0;
+
+	ms = ms > 0 ? ms : 0;
+	if (first)
+		event_add(server->expire, &(struct timeval){ms / 1000, ms % 1000 * 1000});
+	else
+		event_del(server->expire);
+}
+
+static void on_expire(evutil_socket_t fd, short what, void *arg)
+{
+	struct rpc_server *server = arg;
+	struct deadline *first;
+
+	(void)fd, (void)what;
+	while ((first = deadlines_first(&server->expiries)) && first->at_ms <= clock_monotonic_ms()) {
+		deadlines_remove(&server->expiries, first);
+		server_answer_for((struct rpc_call *)((char *)first - offsetof(struct rpc_call, expiry)),
+		    STATUS(DEADLINE_EXCEEDED), "the call was not done by its deadline; it may still happen");
+	}
+	set_timer(server);
+}
+
+void expire_add(struct rpc_call *call)
+{
+	struct rpc_server *server = call->server;
+
+	deadlines_set(&server->expiries, &call->expiry, call->arrived_ms + call->deadline_ms);
+	if (deadlines_first(&server->expiries) == &call->expiry)
+		set_timer(server);
+}
+
+void expire_remove(struct rpc_call *call)
+{
+	deadlines_remove(&call->server->expiries, &call->expiry);
+}
+
+void expire_open(struct rpc_server *server)
+{
+	server->expire = event_new(server->base, -1, 0, on_expire, server);
+	mem_check(server->expire);
+}
+
+void expire_close(struct rpc_server *server)
+{
+	event_free(server->expire);
+	deadlines_free(&server->expiries);
+}
