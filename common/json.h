@@ -16,6 +16,26 @@
 #include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
 
+/* The forms of JSON. */
+enum json_form {
+	JSON_OWN, /* the one above */
+	/* protobuf's JSON mapping: names in camelCase, 64-bit numbers as strings, bytes in base64, enumerations by their full
+	 * names, no fields with their defaults. The reader also accepts the fields' own names, numbers as numbers or strings,
+	 * enumerations by number, and base64 for URLs. Unknown fields are errors. */
+	JSON_MAPPING,
+};
+
+/* json_from_message and json_to_message are for JSON_OWN; the others for any form. */
+json_t *json_from_message_in(enum json_form form, const ProtobufCMessage *message);
+ProtobufCMessage *json_to_message_in(
+    enum json_form form, const json_t *object, const ProtobufCMessageDescriptor *descriptor, struct reeve_error *error);
+
+enum { JSON_DEPTH_MAX = 40 };
+
+/* Parses the text of a caller: an object or array without duplicate members, not nested deeper than JSON_DEPTH_MAX, that takes
+ * up to about `max_memory` bytes. Returns NULL with *error (INVALID_ARGUMENT, with the place) if it is something else. */
+json_t *json_read_text(const char *text, size_t length, size_t max_memory, struct reeve_error *error);
+
 /* Returns a new object (json_decref it) with the message's fields in their order. Empty strings and zeroes are
  * included. Unset times, unset sub-messages and NULL strings are left out; an unpacked message has no NULL strings. */
 json_t *json_from_message(const ProtobufCMessage *message);

@@ -8,6 +8,8 @@
 
 static const char time_suffix[] = "_us";
 
+const char json_base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 bool json_is_time(const ProtobufCFieldDescriptor *field)
 {
 	size_t length = strlen(field->name), suffix = strlen(time_suffix);
@@ -22,6 +24,31 @@ const char *json_field_name(const ProtobufCFieldDescriptor *field, char out[JSON
 	if (json_is_time(field))
 		out[strlen(out) - strlen(time_suffix)] = '\0';
 	return out;
+}
+
+const char *json_camel_name(const ProtobufCFieldDescriptor *field, char out[JSON_NAME_BYTES])
+{
+	size_t length = 0;
+	bool upper = false;
+
+	for (const char *c = field->name; *c && length < JSON_NAME_BYTES - 1; c++) {
+		if (*c != '_')
+			out[length++] = upper ? (char)toupper((unsigned char)*c) : *c;
+		upper = *c == '_';
+	}
+	out[length] = '\0';
+	return out;
+}
+
+const ProtobufCFieldDescriptor *json_mapped_field(const ProtobufCMessageDescriptor *descriptor, const char *name)
+{
+	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(descriptor, name);
+	char camel[JSON_NAME_BYTES];
+
+	for (unsigned i = 0; !field && i < descriptor->n_fields; i++)
+		if (!strcmp(json_camel_name(&descriptor->fields[i], camel), name))
+			field = &descriptor->fields[i];
+	return field;
 }
 
 const ProtobufCFieldDescriptor *json_field_by_name(const ProtobufCMessageDescriptor *descriptor, const char *name)

@@ -14,6 +14,12 @@ bool json_is_time(const ProtobufCFieldDescriptor *field);
 /* Writes the field's name in JSON, for times without "_us", into `out` and returns it. */
 const char *json_field_name(const ProtobufCFieldDescriptor *field, char out[JSON_NAME_BYTES]);
 
+/* Writes the field's name in protobuf's JSON mapping into `out` and returns it: max_attempts is maxAttempts. */
+const char *json_camel_name(const ProtobufCFieldDescriptor *field, char out[JSON_NAME_BYTES]);
+
+/* Returns the field with this name in protobuf's mapping, or with this own name; or NULL. */
+const ProtobufCFieldDescriptor *json_mapped_field(const ProtobufCMessageDescriptor *descriptor, const char *name);
+
 /* Returns the field with this JSON name, or NULL. Durations (int64 fields named …_ms) are found without "_ms", too. */
 const ProtobufCFieldDescriptor *json_field_by_name(const ProtobufCMessageDescriptor *descriptor, const char *name);
 
@@ -26,6 +32,12 @@ const char *json_enum_words(const ProtobufCEnumDescriptor *descriptor, char *out
 
 /* Finds the value with this JSON name. Returns false if there is none. */
 bool json_enum_number(const ProtobufCEnumDescriptor *descriptor, const char *word, int *number);
+
+extern const char json_base64_digits[];
+
+/* Reads base64, also that for URLs, with or without padding, into memory to be freed. Returns false if it is invalid; then
+ * there may be memory, too. */
+bool json_base64_read(const char *text, size_t length, ProtobufCBinaryData *bytes);
 
 /* Returns the size in bytes of one element of a repeated field. */
 size_t json_element_size(ProtobufCType type);

@@ -3,25 +3,18 @@
  * any other. Errors name the field by its path, "tasks[3].details", which is a linked list on the stack.
  */
 #include "common/clock.h"
-#include "common/json.h"
+#include "common/json_internal.h"
 #include "common/json_names.h"
 #include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One step of the path to the current value: "tasks", then [3], then "details". */
-struct path {
-	const struct path *parent;
-	const char *name; /* NULL: the step is `index` */
-	size_t index;
-};
-
 static size_t write_path(const struct path *path, char *out, size_t size)
 {
 	size_t used;
 
-	if (!path) {
+	if (!path->parent) {
 		*out = '\0';
 		return 0;
 	}
@@ -33,7 +26,7 @@ static size_t write_path(const struct path *path, char *out, size_t size)
 	return used < size ? used : size - 1;
 }
 
-static bool refuse(struct reeve_error *error, const struct path *path, const char *problem)
+bool json_refuse(struct reeve_error *error, const struct path *path, const char *problem)
 {
 	char field[256];
 
@@ -47,13 +40,16 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 static bool read_integer(const json_t *value, json_int_t low, json_int_t high, json_int_t *number,
     const struct path *path, struct reeve_error *error)
 {
-	if (!json_is_integer(value))
-		return refuse(error, path, "must be a whole number");
-	*number = json_integer_value(value);
+	if (path->form == JSON_MAPPING && !json_mapped_integer(value, number, path, error))
+		return false;
+	if (path->form == JSON_OWN && !json_is_integer(value))
+		return json_refuse(error, path, "must be a whole number");
+	if (path->form == JSON_OWN)
+		*number = json_integer_value(value);
 	if (*number < 0 && low == 0)
-		return refuse(error, path, "is negative");
+		return json_refuse(error, path, "is negative");
 	if (*number < low || *number > high)
-		return refuse(error, path, "is out of range");
+		return json_refuse(error, path, "is out of range");
 	return true;
 }
 
@@ -62,7 +58,7 @@ static bool read_time(const json_t *value, int64_t *us, const struct path *path,
 	const char *text = json_string_value(value);
 
 	if (!text || !time_parse(text, us))
-		return refuse(error, path, "must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
+		return json_refuse(error, path, "must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	return true;
 }
 
@@ -72,7 +68,7 @@ static bool read_duration(const json_t *value, int64_t *ms, const struct path *p
 
 	if (text && duration_parse(text, ms))
 		return true;
-	return refuse(error, path,
+	return json_refuse(error, path,
 	    text && *text == '-' && duration_parse(text + 1, ms)
 	        ? "is negative"
 	        : "must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
@@ -87,9 +83,9 @@ static bool has_no_unit(const ProtobufCFieldDescriptor *field, const struct path
 static bool read_text(const json_t *value, char **text, const struct path *path, struct reeve_error *error)
 {
 	if (!json_is_string(value))
-		return refuse(error, path, "must be a text");
+		return json_refuse(error, path, "must be a text");
 	if (strlen(json_string_value(value)) != json_string_length(value))
-		return refuse(error, path, "holds a NUL byte");
+		return json_refuse(error, path, "holds a NUL byte");
 	*text = mem_strdup(json_string_value(value));
 	return true;
 }
@@ -108,15 +104,17 @@ static bool read_bytes(
 	const char *hex = json_string_value(value);
 	size_t length = hex ? json_string_length(value) : 1;
 
+	if (path->form == JSON_MAPPING)
+		return json_mapped_bytes(value, bytes, path, error);
 	if (length % 2)
-		return refuse(error, path, "must be bytes in hexadecimal digits");
+		return json_refuse(error, path, "must be bytes in hexadecimal digits");
 	bytes->data = mem_calloc(length / 2, 1);
 	bytes->len = length / 2;
 	for (size_t i = 0; i < bytes->len; i++) {
 		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
 
 		if (high < 0 || low < 0)
-			return refuse(error, path, "must be bytes in hexadecimal digits");
+			return json_refuse(error, path, "must be bytes in hexadecimal digits");
 		bytes->data[i] = (uint8_t)(high << 4 | low);
 	}
 	return true;
@@ -128,10 +126,28 @@ static bool read_enum(const json_t *value, const ProtobufCEnumDescriptor *descri
 	const char *word = json_string_value(value);
 	char words[256], problem[300];
 
+	if (path->form == JSON_MAPPING)
+		return json_mapped_enum(value, descriptor, number, path, error);
 	if (word && json_enum_number(descriptor, word, number))
 		return true;
 	snprintf(problem, sizeof problem, "must be one of: %s", json_enum_words(descriptor, words, sizeof words));
-	return refuse(error, path, problem);
+	return json_refuse(error, path, problem);
+}
+
+static bool read_real(const json_t *value, const ProtobufCFieldDescriptor *field, void *at, const struct path *path,
+    struct reeve_error *error)
+{
+	double number = json_number_value(value);
+
+	if (path->form == JSON_MAPPING && !json_mapped_real(value, &number, path, error))
+		return false;
+	if (path->form == JSON_OWN && !json_is_number(value))
+		return json_refuse(error, path, "must be a number");
+	if (field->type == PROTOBUF_C_TYPE_FLOAT)
+		*(float *)at = (float)number;
+	else
+		*(double *)at = number;
+	return true;
 }
 
 /* Reads one value of a field into `at`. */
@@ -157,9 +173,9 @@ static bool read_value(const json_t *value, const ProtobufCFieldDescriptor *fiel
 	case PROTOBUF_C_TYPE_INT64:
 	case PROTOBUF_C_TYPE_SINT64:
 	case PROTOBUF_C_TYPE_SFIXED64:
-		if (json_is_time(field))
+		if (path->form == JSON_OWN && json_is_time(field))
 			return read_time(value, at, path, error);
-		if (has_no_unit(field, path))
+		if (path->form == JSON_OWN && has_no_unit(field, path))
 			return read_duration(value, at, path, error);
 		if (!read_integer(value, INT64_MIN, INT64_MAX, &number, path, error))
 			return false;
@@ -172,17 +188,10 @@ static bool read_value(const json_t *value, const ProtobufCFieldDescriptor *fiel
 		*(uint64_t *)at = (uint64_t)number;
 		return true;
 	case PROTOBUF_C_TYPE_FLOAT:
-	case PROTOBUF_C_TYPE_DOUBLE:
-		if (!json_is_number(value))
-			return refuse(error, path, "must be a number");
-		if (field->type == PROTOBUF_C_TYPE_FLOAT)
-			*(float *)at = (float)json_number_value(value);
-		else
-			*(double *)at = json_number_value(value);
-		return true;
+	case PROTOBUF_C_TYPE_DOUBLE: return read_real(value, field, at, path, error);
 	case PROTOBUF_C_TYPE_BOOL:
 		if (!json_is_boolean(value))
-			return refuse(error, path, "must be true or false");
+			return json_refuse(error, path, "must be true or false");
 		*(protobuf_c_boolean *)at = json_is_true(value);
 		return true;
 	case PROTOBUF_C_TYPE_ENUM: return read_enum(value, field->descriptor, at, path, error);
@@ -192,7 +201,7 @@ static bool read_value(const json_t *value, const ProtobufCFieldDescriptor *fiel
 		*(ProtobufCMessage **)at = read_message(value, field->descriptor, path, error);
 		return *(ProtobufCMessage **)at != NULL;
 	}
-	return refuse(error, path, "is of a type that JSON cannot give");
+	return json_refuse(error, path, "is of a type that JSON cannot give");
 }
 
 static bool read_array(const json_t *array, const ProtobufCFieldDescriptor *field, void **elements, size_t *count,
@@ -201,12 +210,12 @@ static bool read_array(const json_t *array, const ProtobufCFieldDescriptor *fiel
 	size_t size = json_element_size(field->type);
 
 	if (!json_is_array(array))
-		return refuse(error, path, "must be an array");
+		return json_refuse(error, path, "must be an array");
 	if (json_array_size(array) == 0)
 		return true;
 	*elements = mem_calloc(json_array_size(array), size);
 	for (size_t i = 0; i < json_array_size(array); i++) {
-		struct path here = {.parent = path, .index = i};
+		struct path here = {.parent = path, .form = path->form, .index = i};
 
 		/* Count the element first, so that a partly read one is freed with the message. An unread one is all zeroes. */
 		*count = i + 1;
@@ -226,7 +235,7 @@ static bool read_field(const json_t *value, const ProtobufCFieldDescriptor *fiel
 		return read_array(value, field, (void **)at, (size_t *)quantifier, path, error);
 	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
 		if (*(uint32_t *)quantifier != 0)
-			return refuse(error, path, "cannot be combined with another field that is set");
+			return json_refuse(error, path, "cannot be combined with another field that is set");
 		memset(at, 0, json_element_size(field->type));
 		*(uint32_t *)quantifier = field->id;
 	} else if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->type != PROTOBUF_C_TYPE_STRING &&
@@ -234,6 +243,12 @@ static bool read_field(const json_t *value, const ProtobufCFieldDescriptor *fiel
 		*(protobuf_c_boolean *)quantifier = true;
 	}
 	return read_value(value, field, at, path, error);
+}
+
+/* Writes the name that errors show for a field. */
+static const char *shown_name(enum json_form form, const ProtobufCFieldDescriptor *field, char out[JSON_NAME_BYTES])
+{
+	return form == JSON_MAPPING ? json_camel_name(field, out) : json_field_name(field, out);
 }
 
 static bool refuse_unknown(
@@ -245,9 +260,36 @@ static bool refuse_unknown(
 	for (unsigned i = 0; i < descriptor->n_fields; i++) {
 		size_t used = strlen(text);
 
-		snprintf(text + used, sizeof text - used, "%s %s", i ? "," : "", json_field_name(&descriptor->fields[i], name));
+		snprintf(text + used, sizeof text - used, "%s %s", i ? "," : "",
+		    shown_name(path->form, &descriptor->fields[i], name));
 	}
-	return refuse(error, path, text);
+	return json_refuse(error, path, text);
+}
+
+/* Returns whether an object has a field by both of its names in protobuf's mapping. */
+static bool is_given_twice(const json_t *object, const ProtobufCFieldDescriptor *field)
+{
+	char camel[JSON_NAME_BYTES];
+
+	return strcmp(json_camel_name(field, camel), field->name) != 0 && json_object_get(object, camel) &&
+	    json_object_get(object, field->name);
+}
+
+/* Reads one member of an object. */
+static bool read_member(const json_t *object, const json_t *value, ProtobufCMessage *message, const struct path *path,
+    struct reeve_error *error)
+{
+	const ProtobufCFieldDescriptor *field;
+
+	if (path->form == JSON_MAPPING)
+		field = json_mapped_field(message->descriptor, path->name);
+	else
+		field = json_field_by_name(message->descriptor, path->name);
+	if (!field)
+		return refuse_unknown(error, path, message->descriptor);
+	if (path->form == JSON_MAPPING && is_given_twice(object, field))
+		return json_refuse(error, path, "is given twice");
+	return json_is_null(value) || read_field(value, field, message, path, error);
 }
 
 static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessageDescriptor *descriptor,
@@ -258,19 +300,15 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 	json_t *value;
 
 	if (!json_is_object(object)) {
-		refuse(error, path, "must be an object");
+		json_refuse(error, path, "must be an object");
 		return NULL;
 	}
 	message = mem_calloc(1, descriptor->sizeof_message);
 	protobuf_c_message_init(descriptor, message);
 	json_object_foreach ((json_t *)object, key, value) {
-		const ProtobufCFieldDescriptor *field = json_field_by_name(descriptor, key);
-		struct path here = {.parent = path, .name = key};
-		bool read = field && json_is_null(value) ? true
-		    : field                              ? read_field(value, field, message, &here, error)
-		                                         : refuse_unknown(error, &here, descriptor);
+		struct path here = {.parent = path, .form = path->form, .name = key};
 
-		if (!read) {
+		if (!read_member(object, value, message, &here, error)) {
 			protobuf_c_message_free_unpacked(message, NULL);
 			return NULL;
 		}
@@ -278,8 +316,14 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 	return message;
 }
 
+ProtobufCMessage *json_to_message_in(
+    enum json_form form, const json_t *object, const ProtobufCMessageDescriptor *descriptor, struct reeve_error *error)
+{
+	return read_message(object, descriptor, &(struct path){.form = form}, error);
+}
+
 ProtobufCMessage *json_to_message(
     const json_t *object, const ProtobufCMessageDescriptor *descriptor, struct reeve_error *error)
 {
-	return read_message(object, descriptor, NULL, error);
+	return json_to_message_in(JSON_OWN, object, descriptor, error);
 }

@@ -137,3 +137,113 @@ Test(json, names_the_field_that_is_wrong)
 	refused("{\"body\":\"0g\"}", &reeve__v1__reply__descriptor, "body must be bytes in hexadecimal digits");
 	refused("{\"body\":\"000\"}", &reeve__v1__reply__descriptor, "body must be bytes in hexadecimal digits");
 }
+
+/* --- protobuf's JSON mapping --------------------------------------------------------------------------------------- */
+
+static ProtobufCMessage *mapped(
+    const char *text, const ProtobufCMessageDescriptor *descriptor, struct reeve_error *error)
+{
+	json_t *object = json_read_text(text, strlen(text), 1 << 20, error);
+	ProtobufCMessage *message = object ? json_to_message_in(JSON_MAPPING, object, descriptor, error) : NULL;
+
+	json_decref(object);
+	return message;
+}
+
+static void maps_to(const char *text, const ProtobufCMessageDescriptor *descriptor, const char *expected)
+{
+	struct reeve_error error = {0};
+	ProtobufCMessage *message = mapped(text, descriptor, &error);
+	json_t *object;
+	char *again;
+
+	cr_assert(ne(ptr, message, NULL), "%s: %s", text, error.message);
+	object = json_from_message_in(JSON_MAPPING, message);
+	again = json_dumps(object, JSON_COMPACT);
+	cr_assert(eq(str, again, (char *)(uintptr_t)expected));
+	free(again);
+	json_decref(object);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+Test(json, is_written_and_read_in_the_mapping_of_protobuf)
+{
+	maps_to("{\"ids\":[\"9007199254740993\",-2,\"1e3\",4.0],\"priority\":{\"value\":\"-3\"},\"max_attempts\":5}",
+	    &reeve__v1__update_request__descriptor,
+	    "{\"ids\":[\"9007199254740993\",\"-2\",\"1000\",\"4\"],\"priority\":{\"value\":-3},\"maxAttempts\":5}");
+	maps_to("{\"tasks\":[{\"queue\":\"q\",\"runAtUs\":\"7\",\"delay_ms\":\"0\",\"key\":null},{}]}",
+	    &reeve__v1__submit_request__descriptor, "{\"tasks\":[{\"queue\":\"q\",\"runAtUs\":\"7\"},{}]}");
+	maps_to("{\"status\":\"TASK_STATUS_DEAD\"}", &reeve__v1__task__descriptor, "{\"status\":\"TASK_STATUS_DEAD\"}");
+	maps_to("{\"status\":99}", &reeve__v1__task__descriptor, "{\"status\":99}");
+	maps_to("{\"exponent\":\"Infinity\"}", &reeve__v1__retry_policy__descriptor, "{\"exponent\":\"Infinity\"}");
+	maps_to("{\"exponent\":\"1.5\"}", &reeve__v1__retry_policy__descriptor, "{\"exponent\":1.5}");
+	maps_to("{\"body\":\"AP9_\"}", &reeve__v1__reply__descriptor, "{\"body\":\"AP9/\"}");
+	maps_to("{\"body\":\"AA==\"}", &reeve__v1__reply__descriptor, "{\"body\":\"AA==\"}");
+	maps_to("{\"body\":\"AAE\"}", &reeve__v1__reply__descriptor, "{\"body\":\"AAE=\"}");
+	maps_to("{\"body\":\"\"}", &reeve__v1__reply__descriptor, "{}");
+}
+
+static void is_not_mapped(const char *text, const ProtobufCMessageDescriptor *descriptor, const char *problem)
+{
+	struct reeve_error error = {0};
+
+	cr_assert(eq(ptr, mapped(text, descriptor, &error), NULL), "%s", text);
+	cr_assert(eq(int, error.code, STATUS(INVALID_ARGUMENT)));
+	cr_assert(ne(ptr, strstr(error.message, problem), NULL), "%s: %s", text, error.message);
+}
+
+Test(json, names_what_is_wrong_in_the_mapping)
+{
+	const ProtobufCMessageDescriptor *update = &reeve__v1__update_request__descriptor;
+	const ProtobufCMessageDescriptor *submit = &reeve__v1__submit_request__descriptor;
+	const ProtobufCMessageDescriptor *task = &reeve__v1__task__descriptor, *reply = &reeve__v1__reply__descriptor;
+	char deep[200] = "";
+
+	is_not_mapped("{\"ids\":[1,\"2x\"]}", update, "ids[1] must be a whole number");
+	is_not_mapped("{\"ids\":[1.5]}", update, "ids[0] must be a whole number");
+	is_not_mapped("{\"ids\":[\"9223372036854775808\"]}", update, "ids[0] must be a whole number");
+	is_not_mapped("{\"ids\":[\" 1\"]}", update, "ids[0] must be a whole number");
+	is_not_mapped("{\"ids\":[null]}", update, "ids[0] must be a whole number");
+	is_not_mapped("{\"ids\":5}", update, "ids must be an array");
+	is_not_mapped("{\"maxAttempts\":-1}", update, "maxAttempts is negative");
+	is_not_mapped("{\"maxAttempts\":4294967296}", update, "maxAttempts is out of range");
+	is_not_mapped("{\"maxAttempts\":1,\"max_attempts\":1}", update, "is given twice");
+	is_not_mapped("{\"maxAttempts\":1,\"maxAttempts\":1}", update, "duplicate object key");
+	is_not_mapped("{\"tasks\":[{\"colour\":1}]}", submit, "tasks[0].colour is not a known field: TaskSpec has queue,");
+	is_not_mapped("{\"tasks\":[{\"queue\":\"a\\u0000b\"}]}", submit, "tasks[0].queue holds a NUL byte");
+	is_not_mapped("{\"tasks\":[{\"queue\":5}]}", submit, "tasks[0].queue must be a text");
+	is_not_mapped("{\"status\":\"dead\"}", task, "status must be one of: TASK_STATUS_");
+	is_not_mapped("{\"created\":\"2026-01-14T08:00:00Z\"}", task, "created is not a known field");
+	is_not_mapped("{\"body\":\"A\"}", reply, "body must be bytes in base64");
+	is_not_mapped("{\"body\":\"A===\"}", reply, "body must be bytes in base64");
+	is_not_mapped("{\"body\":\"AA!=\"}", reply, "body must be bytes in base64");
+	is_not_mapped("[]", update, "the value must be an object");
+	is_not_mapped("5", update, "invalid JSON in line 1");
+	is_not_mapped("", update, "invalid JSON in line 1");
+	is_not_mapped("{\"ids\":[1]", update, "invalid JSON in line 1");
+	is_not_mapped("{\"ids\":[1]}x", update, "invalid JSON in line 1");
+	is_not_mapped("{\"queue\":\"\xff\"}", task, "invalid JSON in line 1");
+	memset(deep, '[', JSON_DEPTH_MAX + 1);
+	is_not_mapped(deep, update, "nested deeper than 40");
+}
+
+Test(json, takes_no_text_that_needs_much_memory)
+{
+	struct reeve_error error = {0};
+	size_t length = 100000;
+	char *text = malloc(length + 1);
+
+	text[0] = '[';
+	for (size_t i = 1; i < length; i++)
+		text[i] = i % 2 ? '1' : ',';
+	text[length - 1] = ']';
+	text[length] = 0;
+	cr_assert(eq(ptr, json_read_text(text, length, 1 << 20, &error), NULL));
+	cr_assert(ne(ptr, strstr(error.message, "bytes of memory; the maximum is 1048576"), NULL), "%s", error.message);
+	free(text);
+	text = strdup("{\"queue\":\"[[[[[,,,,,\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"}");
+	json_t *value = json_read_text(text, strlen(text), 1000, &error);
+	cr_assert(ne(ptr, value, NULL), "%s", error.message);
+	json_decref(value);
+	free(text);
+}
