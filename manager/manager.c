@@ -97,6 +97,13 @@ static int64_t database_us(void *arg)
 	return m->core ? core_database_us(m->core) : 0;
 }
 
+/* Returns the time for request ids, as a ping shows it. */
+static int64_t call_us(void *arg)
+{
+	const struct manager *m = arg;
+	return core_clock_us(m->core);
+}
+
 static void on_shutdown_notice(struct store_op *op, const struct reeve_error *error)
 {
 	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, shutdown_notice));
@@ -168,12 +175,13 @@ static void on_listening(void *arg)
 	core_listening(m->core);
 }
 
-static bool listen_all(struct manager *m, const char *urls, struct reeve_error *error)
+/* Listens on a list of URLs, for nng or for HTTP. */
+static bool listen_all(struct manager *m, const char *urls, bool http, struct reeve_error *error)
 {
 	char *list = mem_strdup(urls), *rest = NULL;
 	bool good = true;
 	for (char *url = strtok_r(list, ",", &rest); good && url; url = strtok_r(NULL, ",", &rest)) {
-		good = rpc_server_listen(m->server, url, error);
+		good = http ? http_door_listen(m->http, m->server, url, error) : rpc_server_listen(m->server, url, error);
 		if (good)
 			log_info(NULL, "listening on %s", rpc_server_url(m->server));
 	}
@@ -329,6 +337,29 @@ static void services_open(struct manager *m, const struct manager_options *o)
 	m->counters = counters_writer_create(&m->services);
 }
 
+static const char *problem(void *arg)
+{
+	const struct manager *m = arg;
+	if (m->stopping)
+		return "the manager is stopping";
+	return store_up(m->store) && core_database_fresh(m->core) ? NULL : "the manager does not reach its database";
+}
+
+static bool http_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
+{
+	const struct http_options options = {
+	    .origins = o->http_origins,
+	    .max_message_bytes = (size_t)o->max_message,
+	    .now_us = call_us,
+	    .problem = problem,
+	    .arg = m,
+	};
+	if (!o->http)
+		return true;
+	m->http = http_door_create(&options, error);
+	return m->http && listen_all(m, o->http, true, error);
+}
+
 bool manager_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -343,7 +374,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	if (!archive_open(m, o->archive, error))
 		return false;
 	services_open(m, o);
-	return listen_all(m, o->listen, error) && callers_check(m, o, error);
+	return http_open(m, o, error) && listen_all(m, o->listen, false, error) && callers_check(m, o, error);
 }
 
 bool manager_run(struct manager *m)
@@ -367,6 +398,7 @@ void manager_close(struct manager *m)
 	if (m->server)
 		rpc_server_destroy(m->server);
 	access_destroy(m->access);
+	http_door_destroy(m->http);
 	jobs_destroy(m->jobs);
 	if (m->timer)
 		event_free(m->timer);

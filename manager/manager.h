@@ -7,6 +7,7 @@
 #include "manager/archive/archive.h"
 #include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
+#include "manager/http/http.h"
 #include "manager/options.h"
 #include "manager/service/counters.h"
 #include "manager/service/services.h"
@@ -29,6 +30,7 @@ struct manager {
 	struct archive *archive; /* NULL: no archive is kept */
 	struct rpc_server *server;
 	struct access *access;
+	struct http_door *http; /* NULL: it takes no calls by HTTP */
 	struct services services;
 	struct counters_writer *counters;
 	char name[256];

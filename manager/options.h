@@ -9,6 +9,7 @@
 
 struct manager_options {
 	const char *database, *listen, *socket_mode_text, *config, *name, *log_level, *auth, *admin_token_file;
+	const char *http, *http_origins;
 	bool insecure, create_admin_token, callback_private, no_migrate, log_tasks, print_states, print_options,
 	    print_schema;
 	int64_t schema_from;

@@ -160,4 +160,18 @@ test_callers_learn_that_it_is_down() {
 	reeve cancel "$id"
 }
 
+test_the_page_readyz_shows_an_outage() {
+	start_postgres
+	port=$(free_port)
+	start_manager one --http "http://127.0.0.1:$port"
+	page() { curl -sS -o "$DIR/page" -w '%{http_code}' "http://127.0.0.1:$port$1"; }
+	wait_until 20 '[ "$(page /readyz)" = 200 ]'
+	stop_postgres immediate
+	wait_until 20 '[ "$(page /readyz)" = 503 ]'
+	expect_eq 'the manager does not reach its database' "$(jq -r .message "$DIR/page")"
+	expect_eq 200 "$(page /healthz)"
+	start_postgres
+	wait_until 20 '[ "$(page /readyz)" = 200 ]'
+}
+
 run_tests

@@ -22,6 +22,7 @@ ORIGINS = {
     "sql/": "sql",
     "curl/": "libcurl",
     "event2/": "libevent",
+    "http_parser.h": "http-parser",
     "jansson.h": "jansson",
     "libpq-fe.h": "libpq",
     "nng/": "nng",
@@ -29,6 +30,7 @@ ORIGINS = {
     "protobuf-c/": "protobuf-c",
     "uthash.h": "uthash",
     "utlist.h": "uthash",
+    "zlib.h": "zlib",
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+[<"]([^>"]+)[>"]', re.MULTILINE)

@@ -1,0 +1,191 @@
+/*
+ * Messages that are no calls: health checks, the contract's files, questions of browsers, and what is wrong.
+ *
+ * As long as callers need no token, the door must keep web pages away: any page that a browser on this machine shows can send
+ * requests to it. So a page's origin must be listed, and the host of a request must be an address or localhost: a page of a name
+ * that resolves to this machine has another one.
+ */
+#include "manager/http/http_internal.h"
+
+#include "common/mem.h"
+
+#include <http_parser.h>
+#include <reeve/v1/files.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char service_prefix[] = "/reeve.v1.";
+
+/* What the answer of http_serve depends on. */
+struct page {
+	const struct http_door *door;
+	const struct http_message *message;
+	uint32_t form;
+	const char *path; /* with the query */
+	size_t length;    /* of the path, without it */
+};
+
+static struct frame *refuse(
+    const struct page *page, int status, reeve_status code, const char *headers, const char *text)
+{
+	return http_problem(page->door, page->form, status, code, headers, text);
+}
+
+static struct frame *show(const struct page *page, const char *type, const char *text)
+{
+	const struct http_reply reply = {
+	    .status = HTTP_STATUS_OK, .form = page->form, .type = type, .content = text, .length = strlen(text)};
+
+	return http_reply(page->door, &reply);
+}
+
+static bool is_path(const struct page *page, const char *path)
+{
+	return strlen(path) == page->length && !strncmp(page->path, path, page->length);
+}
+
+static bool has_prefix(const struct page *page, const char *prefix)
+{
+	return !strncmp(page->path, prefix, strlen(prefix));
+}
+
+/* Answers a message that the parser has given up. */
+static struct frame *answer_problem(const struct page *page)
+{
+	int status = (int)page->message->problem;
+
+	switch (status) {
+	case HTTP_STATUS_PAYLOAD_TOO_LARGE:
+		return refuse(page, status, STATUS(RESOURCE_EXHAUSTED), NULL, "the content is longer than --max-message");
+	case HTTP_STATUS_REQUEST_HEADER_FIELDS_TOO_LARGE:
+		return refuse(page, status, STATUS(RESOURCE_EXHAUSTED), NULL, "the headers are longer than 16 KiB");
+	case HTTP_STATUS_HTTP_VERSION_NOT_SUPPORTED:
+		return refuse(page, status, STATUS(UNIMPLEMENTED), NULL, "only HTTP/1.0 and HTTP/1.1 are known");
+	case HTTP_STATUS_EXPECTATION_FAILED:
+		return refuse(page, status, STATUS(INVALID_ARGUMENT), NULL, "only \"Expect: 100-continue\" is known");
+	default:
+		return refuse(page, status, STATUS(INVALID_ARGUMENT), NULL,
+		    "the request is not well-formed HTTP/1.1, has no Host, or has a header twice");
+	}
+}
+
+/* Returns whether the host is an address or localhost. */
+static bool is_own_host(const char *host)
+{
+	size_t length;
+
+	if (!host || *host == '[')
+		return true;
+	length = strcspn(host, ":");
+	return strspn(host, "0123456789.") == length || (length == 9 && !strncasecmp(host, "localhost", 9));
+}
+
+/* Answers a browser's question whether a page may call. */
+static struct frame *answer_preflight(const struct page *page)
+{
+	static const char headers[] =
+	    "access-control-allow-methods: GET, POST\r\n"
+	    "access-control-allow-headers: authorization, connect-protocol-version, connect-timeout-ms, content-encoding, "
+	    "content-type, idempotency-key, reeve-actor\r\n"
+	    "access-control-max-age: 7200\r\n";
+	const struct http_reply reply = {.status = HTTP_STATUS_NO_CONTENT, .form = page->form, .headers = headers};
+
+	return http_reply(page->door, &reply);
+}
+
+static struct frame *answer_ready(const struct page *page)
+{
+	const char *problem = page->door->options.problem(page->door->options.arg);
+
+	if (!problem)
+		return show(page, "text/plain", "ready\n");
+	return refuse(page, HTTP_STATUS_SERVICE_UNAVAILABLE, STATUS(UNAVAILABLE), NULL, problem);
+}
+
+/* Shows a file of the contract, or the list of them. */
+static struct frame *answer_proto(const struct page *page)
+{
+	size_t count = sizeof proto_files / sizeof *proto_files;
+	const char *name = page->path + strlen("/proto/");
+	size_t length = page->length - strlen("/proto/");
+	struct frame *frame;
+	char *list = NULL;
+	FILE *out;
+
+	for (size_t i = 0; i < count; i++)
+		if (strlen(proto_files[i].name) == length && !strncmp(proto_files[i].name, name, length))
+			return show(page, "text/plain; charset=utf-8", proto_files[i].text);
+	if (length > 0)
+		return refuse(page, HTTP_STATUS_NOT_FOUND, STATUS(NOT_FOUND), NULL, "no such file; /proto/ lists all");
+	out = mem_stream(&list, &length);
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "/proto/%s\n", proto_files[i].name);
+	fclose(out);
+	frame = show(page, "text/plain; charset=utf-8", list);
+	free(list);
+	return frame;
+}
+
+/* Returns whether a method changes nothing. */
+static bool is_read(const struct page *page)
+{
+	for (size_t i = 0; i < sizeof proto_reads / sizeof *proto_reads; i++)
+		if (is_path(page, proto_reads[i]))
+			return true;
+	return false;
+}
+
+/* Returns NULL for a call, or why it is none. */
+static struct frame *answer_no_call(const struct page *page)
+{
+	enum http_method method = (enum http_method)page->message->method;
+
+	if (method == HTTP_GET && is_read(page))
+		return NULL;
+	if (method != HTTP_POST)
+		return refuse(page, HTTP_STATUS_METHOD_NOT_ALLOWED, STATUS(UNIMPLEMENTED),
+		    is_read(page) ? "allow: GET, POST\r\n" : "allow: POST\r\n",
+		    "calls are made by POST; only methods that change nothing also by GET");
+	if (!http_is_call_type(http_field(page->message, HTTP_CONTENT_TYPE)))
+		return refuse(page, HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE, STATUS(INVALID_ARGUMENT),
+		    "accept-post: application/json, application/proto\r\n",
+		    "Content-Type must be application/json or application/proto");
+	return NULL;
+}
+
+static struct frame *answer_page(const struct page *page)
+{
+	if (page->message->method != HTTP_GET && page->message->method != HTTP_HEAD)
+		return refuse(page, HTTP_STATUS_METHOD_NOT_ALLOWED, STATUS(UNIMPLEMENTED), "allow: GET, HEAD\r\n",
+		    "pages are read by GET");
+	if (is_path(page, "/healthz"))
+		return show(page, "text/plain", "alive\n");
+	if (is_path(page, "/readyz"))
+		return answer_ready(page);
+	if (has_prefix(page, "/proto/"))
+		return answer_proto(page);
+	return refuse(page, HTTP_STATUS_NOT_FOUND, STATUS(NOT_FOUND), NULL,
+	    "there are /healthz, /readyz, /proto/ and calls: /reeve.v1.SERVICE/METHOD");
+}
+
+struct frame *http_serve(void *arg, struct frame *frame)
+{
+	const struct http_message *message = http_message_of(frame);
+	struct page page = {.door = arg, .message = message, .form = http_form_of(arg, message)};
+
+	if (message->problem)
+		return answer_problem(&page);
+	page.path = http_path(message);
+	page.length = strcspn(page.path, "?#");
+	if (!is_own_host(http_field(message, HTTP_HOST)))
+		return refuse(&page, HTTP_STATUS_MISDIRECTED_REQUEST, STATUS(PERMISSION_DENIED), NULL,
+		    "the request's host must be an address or localhost");
+	if (!http_origin_allowed(arg, message))
+		return refuse(&page, HTTP_STATUS_FORBIDDEN, STATUS(PERMISSION_DENIED), NULL,
+		    "the web page's origin is not listed (--http-origins)");
+	if (message->method == HTTP_OPTIONS && http_field(message, HTTP_ASKED_METHOD))
+		return answer_preflight(&page);
+	return has_prefix(&page, service_prefix) ? answer_no_call(&page) : answer_page(&page);
+}

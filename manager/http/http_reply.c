@@ -1,0 +1,121 @@
+/* Writes answers. */
+#include "manager/http/http_internal.h"
+
+#include "common/json_names.h"
+
+#include <http_parser.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	HEAD_BYTES = 2048, /* an origin has up to ORIGIN_MAX_BYTES of them */
+	/* Contents of other lengths are not compressed: it is not worth it, or would keep the loop from other work. */
+	GZIP_MIN_BYTES = 1 << 10,
+	GZIP_MAX_BYTES = 1 << 20,
+};
+
+static const char *reason_of(int status)
+{
+	switch (status) {
+#define XX(number, name, text)                                                                                         \
+	case number: return #text;
+		HTTP_STATUS_MAP(XX)
+#undef XX
+	default: return "Client Closed Request"; /* 499, of Connect */
+	}
+}
+
+/* Writes the time. */
+static const char *date(char text[40])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	gmtime_r(&now, &tm);
+	strftime(text, 40, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	return text;
+}
+
+/* Writes the headers that let a web page read the answer. */
+static int write_origin(const struct http_door *door, uint32_t form, char *out, size_t size)
+{
+	unsigned number = form >> FORM_ORIGIN_BIT;
+
+	if (!number)
+		return snprintf(out, size, "%s", door->origin[0] || door->any_origin ? "vary: origin\r\n" : "");
+	return snprintf(out, size, "access-control-allow-origin: %s\r\nvary: origin\r\n",
+	    door->any_origin ? "*" : door->origin[number - 1]);
+}
+
+static struct frame *write_frame(const struct http_door *door, const struct http_reply *reply, const char *encoding)
+{
+	bool has_content = reply->status != HTTP_STATUS_NO_CONTENT;
+	char head[HEAD_BYTES], time_text[40];
+	struct frame *frame;
+	int used;
+	size_t content = reply->form & FORM_HEAD ? 0 : reply->length;
+
+	used = snprintf(
+	    head, sizeof head, "HTTP/1.1 %d %s\r\ndate: %s\r\n", reply->status, reason_of(reply->status), date(time_text));
+	if (reply->type)
+		used += snprintf(head + used, sizeof head - (size_t)used,
+		    "content-type: %s\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n", reply->type);
+	if (has_content)
+		used += snprintf(head + used, sizeof head - (size_t)used, "content-length: %zu\r\n", reply->length);
+	used += snprintf(head + used, sizeof head - (size_t)used, "%s%s%s", encoding,
+	    reply->form & FORM_CLOSE ? "connection: close\r\n" : "", reply->headers ? reply->headers : "");
+	used += write_origin(door, reply->form, head + used, sizeof head - (size_t)used);
+	used += snprintf(head + used, sizeof head - (size_t)used, "\r\n");
+	frame = frame_of_bytes((size_t)used + content);
+	memcpy(frame->wire, head, (size_t)used);
+	if (content)
+		memcpy(frame->wire + used, reply->content, content);
+	return frame;
+}
+
+struct frame *http_reply(const struct http_door *door, const struct http_reply *reply)
+{
+	bool compress = reply->form & FORM_GZIP && reply->length >= GZIP_MIN_BYTES && reply->length <= GZIP_MAX_BYTES;
+	struct http_reply compressed = *reply;
+	uint8_t *bytes = compress ? http_gzip(reply->content, reply->length, &compressed.length) : NULL;
+	struct frame *frame;
+
+	if (!bytes)
+		return write_frame(door, reply, "");
+	compressed.content = bytes;
+	frame = write_frame(door, &compressed, "content-encoding: gzip\r\n");
+	free(bytes);
+	return frame;
+}
+
+/* Writes the name of a code in Connect. */
+static const char *code_name(reeve_status code, char name[JSON_NAME_BYTES])
+{
+	if (code == STATUS(CANCELLED) || !json_enum_word(&reeve__v1__status_code__descriptor, (int)code, name))
+		return code == STATUS(CANCELLED) ? "canceled" : "unknown";
+	return name;
+}
+
+struct frame *http_problem(const struct http_door *door, uint32_t form, int status, reeve_status code,
+    const char *headers, const char *message)
+{
+	char name[JSON_NAME_BYTES];
+	json_t *object = json_pack("{ss ss}", "code", code_name(code, name), "message", message);
+	char *text = json_dumps(object, JSON_COMPACT);
+	struct http_reply reply = {
+	    .status = status,
+	    .form = form,
+	    .type = "application/json",
+	    .headers = headers,
+	    .content = text,
+	    .length = strlen(text),
+	};
+	struct frame *frame = http_reply(door, &reply);
+
+	json_decref(object);
+	free(text);
+	return frame;
+}

@@ -1,0 +1,309 @@
+#!/usr/bin/env bash
+# Calls by HTTP.
+. "$(dirname "$0")/lib.sh"
+
+start_postgres
+PORT_OF_HTTP=$(free_port)
+H=http://127.0.0.1:$PORT_OF_HTTP
+start_manager manager --http "$H" --http-origins https://example.org
+start_worker worker
+
+call() { # SERVICE/METHOD JSON [OPTION…]: prints the answer
+	curl -sS -m 20 -H 'content-type: application/json' -d "$2" "${@:3}" "$H/reeve.v1.$1"
+}
+
+status() { # the same, but prints the HTTP status; the answer is in $DIR/answer
+	call "$@" -o "$DIR/answer" -w '%{http_code}'
+}
+
+page() { # PATH [OPTION…]: prints a page's HTTP status; the page is in $DIR/answer
+	curl -sS -m 20 -o "$DIR/answer" -w '%{http_code}' "${@:2}" "$H$1"
+}
+
+error_of() { # prints code and message of the error in $DIR/answer
+	jq -r '"\(.code): \(.message)"' "$DIR/answer"
+}
+
+submit() { # SCRIPT: prints the id of a new task
+	call TaskService/Submit "$(jq -nc --arg s "$1" '{tasks: [{queue: "q", type: "sh", details: $s}]}')" | jq -r '.tasks[0].id'
+}
+
+raw() { # TEXT [SECONDS]: sends it, and prints what comes until the connection ends
+	exec 3<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP"
+	printf '%b' "$1" >&3 || true
+	timeout "${2:-10}" cat <&3 || true
+	exec 3>&-
+}
+
+test_a_task_is_submitted_awaited_and_shown() {
+	id=$(submit 'echo done by HTTP')
+	expect_match '^[0-9]+$' "$id"
+	answer=$(call TaskService/Wait "{\"ids\":[\"$id\"],\"waitMs\":\"10000\"}")
+	expect_eq 'TASK_STATUS_COMPLETED' "$(jq -r '.ended[0].status' <<<"$answer")"
+	expect_eq 'done by HTTP' "$(jq -r '.ended[0].result' <<<"$answer")"
+	answer=$(call TaskService/Get "{\"id\":$id}")
+	expect_eq "$id" "$(jq -r '.task.id | strings' <<<"$answer")" 'a string, since it has 64 bits'
+	expect_match '^[0-9]{16}$' "$(jq -r '.task.createdUs | strings' <<<"$answer")"
+	expect_eq null "$(jq -r '.task.errorCode' <<<"$answer")" 'a default is left out'
+	expect_eq 'done by HTTP' "$(reeve show "$id" --json | jq -r .result)"
+}
+
+test_bodies_may_be_binary() {
+	id=$(submit 'echo binary')
+	call TaskService/Wait "{\"ids\":[$id],\"wait_ms\":10000}" >/dev/null
+	[ "$id" -lt 128 ] || fail 'the id needs a longer number'
+	printf '\x08%b' "$(printf '\\x%x' "$id")" >"$DIR/request"
+	expect_eq '200 application/proto' "$(curl -sS -H 'content-type: application/proto' --data-binary "@$DIR/request" \
+		-o "$DIR/answer" -w '%{http_code} %{content_type}' "$H/reeve.v1.TaskService/Get")"
+	grep -q 'echo binary' "$DIR/answer"
+	printf '\xff\xff' >"$DIR/request"
+	expect_eq '400 application/json' "$(curl -sS -H 'content-type: application/proto' --data-binary "@$DIR/request" \
+		-o "$DIR/answer" -w '%{http_code} %{content_type}' "$H/reeve.v1.TaskService/Get")"
+	expect_match '^invalid_argument: ' "$(error_of)"
+}
+
+test_errors_are_those_of_connect() {
+	expect_eq 404 "$(status TaskService/Get '{"id":999999}')"
+	expect_match '^not_found: ' "$(error_of)"
+	expect_eq 501 "$(status TaskService/Nothing '{}')"
+	expect_eq 'unimplemented: no method "/reeve.v1.TaskService/Nothing"' "$(error_of)"
+	expect_eq 400 "$(status TaskService/Submit '{"tasks":[{"type":"sh","priority":"high"}]}')"
+	expect_eq 'invalid_argument: tasks[0].priority must be a whole number of 64 bits' "$(error_of)"
+	expect_eq 400 "$(status TaskService/Submit '{"tasks":[{"typ":"sh"}]}')"
+	expect_match '^invalid_argument: tasks\[0\].typ is not a known field: TaskSpec has queue,' "$(error_of)"
+	expect_eq 400 "$(status TaskService/Submit '{"tasks":[],"tasks":[]}')"
+	expect_match 'duplicate object key' "$(error_of)"
+	expect_eq 400 "$(status TaskService/Submit "$(printf '[%.0s' {1..100})")"
+	expect_eq 'invalid_argument: the JSON is nested deeper than 40' "$(error_of)"
+	expect_eq 400 "$(status TaskService/Submit '{"tasks":')"
+	expect_match '^invalid_argument: invalid JSON in line 1' "$(error_of)"
+}
+
+test_a_repeated_call_takes_effect_once() {
+	key=$(printf '%012x' "$(($(date +%s%N) / 1000000))")
+	key=${key:0:8}-${key:8:4}-7abc-8def-0123456789ab
+	task='{"tasks":[{"queue":"q","type":"sh","details":"echo once"}]}'
+	first=$(call TaskService/Submit "$task" -H "idempotency-key: $key")
+	expect_eq "$first" "$(call TaskService/Submit "$task" -H "idempotency-key: $key")"
+	expect_eq 1 "$(sql "select count(*) from requests where id = '$key'")"
+	expect_no_match "^$first\$" "$(call TaskService/Submit "$task")"
+	expect_eq 400 "$(status TaskService/Submit "$task" -H 'idempotency-key: order-17')"
+	expect_match '^invalid_argument: Idempotency-Key must be a UUID of version 7' "$(error_of)"
+}
+
+test_what_changes_nothing_may_be_a_get() {
+	id=$(submit 'echo read')
+	expect_eq 200 "$(page "/reeve.v1.TaskService/Get?connect=v1&encoding=json&message=%7B%22id%22%3A$id%7D")"
+	expect_eq "$id" "$(jq -r .task.id "$DIR/answer")"
+	message=$(printf '{"id":%s}' "$id" | base64 | tr -d = | tr '+/' '-_')
+	expect_eq 200 "$(page "/reeve.v1.TaskService/Get?encoding=json&base64=1&message=$message")"
+	expect_eq "$id" "$(jq -r .task.id "$DIR/answer")"
+	expect_eq 200 "$(page '/reeve.v1.AdminService/Ping?encoding=proto&message=')"
+	expect_eq 405 "$(page '/reeve.v1.TaskService/Submit?encoding=json&message=%7B%7D')"
+	expect_match '^unimplemented: calls are made by POST' "$(error_of)"
+	expect_eq 405 "$(page /reeve.v1.TaskService/Get -X DELETE)"
+	expect_eq 400 "$(page '/reeve.v1.TaskService/Get?message=%7B%7D')"
+	expect_eq 'invalid_argument: the query needs "encoding": json or proto' "$(error_of)"
+	expect_eq 400 "$(page '/reeve.v1.TaskService/Get?encoding=xml&message=%7B%7D')"
+	expect_eq 400 "$(page '/reeve.v1.TaskService/Get?encoding=json&message=%7')"
+	expect_eq 'invalid_argument: the query has no valid "message"' "$(error_of)"
+}
+
+test_contents_may_be_compressed() {
+	details=$(printf 'x%.0s' {1..5000})
+	printf '{"tasks":[{"queue":"gz","type":"none","details":"%s"}]}' "$details" | gzip >"$DIR/request.gz"
+	answer=$(curl -sS -H 'content-type: application/json' -H 'content-encoding: gzip' --data-binary "@$DIR/request.gz" \
+		"$H/reeve.v1.TaskService/Submit")
+	id=$(jq -r '.tasks[0].id' <<<"$answer")
+	expect_eq "$details" "$(reeve show "$id" --json | jq -r .details)"
+	size=$(curl -sS -H 'content-type: application/json' -H 'accept-encoding: gzip' -d "{\"id\":$id}" -o "$DIR/answer.gz" \
+		-w '%{size_download}' "$H/reeve.v1.TaskService/Get")
+	[ "$size" -lt 2000 ] || fail "$size bytes"
+	expect_eq "$details" "$(gunzip <"$DIR/answer.gz" | jq -r .task.details)"
+	head -c 20000000 /dev/zero | gzip >"$DIR/bomb.gz"
+	expect_eq 429 "$(curl -sS -H 'content-type: application/json' -H 'content-encoding: gzip' --data-binary "@$DIR/bomb.gz" \
+		-o "$DIR/answer" -w '%{http_code}' "$H/reeve.v1.TaskService/Submit")"
+	expect_match '^resource_exhausted: the content has more than 8388608 bytes' "$(error_of)"
+	expect_eq 400 "$(status AdminService/Ping '{}' -H 'content-encoding: gzip')"
+	expect_eq 'invalid_argument: the content is not one stream of gzip' "$(error_of)"
+	expect_eq 501 "$(status AdminService/Ping '{}' -H 'content-encoding: br')"
+}
+
+test_a_caller_may_be_named() {
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"named","type":"none"}]}' -H 'reeve-actor: ann@web' | jq -r '.tasks[0].id')
+	expect_eq 'ann@web' "$(reeve show "$id" --json | jq -r .source)"
+}
+
+test_pages_say_whether_the_manager_can_serve() {
+	expect_eq 200 "$(page /healthz)"
+	expect_eq 200 "$(page /healthz -I)"
+	wait_until 20 '[ "$(page /readyz)" = 200 ]'
+	expect_eq ready "$(cat "$DIR/answer")"
+	expect_eq 404 "$(page /nothing)"
+	expect_eq 405 "$(page /healthz -X POST)"
+}
+
+test_the_contract_is_served() {
+	expect_eq 200 "$(page /proto/)"
+	for file in "$TOP"/proto/reeve/v1/*.proto; do
+		grep -qx "/proto/reeve/v1/$(basename "$file")" "$DIR/answer"
+		curl -sS "$H/proto/reeve/v1/$(basename "$file")" | cmp - "$file"
+	done
+	expect_eq 404 "$(page /proto/reeve/v1/other.proto)"
+}
+
+test_web_pages_need_a_listed_origin() {
+	ping=AdminService/Ping
+	expect_eq 403 "$(status $ping '{}' -H 'origin: https://elsewhere.example')"
+	expect_match '^permission_denied: ' "$(error_of)"
+	expect_eq 403 "$(page /reeve.v1.$ping -X OPTIONS -H 'origin: https://elsewhere.example' -H 'access-control-request-method: POST')"
+	expect_eq 204 "$(page /reeve.v1.$ping -X OPTIONS -H 'origin: https://example.org' -H 'access-control-request-method: POST' -D "$DIR/head")"
+	grep -qi '^access-control-allow-origin: https://example.org' "$DIR/head"
+	grep -qi '^access-control-allow-methods: GET, POST' "$DIR/head"
+	expect_eq 200 "$(status $ping '{}' -H 'origin: https://example.org' -D "$DIR/head")"
+	grep -qi '^access-control-allow-origin: https://example.org' "$DIR/head"
+	expect_eq 421 "$(status $ping '{}' -H 'host: rebound.example:80')"
+	expect_eq 200 "$(status $ping '{}' -H 'host: localhost:80')"
+}
+
+test_it_listens_on_loopback_only() {
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "tcp://127.0.0.1:$(free_port)" --http http://0.0.0.0:1
+	expect_match 'other machines could reach it' "$OUTPUT"
+}
+
+test_it_is_off_by_default() {
+	start_manager second
+	listening=$(ss -Hltnp | grep -c "pid=$(pid second),")
+	expect_eq 1 "$listening"
+}
+
+# --- what is wrong ---
+
+head_of() { # LENGTH [LINE…]: prints the head of a Ping with a content of that length
+	printf 'POST /reeve.v1.AdminService/Ping HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/json\\r\\nContent-Length: %s\\r\\n' "$1"
+	[ $# = 1 ] || printf '%s\\r\\n' "${@:2}"
+	printf '\\r\\n'
+}
+
+test_contents_of_another_type_are_refused() {
+	expect_eq 415 "$(curl -sS -d '{}' -o "$DIR/answer" -w '%{http_code}' "$H/reeve.v1.AdminService/Ping")"
+	expect_match '^invalid_argument: Content-Type must be' "$(error_of)"
+	expect_eq 415 "$(page /reeve.v1.AdminService/Ping -d '{}' -H 'content-type: application/jsonl')"
+	expect_eq 200 "$(page /reeve.v1.AdminService/Ping -d '{}' -H 'content-type: Application/JSON; charset=utf-8')"
+	expect_eq 400 "$(status AdminService/Ping '{}' -H 'content-type: application/proto')" # twice
+}
+
+test_headers_of_connect_are_checked() {
+	expect_eq 400 "$(status AdminService/Ping '{}' -H 'connect-protocol-version: 2')"
+	expect_eq 200 "$(status AdminService/Ping '{}' -H 'connect-protocol-version: 1')"
+	expect_eq 400 "$(status AdminService/Ping '{}' -H 'connect-timeout-ms: soon')"
+	expect_eq 400 "$(status AdminService/Ping '{}' -H 'connect-timeout-ms: 12345678901')"
+	expect_eq 401 "$(status AdminService/Ping '{}' -H 'authorization: Basic YTpi')"
+	expect_eq 400 "$(status AdminService/Ping '{}' -H "authorization: Bearer $(printf 'x%.0s' {1..5000})")"
+	expect_match '^invalid_argument: token has 5000 bytes' "$(error_of)"
+	expect_eq 400 "$(status AdminService/Ping '{}' -H "reeve-actor: $(printf 'x%.0s' {1..300})")"
+}
+
+test_what_is_not_http_is_refused() {
+	expect_match '^HTTP/1.1 400 Bad Request' "$(raw 'hello\r\n\r\n')"
+	expect_match '^HTTP/1.1 400 Bad Request' "$(raw '\0SP\0\0\x30\0\0')"
+	expect_match '^HTTP/1.1 400 Bad Request' "$(raw 'GET /healthz HTTP/1.1\r\n\r\n')" # no host
+	expect_match '^HTTP/1.1 400 Bad Request' "$(raw 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n')"
+	expect_match '^HTTP/1.1 505 ' "$(raw 'GET /healthz HTTP/2.0\r\nHost: localhost\r\n\r\n')"
+	expect_match '^HTTP/1.1 400 Bad Request' "$(raw "$(head_of 2 'Transfer-Encoding: chunked'){}")" # a length twice
+	expect_match '^HTTP/1.1 400 Bad Request' "$(raw "$(head_of 2 'Content-Length: 3'){}")"
+	expect_match '^HTTP/1.1 417 ' "$(raw "$(head_of 2 'Expect: a miracle'){}")"
+	expect_match '^HTTP/1.1 200 ' "$(raw 'GET /healthz HTTP/1.0\r\n\r\n')"
+}
+
+test_long_contents_and_heads_are_refused() {
+	expect_match '^HTTP/1.1 413 ' "$(raw "$(head_of 8388609)")"
+	head -c 9000000 /dev/zero | tr '\0' x >"$DIR/long"
+	expect_eq 413 "$(status AdminService/Ping @"$DIR/long")"
+	expect_match '^resource_exhausted: the content is longer than --max-message' "$(error_of)"
+	expect_eq 413 "$(status AdminService/Ping @"$DIR/long" -H 'transfer-encoding: chunked' -H 'expect:')"
+	expect_match '^HTTP/1.1 413 ' "$(raw 'POST /reeve.v1.AdminService/Ping HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFF\r\n')"
+	expect_eq 431 "$(status AdminService/Ping '{}' -H "x: $(printf 'x%.0s' {1..20000})")"
+	many=()
+	for i in {1..3000}; do many+=(-H "x$i: y"); done
+	expect_eq 431 "$(status AdminService/Ping '{}' "${many[@]}")"
+	expect_eq 200 "$(status AdminService/Ping '{}')"
+}
+
+test_several_requests_may_follow_each_other() {
+	one='GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n'
+	last='GET /proto/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+	answers=$(raw "$one$one$(head_of 2){}$one$last$one")
+	expect_eq 5 "$(grep -o 'HTTP/1.1 200 OK' <<<"$answers" | wc -l)"
+	expect_eq 3 "$(grep -c '^alive' <<<"$answers")"
+	expect_match 'metric.proto$' "$answers"
+	id=$(submit 'sleep 1')
+	wait="{\"ids\":[$id],\"waitMs\":9000}"
+	calls="POST /reeve.v1.TaskService/Wait HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${#wait}\r\n\r\n$wait"
+	answers=$(raw "$calls$one$last")
+	expect_match 'TASK_STATUS_COMPLETED.*alive.*metric.proto' "$(tr -d '\r\n' <<<"$answers")"
+}
+
+open_calls() {
+	reeve stats --json | jq -r '.counters[] | select(.name == "open_calls") | .value'
+}
+
+test_a_caller_that_hangs_up_withdraws_its_call() {
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	before=$(open_calls)
+	wait="{\"ids\":[$id],\"waitMs\":60000}"
+	start first curl -sS -H 'content-type: application/json' -d "$wait" "$H/reeve.v1.TaskService/Wait"
+	exec 4<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP"
+	printf 'POST /reeve.v1.TaskService/Wait HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' "${#wait}" "$wait" >&4
+	wait_until 10 "[ \$(open_calls) = $((before + 2)) ]"
+	stop first KILL
+	wait_until 10 "[ \$(open_calls) = $((before + 1)) ]"
+	exec 4>&-
+	wait_until 10 "[ \$(open_calls) = $before ]"
+}
+
+test_a_call_ends_at_its_deadline() {
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	before=$(open_calls)
+	begin=$(date +%s%N)
+	expect_eq 504 "$(status TaskService/Wait "{\"ids\":[$id],\"waitMs\":60000}" -H 'connect-timeout-ms: 700')"
+	took=$((($(date +%s%N) - begin) / 1000000))
+	expect_match '^deadline_exceeded: ' "$(error_of)"
+	[ "$took" -ge 700 ] || fail "$took ms"
+	wait_until 10 "[ \$(open_calls) = $before ]"
+}
+
+test_slow_callers_are_disconnected() {
+	exec 4<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP" # says nothing
+	exec 5<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP" # does not finish its head
+	printf 'GET /healthz HTTP/1.1\r\nHost' >&5
+	exec 6<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP" # nor its content
+	printf '%b{' "$(head_of 2)" >&6
+	for fd in 4 5 6; do
+		(timeout 25 cat <&$fd >"$DIR/answer.$fd" && touch "$DIR/closed.$fd") &
+	done
+	wait
+	for fd in 4 5 6; do
+		[ -e "$DIR/closed.$fd" ] || fail "$fd is still open"
+		expect_eq '' "$(cat "$DIR/answer.$fd")"
+	done
+	exec 4>&- 5>&- 6>&-
+}
+
+test_long_polls_cost_no_thread() {
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	before=$(open_calls) threads=$(ls "/proc/$(pid manager)/task" | wc -l)
+	wait="{\"ids\":[$id],\"waitMs\":60000}"
+	printf 'POST /reeve.v1.TaskService/Wait HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' "${#wait}" "$wait" >"$DIR/request"
+	for i in {1..400}; do
+		exec {fd}<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP"
+		cat "$DIR/request" >&$fd
+	done
+	wait_until 20 "[ \$(open_calls) = $((before + 400)) ]"
+	expect_eq "$threads" "$(ls "/proc/$(pid manager)/task" | wc -l)"
+	reeve cancel "$id"
+	expect_match 'TASK_STATUS_CANCELLED' "$(timeout 10 head -c 400 <&$fd | tr '\r\n' '  ')"
+	wait_until 20 "[ \$(open_calls) = $before ]"
+}
+
+run_tests
