@@ -229,20 +229,6 @@ static void free_listener(struct listener *listener)
 	free(listener);
 }
 
-/* Returns false with *error set if other machines can reach a socket. */
-static bool check_local(const struct listening *listening, const char *url, struct reeve_error *error)
-{
-	struct sockaddr_storage bound = {0};
-	socklen_t length = sizeof bound;
-
-	return (getsockname(listening->fd, (struct sockaddr *)&bound, &length) == 0 &&
-	           limits_is_local((struct sockaddr *)&bound)) ||
-	    error_set(error, STATUS(INVALID_ARGUMENT),
-	        "cannot listen on \"%s\": other machines could reach it, and callers need no token there; listen on an address "
-	        "of loopback, such as 127.0.0.1",
-	        url);
-}
-
 bool rpc_server_listen_for(struct rpc_server *server, const struct rpc_transport *transport, void *arg, const char *url,
     struct reeve_error *error)
 {
@@ -252,11 +238,6 @@ bool rpc_server_listen_for(struct rpc_server *server, const struct rpc_transport
 	listener->transport = transport;
 	listener->door = arg;
 	if (!listening_open(&listener->listening, url, transport->scheme, server->options.socket_mode, error)) {
-		free(listener);
-		return false;
-	}
-	if (transport->local && !check_local(&listener->listening, url, error)) {
-		listening_close(&listener->listening);
 		free(listener);
 		return false;
 	}

@@ -23,7 +23,6 @@ struct rpc_message {
 
 struct rpc_transport {
 	const char *scheme;                  /* of the URLs that it listens on */
-	bool local;                          /* it only listens on addresses of loopback */
 	bool expires;                        /* the server answers calls at their deadline */
 	const struct rpc_protocol *protocol; /* how bytes become frames; NULL: nng's protocol */
 

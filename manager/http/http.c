@@ -8,7 +8,6 @@
 
 static const struct rpc_transport transport = {
     .scheme = "http",
-    .local = true,
     .expires = true,
     .protocol = &http_protocol,
     .serve = http_serve,

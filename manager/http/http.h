@@ -24,7 +24,7 @@ struct http_options {
 /* Returns NULL with *error if the options are invalid. */
 struct http_door *http_door_create(const struct http_options *options, struct reeve_error *error);
 
-/* Listens on http://HOST:PORT, an address of loopback. Returns false with *error set if it cannot. */
+/* Listens on http://HOST:PORT. Returns false with *error set if it cannot. */
 bool http_door_listen(struct http_door *door, struct rpc_server *server, const char *url, struct reeve_error *error);
 
 /* Call it after rpc_server_destroy. */

@@ -1,9 +1,9 @@
 /*
  * Messages that are no calls: health checks, the contract's files, questions of browsers, and what is wrong.
  *
- * As long as callers need no token, the door must keep web pages away: any page that a browser on this machine shows can send
- * requests to it. So a page's origin must be listed, and the host of a request must be an address or localhost: a page of a name
- * that resolves to this machine has another one.
+ * Callers on this machine may need no token, so the door must keep web pages away: any page that a browser on this machine shows
+ * can send requests to it. So a page's origin must be listed, and the host of a request without a token must be an address or
+ * localhost: a page of a name that resolves to this machine has another one.
  */
 #include "manager/http/http_internal.h"
 
@@ -179,9 +179,10 @@ struct frame *http_serve(void *arg, struct frame *frame)
 		return answer_problem(&page);
 	page.path = http_path(message);
 	page.length = strcspn(page.path, "?#");
-	if (!is_own_host(http_field(message, HTTP_HOST)))
+	if (!http_field(message, HTTP_AUTHORIZATION) && has_prefix(&page, service_prefix) &&
+	    !is_own_host(http_field(message, HTTP_HOST)))
 		return refuse(&page, HTTP_STATUS_MISDIRECTED_REQUEST, STATUS(PERMISSION_DENIED), NULL,
-		    "the request's host must be an address or localhost");
+		    "a call without an access token must be to an address or to localhost");
 	if (!http_origin_allowed(arg, message))
 		return refuse(&page, HTTP_STATUS_FORBIDDEN, STATUS(PERMISSION_DENIED), NULL,
 		    "the web page's origin is not listed (--http-origins)");

@@ -166,9 +166,28 @@ test_web_pages_need_a_listed_origin() {
 	expect_eq 200 "$(status $ping '{}' -H 'host: localhost:80')"
 }
 
-test_it_listens_on_loopback_only() {
-	expect_fail 2 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "tcp://127.0.0.1:$(free_port)" --http http://0.0.0.0:1
-	expect_match 'other machines could reach it' "$OUTPUT"
+test_other_machines_need_insecure() {
+	expect_fail 4 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "tcp://127.0.0.1:$(free_port)" --http "http://0.0.0.0:$(free_port)"
+	expect_match 'other machines can reach http://0.0.0.0' "$OUTPUT"
+}
+
+test_callers_show_an_access_token() {
+	ipc=ipc://$DIR/socket
+	H=http://127.0.0.1:$(free_port)
+	start required "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$ipc" --http "$H" --auth required
+	wait_until 60 '"$REEVE_BIN/reeve" --manager "$ipc" stats >/dev/null'
+	token=$("$REEVE_BIN/reeve" --manager "$ipc" token create web --role submitter)
+	task='{"tasks":[{"queue":"tokens","type":"none"}]}'
+	expect_eq 401 "$(status TaskService/Submit "$task" -D "$DIR/head")"
+	expect_match '^unauthenticated: the call has no access token' "$(error_of)"
+	grep -qi '^www-authenticate: Bearer' "$DIR/head"
+	expect_eq 401 "$(status TaskService/Submit "$task" -H "authorization: Bearer ${token}x")"
+	expect_match '^unauthenticated: the access token is not valid' "$(error_of)"
+	expect_eq 200 "$(status TaskService/Submit "$task" -H "authorization: Bearer $token" -H 'reeve-actor: ann' -H 'host: tasks.example')"
+	expect_eq web/ann "$("$REEVE_BIN/reeve" --manager "$ipc" show "$(jq -r '.tasks[0].id' "$DIR/answer")" --json | jq -r .source)"
+	expect_eq 403 "$(status QueueService/Set '{"name":"tokens"}' -H "authorization: Bearer $token")"
+	expect_match '^permission_denied: "web" may not call /reeve.v1.QueueService/Set' "$(error_of)"
+	expect_eq 200 "$(page /healthz)"
 }
 
 test_it_is_off_by_default() {
@@ -236,12 +255,12 @@ test_several_requests_may_follow_each_other() {
 	answers=$(raw "$one$one$(head_of 2){}$one$last$one")
 	expect_eq 5 "$(grep -o 'HTTP/1.1 200 OK' <<<"$answers" | wc -l)"
 	expect_eq 3 "$(grep -c '^alive' <<<"$answers")"
-	expect_match 'metric.proto$' "$answers"
+	expect_match '/proto/reeve/v1/[a-z]+.proto$' "$answers"
 	id=$(submit 'sleep 1')
 	wait="{\"ids\":[$id],\"waitMs\":9000}"
 	calls="POST /reeve.v1.TaskService/Wait HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${#wait}\r\n\r\n$wait"
 	answers=$(raw "$calls$one$last")
-	expect_match 'TASK_STATUS_COMPLETED.*alive.*metric.proto' "$(tr -d '\r\n' <<<"$answers")"
+	expect_match 'TASK_STATUS_COMPLETED.*alive.*/proto/reeve/v1/worker.proto' "$(tr -d '\r\n' <<<"$answers")"
 }
 
 open_calls() {
