@@ -16,6 +16,7 @@ create or replace function queue_view(wanted text) returns table (state text, si
       (select max(id) from batches where queue = wanted))),
    one as (
     select l.*, q.state as halt, q.state_since, b.id as batch_id, b.started_at, b.ended_at, b.phase <> 'ended' as in_batch,
+      coalesce(b.phase <> 'ended' and b.closed_at is not null, false) as closing,
       coalesce(b.phase <> 'ended' and b.succeeded + b.failed > 0, false) as some_ended
     from live l left join q on true left join batch b on true)
   select shown.state,
@@ -26,6 +27,7 @@ create or replace function queue_view(wanted text) returns table (state text, si
     when halt = 'not_started' then halt
     when running > 0 or begun or some_ended and waiting > 0 then 'running'
     when waiting > 0 then 'pending'
+    when closing then 'running' -- its exit task may come
     when exists (select from ways) then 'finished'
     else 'created' end as state) shown
 $$;

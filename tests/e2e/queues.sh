@@ -133,6 +133,16 @@ test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	expect_eq 1 "$(sql "select count(*) from all_tasks where queue = 'stopping' and type = 'nothing'")" 'exit tasks'
 }
 
+# Between the end of a batch's last task and the end of the batch, a manager may submit its exit task.
+test_a_queue_is_not_finished_before_its_batch() {
+	start_worker worker
+	reeve queue set emptied --batches yes >/dev/null
+	reeve submit echo x --queue emptied --wait >/dev/null
+	wait_state 5 emptied finished
+	expect_eq running "$(sql "begin; update batches set phase = 'running', ended_at = null where queue = 'emptied';
+		select state from queue_view('emptied'); rollback")"
+}
+
 # A manager that does not know of the stop yet creates a task: the task is not lost, and does not stay queued.
 test_a_task_committed_during_a_stop_runs() {
 	start_worker worker --concurrency 4
