@@ -21,7 +21,7 @@ start_stream() { # NAME QUEUE URL
 		'$REEVE_BIN/reeve' submit nothing --queue '$2' --manager '$3' >>'$DIR/$1.ids' || echo failed >>'$DIR/$1.failed'; done"
 }
 
-# Starts two callers that submit tasks without a pause, each the next one when its last has ended; see p99.
+# Starts two callers that submit tasks, each the next one 10 ms after its last has ended; see p99.
 start_calls() { # NAME [QUEUE [BATCH]]
 	start "$1" "$REEVE_BIN/steady-calls" 2 nothing "${@:2}"
 }
