@@ -2,6 +2,7 @@
 # reeve doctor: each finding is caused, and gone when its advice has been followed.
 # parts 4
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 . "$(dirname "$0")/locks.bash"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/raw.bash"

@@ -365,13 +365,18 @@ sql_let_go() {
 
 # ---- Reeve ----
 
+# Most statements of the history are planned for each of its partitions. With few of them a test takes half of
+# PostgreSQL's time; suites about the history itself set the default.
+HISTORY_DAYS=1
+
 launch_manager() { # [NAME] [OPTION…]
 	local name=manager
 	case ${1:--} in -*) ;; *) name=$1 && shift ;; esac
 	PORT[$name]=${PORT[$name]:-$(free_port)}
 	URL[$name]=tcp://127.0.0.1:${PORT[$name]}
 	export REEVE_MANAGER=${URL[$name]}
-	start "$name" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[$name]}" --callback-private "$@"
+	start "$name" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[$name]}" --callback-private \
+		--history-days "$HISTORY_DAYS" "$@"
 }
 
 start_manager() { # [NAME] [OPTION…]

@@ -2,6 +2,7 @@
 # How PostgreSQL executes the hot statements, whatever its statistics about the tables: by the right indexes, and
 # quickly.
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 
 HOT="submit submit_plain window_page window_streams claim claim_limited claim_locked complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark
 	worker_commands lost_find requeue_find expired_advance cancel_waiting retry_waiting retry_ended

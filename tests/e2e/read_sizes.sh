@@ -3,6 +3,7 @@
 # ended tasks. tests/scale/reads measures listings with millions.
 # timeout 600
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 
 load() { # WAITING ENDED
 	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -v waiting="$1" -v ended="$2" -f "$TOP/tests/scale/load.sql" \

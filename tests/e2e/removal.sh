@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Removal of what is no longer used: routes, and replaced definitions of pipelines.
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 . "$(dirname "$0")/tasks.bash"
 
 # Removes the history, as if its days had passed, and waits until all changes are counted.

@@ -3,6 +3,7 @@
 # written first.
 # long
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 . "$(dirname "$0")/tasks.bash"
 
 set_keep() { # QUEUE COMPLETED DEAD CANCELLED, each in days or null

@@ -2,6 +2,7 @@
 # The database objects: the manager creates, upgrades and replaces them itself, or another role does with what it
 # prints.
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 . "$(dirname "$0")/tasks.bash"
 
 NEWEST=$(find "$TOP/sql/migrations" -name '*.sql' -printf '%f\n' | sort | tail -n 1 | sed 's/.*_to_0*//;s/\.sql$//')

@@ -4,6 +4,7 @@
 # quick
 # long
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 
 try() { # PART
 	start_postgres
