@@ -101,9 +101,19 @@ char *scope_callback_hosts(const struct rpc_identity *identity)
 	return list;
 }
 
+int64_t scope_owner(const struct rpc_identity *identity)
+{
+	return identity->roles & MAY_ADMINISTER ? 0 : ((const struct identity *)identity)->id;
+}
+
+bool scope_sees_all(const struct rpc_identity *identity)
+{
+	return identity->roles & MAY_READ;
+}
+
 bool scope_owns(const struct rpc_identity *identity, const char *source)
 {
 	size_t length = strlen(identity->name);
-	return identity->roles & MAY_READ ||
+	return scope_sees_all(identity) ||
 	    (!strncmp(source, identity->name, length) && (!source[length] || strchr("/@", source[length])));
 }

@@ -59,6 +59,7 @@ struct session *sessions_on_call(struct sessions *sessions, int64_t incarnation)
 	if (!s) {
 		s = mem_calloc(1, sizeof *s);
 		s->incarnation = incarnation;
+		s->identity = -1;
 		HASH_ADD(hh, sessions->all, incarnation, sizeof s->incarnation, s);
 	}
 	s->last_call_ms = base_now(sessions->base);

@@ -29,6 +29,7 @@ struct session {
 	bool requeuing;        /* a requeue of tasks that never arrived there is in flight */
 	int64_t lowest_open;   /* the lowest Fetch with an open assignment, by the last check */
 	int64_t full_check_ms; /* when all its Fetches are checked again */
+	int64_t identity;      /* that registered it; 0: an admin; −1: not known here. For the services */
 	UT_hash_handle hh;
 };
 

@@ -4,6 +4,7 @@
 #include "manager/callbacks/url.h"
 #include "manager/service/check.h"
 #include "manager/service/method.h"
+#include "manager/service/ownership.h"
 
 #include <reeve/v1/batch.pb-c.h>
 #include <stdlib.h>
@@ -61,6 +62,13 @@ static bool close_complete(struct reading *r, struct reeve_error *error)
 }
 
 /* A batch may be opened in a queue before its first task. */
+static void close_batch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__CloseBatchRequest *request = (const Reeve__V1__CloseBatchRequest *)message;
+	if (!foreign_wait(service, call, message, close_batch, NULL, 0, &request->id, 1))
+		write_method(service, call, message);
+}
+
 static bool list_complete(struct reading *r, struct reeve_error *error)
 {
 	const Reeve__V1__ListBatchesRequest *request = (const Reeve__V1__ListBatchesRequest *)r->request;
@@ -73,7 +81,7 @@ static bool list_complete(struct reading *r, struct reeve_error *error)
 
 const struct rpc_entry batch_methods[] = {
     {"Open", write_method, RPC_ORDINARY, MAY_SUBMIT, METHOD(SQL_BATCH_OPEN, .check = check_open, .allow = allow_open)},
-    {"Close", write_method, RPC_ORDINARY, MAY_CLOSE,
+    {"Close", close_batch, RPC_ORDINARY, MAY_CLOSE,
         METHOD(SQL_BATCH_CLOSE, SQL_BATCH_GET, .rules = {{"id", RULE_NUMBER, .min = 1, .max = INT64_MAX}},
             .complete = close_complete)},
     {"List", read_method, RPC_OPERATOR, MAY_READ,

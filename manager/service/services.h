@@ -18,6 +18,10 @@ struct services {
 	size_t max_message_bytes;
 	/* While a method is called again after names were looked up (names_wait): the warning, or "". Otherwise NULL. */
 	const char *names_warning;
+	/* While a method is called again after its worker was found to have ended (owner_wait): the incarnation. Otherwise 0. */
+	int64_t ended_incarnation;
+	/* While a method is called again after its objects were found to be the caller's (foreign_wait). */
+	bool objects_own;
 };
 
 /* Adds all services to the server. `services` must outlive it. */

@@ -8,6 +8,7 @@
 #include "manager/service/check.h"
 #include "manager/service/check_task.h"
 #include "manager/service/filter.h"
+#include "manager/service/ownership.h"
 #include "manager/service/reading.h"
 #include "manager/service/retry.h"
 #include "manager/service/services.h"
@@ -125,6 +126,20 @@ static bool may_submit(
 	        field, identity->name);
 }
 
+/* Whether the batches of the tasks must be looked up first: see foreign_wait. */
+static bool batches_wait(
+    struct services *s, struct rpc_call *call, const Reeve__V1__SubmitRequest *request, rpc_method *method)
+{
+	int64_t *batches = mem_malloc(sizeof *batches * request->n_tasks);
+	size_t n = 0;
+	for (size_t i = 0; i < request->n_tasks; i++)
+		if (request->tasks[i]->batch_id && (n == 0 || batches[n - 1] != request->tasks[i]->batch_id))
+			batches[n++] = request->tasks[i]->batch_id;
+	bool waits = foreign_wait(s, call, &request->base, method, NULL, 0, batches, n);
+	free(batches);
+	return waits;
+}
+
 static void submit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct services *s = service;
@@ -139,6 +154,8 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (!scope_sees_all(rpc_call_identity(call)) && batches_wait(s, call, request, submit))
+		return;
 	struct submit_call *c = mem_calloc(1, sizeof *c + sizeof *c->tasks * request->n_tasks);
 	c->call = call;
 	c->own_policies = mem_calloc(request->n_tasks, sizeof *c->own_policies);
@@ -377,6 +394,8 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (foreign_wait(s, call, message, wait_for, request->ids, request->n_ids, NULL, 0))
+		return;
 	struct wait_call *c = mem_calloc(1, sizeof *c);
 	reading_begin_of(&c->reading, s, call, SQL_WAIT_RESULTS, message, on_wait_read);
 	c->reading.op.quick = true;

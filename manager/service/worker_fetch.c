@@ -7,6 +7,7 @@
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
+#include "manager/service/ownership.h"
 #include "manager/service/worker_methods.h"
 
 #include <assert.h>
@@ -197,6 +198,8 @@ void worker_fetch(void *service, struct rpc_call *call, const ProtobufCMessage *
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (owner_wait(s, call, message, worker_fetch, request->incarnation))
+		return;
 	struct fetch_call *c = mem_calloc(1, sizeof *c);
 	*c = (struct fetch_call){call, s, request, request->incarnation, request->fetch_id};
 	rpc_call_on_closed(call, on_fetch_gone, c);

@@ -3,6 +3,7 @@
 #include "common/text.h"
 #include "manager/core/leases.h"
 #include "manager/service/check.h"
+#include "manager/service/ownership.h"
 #include "manager/service/worker_methods.h"
 
 #include <stdlib.h>
@@ -110,8 +111,8 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 	size_t n = request->n_remarks;
 	if (n == 0)
 		return;
-	struct remarks_kept *k = mem_calloc(1, sizeof *k + 2 * n * sizeof *k->numbers);
-	int64_t *ids = k->numbers, *tokens = ids + n;
+	struct remarks_kept *k = mem_calloc(1, sizeof *k + 3 * n * sizeof *k->numbers);
+	int64_t *ids = k->numbers, *tokens = ids + n, *workers = tokens + n;
 	k->texts = mem_malloc(n * sizeof *k->texts);
 	k->op = (struct store_remarks){
 	    .op = service_op(s, call, on_remarks_kept),
@@ -119,14 +120,16 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 	    .ids = ids,
 	    .tokens = tokens,
 	    .texts = (const char *const *)k->texts,
+	    .workers = workers,
 	};
 	for (size_t i = 0; i < n; i++) {
 		const Reeve__V1__Remark *remark = request->remarks[i];
 		const char *text = worker_text_cut(remark->text, LIMIT_REMARK_BYTES);
 		ids[i] = remark->task_id;
 		tokens[i] = remark->token;
+		workers[i] = request->incarnation;
 		k->texts[i] = mem_strdup(text ? text : "");
-		k->op.bytes += strlen(k->texts[i]) + 2 * sizeof *ids;
+		k->op.bytes += strlen(k->texts[i]) + 3 * sizeof *ids;
 	}
 	store_remarks(s->core->base.store, &k->op);
 }
@@ -140,6 +143,8 @@ void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (owner_wait(s, call, message, worker_heartbeat, request->incarnation))
+		return;
 	struct heartbeat_call *c = mem_calloc(1, sizeof *c + sizeof *c->counts * request->n_counts);
 	c->call = call;
 	c->services = s;

@@ -3,10 +3,13 @@
  */
 #include "common/limits.h"
 #include "common/text.h"
+#include "manager/access/scope.h"
 #include "manager/core/report.h"
 #include "manager/service/check.h"
+#include "manager/service/ownership.h"
 #include "manager/service/worker_methods.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +25,19 @@ struct report_call {
 	size_t packed_length;
 	bool *too_long; /* one for each result */
 	int64_t incarnation, fetch_id;
+	const Reeve__V1__FetchRequest *fetch; /* or NULL */
+	struct store_own owning;
 	struct store_result results[];
 };
+
+static void report_free(struct report_call *c)
+{
+	free((int64_t *)c->owning.ids);
+	free(c->owning.own);
+	free(c->packed_fetch);
+	free(c->too_long);
+	free(c);
+}
 
 static void report_answer(struct report_call *c)
 {
@@ -61,9 +75,7 @@ static void report_answer(struct report_call *c)
 		free(response.acks);
 		free(acks);
 	}
-	free(c->packed_fetch);
-	free(c->too_long);
-	free(c);
+	report_free(c);
 }
 
 static void on_reported(struct store_op *op, const struct reeve_error *error)
@@ -134,6 +146,59 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 	    error_set(error, STATUS(INVALID_ARGUMENT), "%s needs the outcome COMPLETED", field);
 }
 
+static void report_start(struct report_call *c)
+{
+	struct services *s = c->services;
+	if (c->fetch)
+		rpc_call_on_closed(c->call, on_report_gone, c);
+	/* The report must begin before the call can be answered. */
+	report_results(s->core->reports, &c->op);
+	if (c->fetch)
+		worker_fetch_start(s, c->call, c->fetch, true, on_report_fetched, c);
+}
+
+static void on_report_owned(struct store_op *op, const struct reeve_error *error)
+{
+	struct report_call *c = (struct report_call *)((char *)op - offsetof(struct report_call, owning));
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+		report_free(c);
+		return;
+	}
+	for (int i = 0; i < c->op.count; i++)
+		c->results[i].foreign = !c->owning.own[i];
+	report_start(c);
+}
+
+/* A caller that may not act for all workers reports only what its own hold. */
+static void report_own(struct report_call *c)
+{
+	size_t n = (size_t)c->op.count;
+	int64_t *ids = mem_malloc(2 * n * sizeof *ids), *tokens = ids + n;
+	for (size_t i = 0; i < n; i++) {
+		ids[i] = c->results[i].id;
+		tokens[i] = c->results[i].token;
+	}
+	c->owning = (struct store_own){
+	    .op = service_op(c->services, c->call, on_report_owned),
+	    .identity = scope_owner(rpc_call_identity(c->call)),
+	    .count = c->op.count,
+	    .ids = ids,
+	    .tokens = tokens,
+	    .own = mem_calloc(n, sizeof *c->owning.own),
+	};
+	store_own(c->services->core->base.store, &c->owning);
+}
+
+static bool check_fetch(const struct rpc_call *call, const Reeve__V1__ReportRequest *r, struct reeve_error *error)
+{
+	if (!r->fetch)
+		return true;
+	return worker_fetch_check(call, r->fetch, error) &&
+	    (r->fetch->incarnation == r->incarnation || !scope_owner(rpc_call_identity(call)) ||
+	        error_set(error, STATUS(PERMISSION_DENIED), "fetch.incarnation is not the report's"));
+}
+
 void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ReportRequest *request = (const Reeve__V1__ReportRequest *)message;
@@ -141,13 +206,15 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	struct reeve_error error;
 	bool bad = !check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
 	    !check_range("results", (int64_t)request->n_results, 1, LIMIT_CALL_TASKS, &error) ||
-	    (request->fetch && !worker_fetch_check(call, request->fetch, &error));
+	    !check_fetch(call, request, &error);
 	for (size_t i = 0; !bad && i < request->n_results; i++)
 		bad = !check_result(i, request->results[i], &error);
 	if (bad) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (request->incarnation && owner_wait(s, call, message, worker_report, request->incarnation))
+		return;
 	struct report_call *c = mem_calloc(1, sizeof *c + sizeof *c->results * request->n_results);
 	c->call = call;
 	c->services = s;
@@ -189,13 +256,12 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->op.op.can_wait = request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {
+		c->fetch = request->fetch;
 		c->fetch_id = request->fetch->fetch_id;
 		c->incarnation = request->fetch->incarnation;
-		rpc_call_on_closed(call, on_report_gone, c);
-		/* The report must begin before the call can be answered. */
-		report_results(s->core->reports, &c->op);
-		worker_fetch_start(s, call, request->fetch, true, on_report_fetched, c);
-	} else {
-		report_results(s->core->reports, &c->op);
 	}
+	if (scope_owner(rpc_call_identity(call)))
+		report_own(c);
+	else
+		report_start(c);
 }

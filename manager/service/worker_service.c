@@ -7,8 +7,10 @@
 #include "manager/core/leases.h"
 #include "manager/core/sessions.h"
 #include "manager/service/check.h"
+#include "manager/service/ownership.h"
 #include "manager/service/worker_methods.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +62,7 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		if (c->op.previous)
 			leases_gone(core->leases, c->op.previous);
 		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
-		sessions_live(core->sessions, c->op.incarnation);
+		sessions_live(core->sessions, c->op.incarnation)->identity = c->op.identity;
 		response.incarnation = c->op.incarnation;
 		response.lease_ms = c->op.manual ? 0 : (uint32_t)core->base.options.lease_ms;
 		response.heartbeat_ms = c->op.manual ? 0 : (uint32_t)core->base.options.heartbeat_ms;
@@ -125,6 +127,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .lease_ms = s->core->base.options.lease_ms,
 	    .previous = request->previous,
 	    .manual = request->manual,
+	    .identity = scope_owner(rpc_call_identity(call)),
 	};
 	store_register(s->core->base.store, &c->op);
 }
@@ -133,6 +136,8 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 
 struct extend_call {
 	struct store_extend op;
+	struct store_own owning;
+	bool own;
 	struct rpc_call *call;
 	struct services *services;
 };
@@ -164,6 +169,15 @@ static void on_extended(struct store_op *op, const struct reeve_error *error)
 	free(c);
 }
 
+static void on_extend_owned(struct store_op *op, const struct reeve_error *error)
+{
+	struct extend_call *c = (struct extend_call *)((char *)op - offsetof(struct extend_call, owning));
+	if (error || !c->own)
+		on_extended(&c->op.op, error); /* it is not held by this caller */
+	else
+		store_extend(c->services->core->base.store, &c->op);
+}
+
 static void extend(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ExtendRequest *request = (const Reeve__V1__ExtendRequest *)message;
@@ -186,7 +200,18 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    .run_ms = request->run_ms,
 	    .max_runtime_ms = s->core->base.options.max_runtime_ms,
 	};
-	store_extend(s->core->base.store, &c->op);
+	c->owning = (struct store_own){
+	    .op = service_op(s, call, on_extend_owned),
+	    .identity = scope_owner(rpc_call_identity(call)),
+	    .count = 1,
+	    .ids = &c->op.id,
+	    .tokens = &c->op.token,
+	    .own = &c->own,
+	};
+	if (c->owning.identity)
+		store_own(s->core->base.store, &c->owning);
+	else
+		store_extend(s->core->base.store, &c->op);
 }
 
 /* --- Leave ------------------------------------------------------------------------------------------------------- */
@@ -221,6 +246,8 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (owner_wait(s, call, message, leave, request->incarnation))
+		return;
 	struct leave_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* A statement that looks up no more is quick. */
+enum { FEW = 100 };
+
 static const uint8_t *hash_at(const PGresult *rows, int row, int column)
 {
 	bool whole =
@@ -44,6 +47,30 @@ void store_identities(struct store *store, struct store_identities *op)
 {
 	static const struct op_kind kind = {.name = "identities", .start = load_start};
 	store_give(store, ROLE_ROUTES, &kind, &op->op, ROUTES_WEIGHT, 0);
+}
+
+static void on_foreign(struct role *role, const PGresult *rows)
+{
+	struct store_foreign *op = BATCH_OP(role, struct store_foreign, 0);
+	op->task = row_null(rows, 0, 0) ? 0 : row_int8(rows, 0, 0);
+	op->batch = row_null(rows, 0, 1) ? 0 : row_int8(rows, 0, 1);
+	role_done(role);
+}
+
+static void foreign_start(struct role *role)
+{
+	const struct store_foreign *op = BATCH_OP(role, struct store_foreign, 0);
+	params_int8s(&role->params, op->tasks, op->task_count);
+	params_int8s(&role->params, op->batches, op->batch_count);
+	params_text(&role->params, op->owner);
+	role_run(role, SQL_FOREIGN_FIND, on_foreign);
+}
+
+void store_foreign(struct store *store, struct store_foreign *op)
+{
+	static const struct op_kind kind = {.name = "owners", .start = foreign_start};
+	bool few = op->task_count + op->batch_count <= FEW;
+	store_give(store, few ? ROLE_READ : ROLE_POLL, &kind, &op->op, 1, 8 * ((size_t)op->task_count + (size_t)op->batch_count));
 }
 
 static void used_start(struct role *role)

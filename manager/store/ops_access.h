@@ -35,4 +35,15 @@ struct store_identity_uses {
 };
 void store_identity_uses(struct store *store, struct store_identity_uses *op);
 
+/* Finds a task and a batch that are another identity's. */
+struct store_foreign {
+	struct store_op op;
+	const char *owner; /* the identity's name */
+	int task_count, batch_count;
+	const int64_t *tasks, *batches;
+	/* results */
+	int64_t task, batch; /* 0: none */
+};
+void store_foreign(struct store *store, struct store_foreign *op);
+
 #endif

@@ -181,6 +181,7 @@ struct store_result {
 	const char *remark, *stack_trace; /* or NULL */
 	int64_t retry_in_ms;              /* failed: the handler's choice; 0: by the policy */
 	const char *stage;                /* completed: the next stage, if the handler chooses it; NULL: it does not */
+	bool foreign;                     /* the caller does not hold the attempt: it is late */
 	/* results */
 	enum store_ack ack;
 	bool batched;        /* and the task belonged to a batch */
@@ -274,13 +275,25 @@ struct store_extend {
 };
 void store_extend(struct store *store, struct store_extend *op);
 
+/* Finds out which attempts run at workers of an identity. */
+struct store_own {
+	struct store_op op;
+	int64_t identity;
+	int count;
+	const int64_t *ids, *tokens;
+	/* results */
+	bool *own; /* the caller's, one for each */
+};
+void store_own(struct store *store, struct store_own *op);
+
 /* Stores the remarks of running handlers, except for tasks that another transaction has locked. */
 struct store_remarks {
 	struct store_op op;
 	int count;
 	const int64_t *ids, *tokens;
 	const char *const *texts;
-	size_t bytes; /* of everything */
+	const int64_t *workers; /* that send them: others' attempts are left out */
+	size_t bytes;           /* of everything */
 };
 void store_remarks(struct store *store, struct store_remarks *op);
 

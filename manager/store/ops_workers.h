@@ -14,6 +14,7 @@ struct store_register {
 	int64_t lease_ms; /* the lease it gets */
 	int64_t previous; /* the incarnation that has ended, according to the worker; 0: none */
 	bool manual;      /* a pull client: it sends no heartbeats */
+	int64_t identity; /* that registers it; 0: an admin */
 	/* results */
 	int64_t incarnation; /* 0: another process has a living worker of this name: */
 	char other_host[256];
@@ -41,7 +42,8 @@ struct store_poll {
 	struct store_op op;
 	int64_t incarnation;
 	/* results */
-	bool lost; /* or unknown */
+	bool lost;        /* or unknown */
+	int64_t identity; /* that registered it; 0: an admin */
 };
 void store_poll(struct store *store, struct store_poll *op);
 

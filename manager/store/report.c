@@ -51,13 +51,13 @@ const char *store_outcome_name(enum store_outcome outcome)
 }
 
 /* One reported attempt. One batch may contain several reports of the same attempt: the copies are chained to the
- * first and share its outcome. */
+ * first and share its outcome. Those of callers that do not hold it are separate. */
 struct entry {
 	struct store_result *result;
 	int64_t incarnation;
 	struct entry *copy;
 	bool applied;
-	bool gone; /* it has lost its lock: the task has another token, or has ended */
+	bool gone; /* it has lost its lock: the task has another token, or has ended; or it is another identity's */
 };
 
 struct batch {
@@ -75,7 +75,9 @@ static int by_attempt(const void *a, const void *b)
 	const struct store_result *x = (*(struct entry *const *)a)->result, *y = (*(struct entry *const *)b)->result;
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
-	return (x->token > y->token) - (x->token < y->token);
+	if (x->token != y->token)
+		return x->token < y->token ? -1 : 1;
+	return x->foreign - y->foreign;
 }
 
 /* True for attempts that complete_all.sql may end. A result that names the next stage is for end_attempts.sql. */
@@ -172,7 +174,7 @@ static bool add_to_lock(struct role *role)
 	int64_t locked[RECENT_LOCKS];
 	if (!batch->careful)
 		return false;
-	int n = choose(batch, is_open);
+	int n = choose(batch, may_end);
 	params_columns(&role->params, batch->results, n, attempt_columns, ID_AND_TOKEN);
 	params_int8s(&role->params, locked, recent_locks_list(&role->store->batch_locks, clock_monotonic_ms(), locked));
 	return n > 0;
@@ -421,7 +423,10 @@ static void report_start(struct role *role)
 		struct store_report *op = BATCH_OP(role, struct store_report, i);
 		for (int k = 0; k < op->count; k++) {
 			batch->entries[n] = (struct entry){
-			    .result = &op->results[k], .incarnation = op->incarnation, .applied = op->results[k].committed};
+			    .result = &op->results[k],
+			    .incarnation = op->incarnation,
+			    .applied = op->results[k].committed,
+			    .gone = op->results[k].foreign};
 			batch->sorted[n] = &batch->entries[n];
 			n++;
 		}

@@ -49,8 +49,10 @@ static bool add_workers(struct role *role)
 	    COLUMN_LIST(struct store_register, queues, queue_count, TEXT),
 	    COLUMN_LIST(struct store_register, types, type_count, TEXT),
 	};
+	static const struct params_column identities[] = {COLUMN_OR_NULL(struct store_register, identity, INT8, 0)};
 	BATCH_COLUMNS(role, columns);
 	params_int8(&role->params, registering(role, 0)->lease_ms);
+	BATCH_COLUMNS(role, identities);
 	return true;
 }
 
@@ -131,6 +133,7 @@ static void on_polled(struct role *role, const PGresult *rows)
 		while (row < row_count && row_int8(rows, row, 0) < op->incarnation)
 			row++;
 		op->lost = row == row_count || row_int8(rows, row, 0) != op->incarnation || row_bool(rows, row, 1);
+		op->identity = op->lost || row_null(rows, row, 4) ? 0 : row_int8(rows, row, 4);
 	}
 	role_done(role);
 }
@@ -273,6 +276,49 @@ void store_extend(struct store *store, struct store_extend *op)
 	store_give(store, ROLE_REPORT, &kind, &op->op, 1, 64);
 }
 
+/* --- ownership ----------------------------------------------------------------------------------------------------- */
+
+static const struct store_own *owning(const struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_own, i);
+}
+
+/* Rows and attempts are in the same order. */
+static void on_own(struct role *role, const PGresult *rows)
+{
+	int row = 0, place = 0;
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < owning(role, i)->count; k++) {
+			place++;
+			bool own = row < PQntuples(rows) && row_int8(rows, row, 0) == place;
+			owning(role, i)->own[k] = own;
+			row += own;
+		}
+	role_done(role);
+}
+
+static void own_start(struct role *role)
+{
+	static const struct params_column columns[] = {
+	    COLUMN_LIST(struct store_own, ids, count, INT8),
+	    COLUMN_LIST(struct store_own, tokens, count, TIME),
+	};
+	struct params *p = &role->params;
+	BATCH_COLUMNS(role, columns);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < owning(role, i)->count; k++)
+			params_add_int8(p, owning(role, i)->identity);
+	params_array_end(p);
+	role_run(role, SQL_ATTEMPTS_OWN, on_own);
+}
+
+void store_own(struct store *store, struct store_own *op)
+{
+	static const struct op_kind kind = {.name = "ownership", .start = own_start};
+	store_give(store, ROLE_LOOKUP, &kind, &op->op, op->count, 24 * (size_t)op->count);
+}
+
 /* --- remarks ------------------------------------------------------------------------------------------------------- */
 
 static const struct store_remarks *remarks(const struct role *role, int i)
@@ -286,6 +332,7 @@ static void remarks_start(struct role *role)
 	    COLUMN_LIST(struct store_remarks, ids, count, INT8),
 	    COLUMN_LIST(struct store_remarks, tokens, count, TIME),
 	    COLUMN_LIST(struct store_remarks, texts, count, TEXT),
+	    COLUMN_LIST(struct store_remarks, workers, count, INT8),
 	};
 	BATCH_COLUMNS(role, columns);
 	role_run(role, SQL_REMARKS_KEEP, role_on_done);

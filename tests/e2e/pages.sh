@@ -291,7 +291,7 @@ test_every_statement_of_a_job_is_measured_with_many_tasks() {
 	mapfile -t files < <(printf "$TOP/manager/store/%s_ops.c\n" "${files[@]}" | sed 's/reclaim_ops/reclaim/')
 	# Transactions, single tasks' ends, starts and stops, and calls of clients.
 	other='begin|commit|version|attempts_lock|end_attempts|cancel_mark|cancel_waiting|manager_start|manager_stop|notifications_send'
-	other+='|metrics_put|routes_add|routes_find'
+	other+='|metrics_put|routes_add|routes_find|foreign_find'
 	used=$(grep -ohE '\bSQL_[A-Z_]+' "${files[@]}" | sed 's/^SQL_//' | tr '[:upper:]' '[:lower:]' | sort -u | grep -vxE "$other")
 	[ "$(wc -l <<<"$used")" -gt 40 ] || fail "few statements: $used"
 	"$REEVE_BIN/bench-growth" >"$DIR/measured" || fail "a job is not measured"

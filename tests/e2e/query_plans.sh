@@ -7,7 +7,7 @@ HISTORY_DAYS=30
 HOT="submit submit_plain window_page window_streams claim claim_limited claim_locked complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark
 	worker_commands lost_find requeue_find expired_advance cancel_waiting retry_waiting retry_ended
 	register submit_drop_expired_keys worker_lose extend attempts_lock callbacks_take callbacks_finish
-	batches_due batch_release batch_blocked remarks_keep"
+	batches_due batch_release batch_blocked remarks_keep attempts_own"
 HASHED="submit submit_plain requeue_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing else reads its tables

@@ -107,8 +107,8 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 		expect_fail 4 with "$token" reeve submit $options
 		expect_match '"shop" may not use the (queue|type)' "$OUTPUT"
 	done
-	admin cancel "$other" >/dev/null
-	expect_fail 4 with "$token" reeve wait "$other"
+	# It does not learn when another's task ends.
+	expect_fail 4 with "$token" timeout 20 "$REEVE_BIN/reeve" wait "$other"
 	expect_match "task $other is another caller's" "$OUTPUT"
 	batch=$(with "$token" reeve batch open nightly --queue mail --callback https://a.example.org/)
 	with "$token" reeve batch report "$batch" >/dev/null
@@ -117,6 +117,14 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 	batch=$(admin batch open nightly --queue mail)
 	expect_fail 4 with "$token" reeve batch report "$batch"
 	expect_match "there is no batch $batch" "$OUTPUT"
+	for action in "batch close $batch" "submit nothing --queue mail --batch $batch"; do
+		expect_fail 4 with "$token" reeve $action
+		expect_match "there is no batch $batch" "$OUTPUT"
+	done
+	admin batch close "$batch" >/dev/null
+	own=$(with "$token" reeve batch open nightly --queue mail)
+	with "$token" reeve submit nothing --queue mail --batch "$own" >/dev/null
+	with "$token" reeve batch close "$own" >/dev/null
 	admin token revoke shop >/dev/null
 }
 
@@ -139,6 +147,91 @@ test_a_worker_serves_only_its_queues() {
 	expect_fail 4 env REEVE_ACCESS_TOKEN="$token" timeout 60 "$REEVE_BIN/reeve-worker" --manager "$TCP" --handlers "$HANDLERS" --name own
 	admin token revoke mails >/dev/null
 	admin token revoke pulls >/dev/null
+}
+
+varint() { # NUMBER
+	local n=$1
+	for (( ; n > 127; n >>= 7)); do printf '\\x%02x' $((n & 127 | 128)); done
+	printf '\\x%02x' "$n"
+}
+
+# Makes a call of WorkerService, and prints the number of its status code and the message.
+worker_call() { # URL TOKEN METHOD BODY
+	printf '%b' "$4" | REEVE_ACCESS_TOKEN=$2 "$REEVE_BIN/raw-call" "$1" "/reeve.v1.WorkerService/$3"
+}
+
+test_a_worker_acts_only_for_what_its_identity_holds() {
+	local mine other task id token
+	mine=$(admin token create mine --role manual_worker)
+	other=$(admin token create other --role manual_worker)
+	id=$(admin submit nothing --queue owned)
+	token=$(with "$mine" reeve fetch --queue owned --json | jq .token)
+	expect_fail 4 with "$other" reeve report "$id" "$token" --completed stolen
+	expect_match "task $id is not held by token" "$OUTPUT"
+	expect_fail 4 with "$other" reeve extend "$id" "$token" 1h
+	expect_match "task $id is not held" "$OUTPUT"
+	expect_eq executing "$(admin show "$id" --json | jq -r .status)"
+	with "$mine" reeve extend "$id" "$token" 1h >/dev/null
+	with "$mine" reeve report "$id" "$token" --completed own
+	with "$mine" reeve report "$id" "$token" --completed own
+	expect_eq own "$(admin show "$id" --json | jq -r .result)"
+	id=$(admin submit nothing --queue owned)
+	token=$(with "$mine" reeve fetch --queue owned --json | jq .token)
+	admin report "$id" "$token" --completed 'for another'
+	for name in mine other; do admin token revoke "$name" >/dev/null; done
+}
+
+test_nobody_speaks_for_a_worker_of_another_identity() {
+	local mine other incarnation of call code body url
+	mine=$(admin token create mine --role worker)
+	other=$(admin token create other --role worker)
+	PORT[second]=$(free_port)
+	start second "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "tcp://127.0.0.1:${PORT[second]}" --auth required
+	wait_until 60 'with "$mine" "$REEVE_BIN/raw-call" "tcp://127.0.0.1:${PORT[second]}" /reeve.v1.AdminService/Ping </dev/null'
+	export REEVE_ACCESS_TOKEN=$mine
+	start_worker
+	unset REEVE_ACCESS_TOKEN
+	incarnation=$(sql "select max(id) from workers where name = 'worker'")
+	of="\\x08$(varint "$incarnation")"
+	# One manager knows whose the worker is, as it has registered it; the other one reads it.
+	for url in "$TCP" "tcp://127.0.0.1:${PORT[second]}"; do
+		while read -r call code body; do
+			expect_match "^$code " "$(worker_call "$url" "$other" "$call" "$body")" "$call"
+		done <<-END
+			Fetch 7 $of\x10\x7f\x18\x01
+			Heartbeat 7 $of\x10\xff\xff\x7f
+			Report 7 $of\x12\x06\x08\x01\x10\x01\x18\x01
+			Leave 7 $of
+			Register 6 \x0a\x06worker\x20\x01\x40$(varint "$incarnation")
+		END
+	done
+	expect_eq f "$(sql "select lost from workers where id = $incarnation")"
+	expect_eq "done" "$(admin submit echo "done" --wait)"
+	# What has ended is answered as such.
+	stop worker
+	expect_match '^0 ' "$(worker_call "$TCP" "$mine" Leave "$of")"
+	stop second
+	for name in mine other; do admin token revoke "$name" >/dev/null; done
+}
+
+test_a_remark_is_stored_only_for_the_workers_own_attempt() {
+	local a b first second own token
+	token=$(admin token create acts --role admin)
+	a=$(admin submit nothing --queue remarked)
+	first=$(admin fetch --queue remarked --json | jq .token)
+	b=$(admin submit nothing --queue remarked)
+	second=$(admin fetch --queue remarked --json | jq .token)
+	own=$(sql "select worker_id from tasks where id = $b")
+	remark() { # TASK TOKEN: of four letters
+		local attempt
+		attempt="\\x08$(varint "$1")\\x10$(varint "$2")\\x1a\\x04some"
+		printf '\\x5a\\x%02x%s' "$(printf '%b' "$attempt" | wc -c)" "$attempt"
+	}
+	worker_call "$TCP" "$token" Heartbeat "\\x08$(varint "$own")\\x10\\x01$(remark "$a" "$first")$(remark "$b" "$second")" >/dev/null
+	wait_until 10 '[ "$(sql "select remark from tasks where id = $b")" = some ]'
+	expect_eq '' "$(sql "select remark from tasks where id = $a")"
+	for id in "$a" "$b"; do admin report "$id" "$(sql "select time_us(last_updated) from tasks where id = $id")" --completed; done
+	admin token revoke acts >/dev/null
 }
 
 test_a_metric_writer_sets_its_categories() {

@@ -75,6 +75,8 @@ GIVEN(leave, FAKE_LEAVE, store_leave)
 GIVEN(extend, FAKE_EXTEND, store_extend)
 GIVEN(remarks, FAKE_REMARKS, store_remarks)
 GIVEN(metrics_own, FAKE_METRICS, store_metrics_own)
+GIVEN(own, FAKE_OWN, store_own)
+GIVEN(foreign, FAKE_FOREIGN, store_foreign)
 
 void store_read_drop(struct store_op *op)
 {
