@@ -153,8 +153,10 @@ static bool check_ready(const struct services *s, struct reeve_error *error)
 #define DOCTOR_OLDER_MS (5 * INT64_C(60000))
 
 /* Returns what the database should have, and what only this manager knows (doctor.sql). */
-static char *expectations(const struct services *s, const ProtobufCMessage *request, struct reeve_error *error)
+static char *expectations(
+    const struct services *s, const struct rpc_call *call, const ProtobufCMessage *request, struct reeve_error *error)
 {
+	(void)call;
 	(void)request;
 	(void)error;
 	json_t *definitions = json_object();

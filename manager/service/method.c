@@ -162,7 +162,7 @@ void read_method(void *service, struct rpc_call *call, const ProtobufCMessage *r
 	if (m->names &&
 	    names_wait(s, call, request, read_method, name_or_none(request, "queue"), name_or_none(request, "type")))
 		return;
-	if (m->change && !(change = m->change(s, request, &error))) {
+	if (m->change && !(change = m->change(s, call, request, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -185,7 +185,7 @@ void write_method(void *service, struct rpc_call *call, const ProtobufCMessage *
 	if ((needs_request_id(m) && !service_has_request_id(s, call, &error)) ||
 	    !check_source("actor", rpc_call_actor(call), &error) || !method_check(m, request, &error) ||
 	    (m->allow && !m->allow(rpc_call_identity(call), request, &error)) ||
-	    (m->change && !(change = m->change(s, request, &error)))) {
+	    (m->change && !(change = m->change(s, call, request, &error)))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -45,7 +45,8 @@ struct method {
 	/* Whether a valid request can be served now, or NULL. Only for read_method. */
 	bool (*ready)(const struct services *services, struct reeve_error *error);
 	/* Checks the request, and returns the statement's @change; or NULL with the problem in *error. */
-	char *(*change)(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error);
+	char *(*change)(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
+	    struct reeve_error *error);
 	/* A field of the response: if it is 0 or not set, the answer is NOT_FOUND with this text, in which {NAME} stands for
 	 * a field of the request. */
 	const char *found, *missing;

@@ -30,10 +30,12 @@ static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve
 _Static_assert(
     sizeof(Reeve__V1__PutMetricsRequest) == sizeof(Reeve__V1__AddMetricsRequest), "as metrics_change takes them");
 
-static char *metrics_change(const struct services *services, const ProtobufCMessage *message, struct reeve_error *error)
+static char *metrics_change(const struct services *services, const struct rpc_call *call,
+    const ProtobufCMessage *message, struct reeve_error *error)
 {
 	const Reeve__V1__PutMetricsRequest *request = (const Reeve__V1__PutMetricsRequest *)message;
 	(void)services;
+	(void)call;
 	if (!check_range("the number of metrics", (int64_t)request->n_metrics, 1, LIMIT_CALL_METRICS, error))
 		return NULL;
 	for (size_t i = 0; i < request->n_metrics; i++)

@@ -32,8 +32,8 @@ static void on_polled(struct store_op *op, const struct reeve_error *error)
 	free(w);
 }
 
-bool owner_wait(struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
-    int64_t incarnation)
+bool owner_wait(
+    struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method, int64_t incarnation)
 {
 	int64_t owner = scope_owner(rpc_call_identity(call));
 	if (!owner || incarnation == s->ended_incarnation)
@@ -47,7 +47,8 @@ bool owner_wait(struct services *s, struct rpc_call *call, const ProtobufCMessag
 		return true;
 	}
 	struct owner_wait *w = mem_calloc(1, sizeof *w);
-	*w = (struct owner_wait){{.op = service_op(s, call, on_polled), .incarnation = incarnation}, s, call, message, method};
+	*w = (struct owner_wait){
+	    {.op = service_op(s, call, on_polled), .incarnation = incarnation}, s, call, message, method};
 	store_poll(s->core->base.store, &w->op);
 	return true;
 }
@@ -68,8 +69,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	if (error) {
 		rpc_call_fail_error(w->call, error);
 	} else if (w->op.task) {
-		rpc_call_fail(
-		    w->call, STATUS(PERMISSION_DENIED), "task %lld is another caller's", (long long)w->op.task);
+		rpc_call_fail(w->call, STATUS(PERMISSION_DENIED), "task %lld is another caller's", (long long)w->op.task);
 	} else if (w->op.batch) {
 		rpc_call_fail(w->call, STATUS(NOT_FOUND), "there is no batch %lld", (long long)w->op.batch);
 	} else {

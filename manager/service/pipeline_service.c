@@ -3,11 +3,13 @@
 #include "manager/service/method.h"
 #include "manager/service/pipeline.h"
 
-static char *define_change(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
+static char *define_change(const struct services *services, const struct rpc_call *call,
+    const ProtobufCMessage *request, struct reeve_error *error)
 {
 	static const Reeve__V1__Pipeline nothing = REEVE__V1__PIPELINE__INIT;
 	const Reeve__V1__Pipeline *pipeline = ((const Reeve__V1__DefinePipelineRequest *)request)->pipeline;
 	(void)services;
+	(void)call;
 	return pipeline_check(pipeline ? pipeline : &nothing, error) ? pipeline_stages_json(pipeline) : NULL;
 }
 

@@ -71,11 +71,13 @@ static const struct setting queue_settings[] = {
     {0},
 };
 
-static char *set_change(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
+static char *set_change(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
+    struct reeve_error *error)
 {
 	static const settings defaults = REEVE__V1__QUEUE_SETTINGS__INIT;
 	const Reeve__V1__SetQueueRequest *r = (const Reeve__V1__SetQueueRequest *)request;
 	(void)services;
+	(void)call;
 	bool good = settings_count_check(r->n_fields, error);
 	json_t *change = json_object();
 	for (size_t i = 0; good && i < r->n_fields; i++)

@@ -12,6 +12,7 @@
 #include "manager/service/setting.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef Reeve__V1__Schedule schedule;
@@ -105,7 +106,18 @@ static bool check_work(const schedule *s, int64_t max_details_bytes, struct reev
 	    check_name("schedule.action_queue", s->action_queue, false, error);
 }
 
-char *schedule_addition(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
+/* The source that a task says it has gets the caller's name, as that of a submit. */
+static void name_source(json_t *task, const struct rpc_call *call)
+{
+	const char *source = json_string_value(json_object_get(task, "source"));
+	char *says = source && *source ? rpc_identity_says(rpc_call_identity(call), source) : NULL;
+	if (says)
+		json_object_set_new(task, "source", json_string(says));
+	free(says);
+}
+
+char *schedule_addition(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
+    struct reeve_error *error)
 {
 	const schedule *s = ((const Reeve__V1__AddScheduleRequest *)request)->schedule;
 	int64_t max_details_bytes = services->core->base.options.max_details_bytes;
@@ -121,6 +133,7 @@ char *schedule_addition(const struct services *services, const ProtobufCMessage 
 	if (good && s->task) {
 		json_t *task = json_object();
 		schedule_task_put_all(task, s->task);
+		name_source(task, call);
 		json_object_set_new(change, "task", task);
 	}
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
@@ -171,7 +184,8 @@ static bool check_together(const json_t *change, struct reeve_error *error)
 	return true;
 }
 
-char *schedule_change(const struct services *services, const ProtobufCMessage *message, struct reeve_error *error)
+char *schedule_change(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *message,
+    struct reeve_error *error)
 {
 	const Reeve__V1__EditScheduleRequest *request = (const Reeve__V1__EditScheduleRequest *)message;
 	const schedule *s = request->schedule;
@@ -188,7 +202,8 @@ char *schedule_change(const struct services *services, const ProtobufCMessage *m
 	bool good = settings_count_check(count, error);
 	for (size_t i = 0; good && i < count; i++)
 		good = put_named(change, request->fields[i], s, error);
-	const json_t *task = json_object_get(change, "task");
+	json_t *task = json_object_get(change, "task");
+	name_source(task, call);
 	good = good && check_together(change, error) &&
 	    (!task || check_named(s->task ? s->task : &defaults, task, max_details_bytes, error));
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;

@@ -8,7 +8,9 @@
 
 /* Check the request and return all its fields, or the named fields, as JSON; free it. Return NULL with the problem in
  * *error. */
-char *schedule_addition(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error);
-char *schedule_change(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error);
+char *schedule_addition(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
+    struct reeve_error *error);
+char *schedule_change(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
+    struct reeve_error *error);
 
 #endif

@@ -66,11 +66,13 @@ static bool check_rotate(const ProtobufCMessage *message, struct reeve_error *er
 }
 
 /* Returns the rights as they are stored. */
-static char *rights_json(const struct services *services, const ProtobufCMessage *request, struct reeve_error *error)
+static char *rights_json(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
+    struct reeve_error *error)
 {
 	json_t *rights = json_from_message(&((const Reeve__V1__CreateTokenRequest *)request)->rights->base);
 	char *text = json_dumps(rights, JSON_COMPACT);
 	(void)services;
+	(void)call;
 	(void)error;
 	json_decref(rights);
 	mem_check(text != NULL);

@@ -6,8 +6,8 @@
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
-#include "manager/service/reading.h"
 #include "manager/service/ownership.h"
+#include "manager/service/reading.h"
 #include "manager/service/worker_methods.h"
 
 #include <assert.h>

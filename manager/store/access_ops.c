@@ -70,7 +70,8 @@ void store_foreign(struct store *store, struct store_foreign *op)
 {
 	static const struct op_kind kind = {.name = "owners", .start = foreign_start};
 	bool few = op->task_count + op->batch_count <= FEW;
-	store_give(store, few ? ROLE_READ : ROLE_POLL, &kind, &op->op, 1, 8 * ((size_t)op->task_count + (size_t)op->batch_count));
+	store_give(
+	    store, few ? ROLE_READ : ROLE_POLL, &kind, &op->op, 1, 8 * ((size_t)op->task_count + (size_t)op->batch_count));
 }
 
 static void used_start(struct role *role)

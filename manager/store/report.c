@@ -422,8 +422,7 @@ static void report_start(struct role *role)
 	for (int i = 0; i < role->count; i++) {
 		struct store_report *op = BATCH_OP(role, struct store_report, i);
 		for (int k = 0; k < op->count; k++) {
-			batch->entries[n] = (struct entry){
-			    .result = &op->results[k],
+			batch->entries[n] = (struct entry){.result = &op->results[k],
 			    .incarnation = op->incarnation,
 			    .applied = op->results[k].committed,
 			    .gone = op->results[k].foreign};

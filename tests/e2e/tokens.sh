@@ -297,6 +297,12 @@ test_the_audit_has_the_identity_of_the_caller() {
 	expect_match '^shop/.+@' "$(admin audit "$id" --json | jq -r 'select(.event == "cancel_requested" or .event == "cancelled").actor' | grep . | head -n 1)"
 	with "$token" reeve queue pause audited >/dev/null
 	expect_match '^shop/.+@' "$(sql "select actor from queue_events where queue = 'audited' limit 1")"
+	# So do the tasks of a schedule that says whose they are.
+	with "$token" reeve schedule add hourly --every 1h nothing --source root >/dev/null
+	expect_eq shop/root "$(admin schedule show hourly --json | jq -r .task.source)"
+	with "$token" reeve schedule edit hourly --source admin >/dev/null
+	expect_eq shop/admin "$(admin schedule show hourly --json | jq -r .task.source)"
+	with "$token" reeve schedule remove hourly >/dev/null
 	# What this user says of itself begins with its name.
 	expect_match "^$(id -un)@" "$(admin show "$(admin submit nothing)" --json | jq -r .source)"
 	admin token revoke shop >/dev/null
