@@ -27,6 +27,8 @@ begin
     union all
     (select at from schedule_events where at >= since and at < now_at order by at desc limit most)
     union all
+    (select at from identity_events where at >= since and at < now_at order by at desc limit most)
+    union all
     (select created from tasks where id < last_id and created < now_at order by id desc limit most)
     union all
     (select created from task_history where task_id < last_id and created < now_at order by task_id desc limit most)) e

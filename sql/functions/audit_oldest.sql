@@ -8,5 +8,6 @@ create or replace function audit_oldest() returns timestamptz language sql stabl
     (select min(at) from task_events),
     (select min(at) from worker_events),
     (select min(at) from queue_events),
-    (select min(at) from schedule_events)), statement_timestamp()) - interval '1 minute'
+    (select min(at) from schedule_events),
+    (select min(at) from identity_events)), statement_timestamp()) - interval '1 minute'
 $$;

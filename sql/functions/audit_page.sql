@@ -1,4 +1,4 @@
--- Returns a page of events since a time: tasks, workers, queues and schedules together. It covers a span of time with
+-- Returns a page of events since a time: tasks, workers, queues, schedules and identities together. It covers a span of time with
 -- about `most` rows of each kind, and takes up to about 50 ms. `page` is where it begins (null: at `since`). The last
 -- row has no event; its next_page is where the next page begins (null: there is no more). Submits are read by id,
 -- everything else by the time it was written. So the events of a page are in order, but the claim of an attempt is on
@@ -39,7 +39,8 @@ begin
     (select at from task_events where at >= from_at order by at offset most limit 1),
     (select at from worker_events where at >= from_at order by at offset most limit 1),
     (select at from queue_events where at >= from_at order by at offset most limit 1),
-    (select at from schedule_events where at >= from_at order by at offset most limit 1));
+    (select at from schedule_events where at >= from_at order by at offset most limit 1),
+    (select at from identity_events where at >= from_at order by at offset most limit 1));
   select count(*), max(id), (array_agg(created order by id desc))[1] into newer_ids, last_id, last_created
   from (select id, created
     from ((select id, created from tasks where id > after_id order by id limit most + 1)
@@ -146,7 +147,10 @@ begin
     from queue_events where at >= from_at and at < behind
     union all
     select at, 0, at, 0, event, null, null, actor, concat_ws(': ', 'schedule ' || schedule, nullif(note, '')), null, null
-    from schedule_events where at >= from_at and at < behind) e
+    from schedule_events where at >= from_at and at < behind
+    union all
+    select at, 0, at, 0, event, null, null, actor, concat_ws(': ', identity, nullif(note, '')), null, null
+    from identity_events where at >= from_at and at < behind) e
   left join workers w on w.id = e.worker_id
   where (of_queue is null or e.queue = of_queue) and (of_type is null or e.type = of_type)
     and (of_events is null or e.event = any(of_events)) and (of_worker is null or w.name = of_worker)

@@ -12,9 +12,11 @@ begin
   end if;
   update identities set hash = secret_hash, old_hash = null, old_until = null, uid = null, rights = admin, expires = 'infinity'
   where name = 'admin' and revoked is null returning id into of_id;
-  if not found then
+  if found then
+    perform token_event('admin', 'token_rotated', 'reeve-manager');
+  else
     insert into identities (name, rights, hash, created_by) values ('admin', admin, secret_hash, 'reeve-manager') returning id into of_id;
+    perform token_event('admin', 'token_created', 'reeve-manager', 'admin');
   end if;
-  perform pg_notify('reeve_notify', 'identities');
   return of_id;
 end $$;

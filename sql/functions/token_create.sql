@@ -22,6 +22,6 @@ begin
         then format('there is a token or user "%s" already', with_name)
       else format('another identity has the user %s', of_uid) end;
   end if;
-  perform pg_notify('reeve_notify', 'identities');
+  perform token_event(with_name, 'token_created', by, array_to_string(array(select jsonb_array_elements_text(with_rights -> 'roles')), ', '));
   return made;
 end $$;

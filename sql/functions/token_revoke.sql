@@ -15,6 +15,6 @@ begin
   end if;
   perform batch_request(request, 'token_revoke', of_id);
   update identities set revoked = clock_timestamp(), revoked_by = by where id = of_id;
-  perform pg_notify('reeve_notify', 'identities');
+  perform token_event(of_name, 'token_revoked', by);
   return next of_id;
 end $$;

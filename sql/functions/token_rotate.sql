@@ -14,7 +14,7 @@ begin
   if batch_request(request, 'token_rotate', i.id) is null then
     update identities set old_hash = hash, old_until = clock_timestamp() + interval '1ms' * grace_ms, hash = secret_hash
     where identities.id = i.id returning * into i;
-    perform pg_notify('reeve_notify', 'identities');
+    perform token_event(of_name, 'token_rotated', by);
   end if;
   return query select i.id, i.old_until;
 end $$;

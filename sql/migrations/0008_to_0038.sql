@@ -297,3 +297,13 @@ create table identity_uses (
   identity_id bigint primary key,
   last_used timestamptz not null
 ) with (fillfactor = 50);
+
+-- The audit of identities.
+create table identity_events (
+  id bigint generated always as identity primary key,
+  identity text not null,                  -- its name
+  at timestamptz not null default clock_timestamp(),
+  event text not null,                     -- token_created, token_rotated, token_revoked
+  actor text not null default '',
+  note text not null default '');
+create index identity_events_at on identity_events (at);

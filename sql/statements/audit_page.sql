@@ -1,4 +1,4 @@
--- Returns a page of events from a time on, and before another: tasks, workers, queues and schedules together. The last
+-- Returns a page of events from a time on, and before another: tasks, workers, queues, schedules and identities together. The last
 -- row has no event; its next_page is where the next page begins, if there is one. The first page sets where the pages
 -- end (audit_ends). `limit`: about how many rows of each kind.
 -- takes AuditRequest: page?, since_us?, until_us?, limit, queue?, type?, events?, worker?

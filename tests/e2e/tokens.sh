@@ -303,6 +303,10 @@ test_the_audit_has_the_identity_of_the_caller() {
 	with "$token" reeve schedule edit hourly --source admin >/dev/null
 	expect_eq shop/admin "$(admin schedule show hourly --json | jq -r .task.source)"
 	with "$token" reeve schedule remove hourly >/dev/null
+	# Identities have events of their own.
+	admin token rotate shop >/dev/null
+	expect_eq 'token_created shop: submitter, operator token_rotated shop' "$(admin audit --event token_created,token_rotated --json |
+		jq -r 'select(.note | startswith("shop")) | .event, .note' | tail -n 4 | xargs)"
 	# What this user says of itself begins with its name.
 	expect_match "^$(id -un)@" "$(admin show "$(admin submit nothing)" --json | jq -r .source)"
 	admin token revoke shop >/dev/null
