@@ -95,6 +95,11 @@ bool token_find(const char *option, const char *file, const char *urls, char **t
 		file = getenv("REEVE_ACCESS_TOKEN_FILE");
 	if (text_given(file))
 		return (*token = read_file(file, false, error)) != NULL;
+	set = getenv("REEVE_ATTEMPT_ACCESS_TOKEN");
+	if (text_given(set)) {
+		*token = mem_strdup(set);
+		return true;
+	}
 	own = token_file_of(urls);
 	if (own && access(own, F_OK) == 0)
 		good = (*token = read_file(own, true, error)) != NULL;

@@ -350,9 +350,23 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	    strlen(result.remark) + strlen(result.stack_trace) + strlen(result.stage);
 }
 
+bool reeve_attempt_access_token(const struct reeve_attempt *public, char token[REEVE_ATTEMPT_TOKEN_BYTES])
+{
+	const struct credential_signer *signer = &((const struct attempt *)public)->signer;
+	const struct credential credential = {signer->identity, signer->incarnation, public->task_id, public->token};
+
+	_Static_assert(REEVE_ATTEMPT_TOKEN_BYTES == CREDENTIAL_BYTES, "as credential_write takes it");
+	if (signer->known)
+		credential_write(&credential, signer->key, token);
+	return signer->known;
+}
+
 char **attempt_environment(const struct attempt *attempt, const char *managers)
 {
 	const struct reeve_attempt *public = &attempt->public;
+	char token[REEVE_ATTEMPT_TOKEN_BYTES] = "";
+
+	reeve_attempt_access_token(public, token);
 	char *variables[] = {
 	    mem_asprintf("REEVE_TASK_ID=%lld", (long long)public->task_id),
 	    mem_asprintf("REEVE_TASK_TYPE=%s", public->type),
@@ -363,6 +377,7 @@ char **attempt_environment(const struct attempt *attempt, const char *managers)
 	    mem_asprintf("REEVE_TOKEN=%lld", (long long)public->token),
 	    mem_asprintf("REEVE_MANAGER=%s", managers),
 	    mem_asprintf("TRACEPARENT=%s", public->traceparent),
+	    mem_asprintf("REEVE_ATTEMPT_ACCESS_TOKEN=%s", token),
 	    NULL,
 	};
 

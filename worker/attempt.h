@@ -8,6 +8,7 @@
 #ifndef REEVE_WORKER_ATTEMPT_H
 #define REEVE_WORKER_ATTEMPT_H
 
+#include "common/credential.h"
 #include "common/hash.h"
 #include "worker/include/reeve/worker.h"
 
@@ -69,6 +70,7 @@ struct attempt {
 	Reeve__V1__Assignment *assignment; /* owned; has the strings of `public` */
 	struct handler *handler;           /* the attempt keeps a reference; NULL: no handler for this type */
 	size_t max_result_bytes;
+	struct credential_signer signer;
 	const struct lease *lease;     /* the worker's */
 	pthread_mutex_t *lock;         /* the worker's; NULL until in_flight_receive, like the next one */
 	struct extensions *extensions; /* for reeve_attempt_extend */

@@ -172,6 +172,7 @@ static void create_attempts(
 			handler = handler_find(fetcher->handlers->table, type = assignment->type);
 		into[i] = attempt_create(
 		    assignment, handler, fetcher->shared->lease, fetcher->session->max_result_bytes, claimed_ms, now_ms);
+		into[i]->signer = fetcher->session->signer;
 	}
 }
 

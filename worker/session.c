@@ -6,7 +6,9 @@
 #include "common/rpc/client.h"
 
 #include <reeve/v1/worker.pb-c.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -102,6 +104,17 @@ void session_check_manager(struct session *session, int64_t now_ms)
 	life_drain(session->life, now_ms);
 }
 
+/* Takes the key for credentials; a manager of an older release gives none. */
+static void take_key(struct credential_signer *signer, const Reeve__V1__RegisterResponse *response)
+{
+	const char *at = response->credential_key;
+
+	*signer = (struct credential_signer){.identity = response->identity, .incarnation = response->incarnation};
+	signer->known = strlen(at) == 2 * sizeof signer->key;
+	for (size_t i = 0; signer->known && i < sizeof signer->key; i++, at += 2)
+		signer->known = sscanf(at, "%2hhx", &signer->key[i]) == 1;
+}
+
 static void begin(
     struct session *session, const Reeve__V1__RegisterResponse *response, const struct registration *registration)
 {
@@ -109,6 +122,7 @@ static void begin(
 	session->lease_ms = response->lease_ms ? response->lease_ms : LEASE_MS;
 	session->heartbeat_ms = response->heartbeat_ms ? response->heartbeat_ms : HEARTBEAT_MS;
 	session->max_result_bytes = response->max_result_bytes ? response->max_result_bytes : RESULT_MAX_BYTES;
+	take_key(&session->signer, response);
 	session->phase = SESSION_SERVING;
 	session->register_failures = 0;
 	session->name_taken = false;

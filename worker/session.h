@@ -10,6 +10,7 @@
 #ifndef REEVE_WORKER_SESSION_H
 #define REEVE_WORKER_SESSION_H
 
+#include "common/credential.h"
 #include "worker/backoff.h"
 #include "worker/fetches.h"
 #include "worker/handler_set.h"
@@ -44,6 +45,7 @@ struct session {
 
 	enum session_phase phase;
 	int64_t incarnation; /* the current or last one; 0 before the first */
+	struct credential_signer signer;
 	int64_t lease_ms;
 	int64_t heartbeat_ms;
 	size_t max_result_bytes;

@@ -19,6 +19,7 @@ void supervisor_take_environment(struct supervisor *supervisor)
 	/* Programs do not call managers as the worker. */
 	unsetenv("REEVE_ACCESS_TOKEN");
 	unsetenv("REEVE_ACCESS_TOKEN_FILE");
+	unsetenv("REEVE_ATTEMPT_ACCESS_TOKEN");
 	while (environ && environ[supervisor->inherited])
 		supervisor->inherited++;
 	supervisor->variables =

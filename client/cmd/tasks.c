@@ -69,6 +69,7 @@ static const struct column number_lines[] = {
     {"priority", .field = "priority"},
     {"attempts", .show = show_attempts},
     {"batch", .field = "batch_id", .as = AS_NUMBER},
+    {"parent", .field = "parent_id", .as = AS_NUMBER},
     {"errors", .field = "error_count", .as = AS_NUMBER},
     {0},
 };

@@ -226,6 +226,7 @@ static const struct condition conditions[] = {
     {"source", '=', take_text, FIELD(source)},
     {"pipeline", '=', take_text, FIELD(pipeline)},
     {"stage", '=', take_text, FIELD(stage)},
+    {"parent", '=', take_number, FIELD(parent_id)},
 };
 
 static const struct condition on_details = {"details.PATH", '=', take_details, 0};

@@ -15,7 +15,7 @@
 
 /* The names of the conditions, for the help. */
 #define WHERE_NAMES                                                                                                    \
-	"status, queue, type, error, code, older, newer, running_longer, batch, key, source, pipeline, stage, details.PATH"
+	"status, queue, type, error, code, older, newer, running_longer, batch, key, source, pipeline, stage, parent, details.PATH"
 
 struct where {
 	Reeve__V1__TaskFilter filter;

@@ -335,7 +335,7 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 	if (!good || !take_call(call, &message, &request, &error))
 		rpc_call_fail_error(call, &error);
 	else
-		call->method->serve(call->method->service, call, request);
+		guard_serve(call, request);
 }
 
 static void on_wake(evutil_socket_t fd, short what, void *arg)

@@ -63,6 +63,7 @@ struct rpc_identity {
 	uint32_t roles;
 	bool over;      /* it has ended or has changed: its callers must be identified again. The host sets it */
 	bool used;      /* it has made a call; the host can reset it */
+	bool held;      /* the guard decides about each of its calls again */
 	int references; /* of connections, calls and the host */
 	void (*free)(struct rpc_identity *identity); /* called without references */
 };
@@ -84,6 +85,8 @@ struct rpc_guard {
 	/* Sets *error to PERMISSION_DENIED: the identity has none of the roles for the method ("/reeve.v1.TaskService/Submit"). */
 	void (*denied)(
 	    void *arg, const struct rpc_identity *identity, const char *method, uint32_t roles, struct reeve_error *error);
+	/* Serves (rpc_call_serve) or fails a call of an identity that is `held`, now or later. */
+	void (*hold)(void *arg, struct rpc_call *call, const ProtobufCMessage *request);
 	void *arg;
 };
 
@@ -142,6 +145,12 @@ char *rpc_identity_says(const struct rpc_identity *identity, const char *name);
 
 /* Returns the caller's identity; NULL only in a method of RPC_ANYONE. */
 const struct rpc_identity *rpc_call_identity(const struct rpc_call *call);
+
+/* Serves a call that the guard has held. */
+void rpc_call_serve(struct rpc_call *call, const ProtobufCMessage *request);
+
+/* Returns the roles of the call's method. */
+uint32_t rpc_call_roles(const struct rpc_call *call);
 
 /* Returns what the method's entry declares. */
 const void *rpc_call_declared(const struct rpc_call *call);

@@ -123,6 +123,24 @@ bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struc
 	return false;
 }
 
+void rpc_call_serve(struct rpc_call *call, const ProtobufCMessage *request)
+{
+	call->method->serve(call->method->service, call, request);
+}
+
+uint32_t rpc_call_roles(const struct rpc_call *call)
+{
+	return call->method->roles;
+}
+
+void guard_serve(struct rpc_call *call, const ProtobufCMessage *request)
+{
+	if (call->identity && call->identity->held)
+		call->server->guard.hold(call->server->guard.arg, call, request);
+	else
+		rpc_call_serve(call, request);
+}
+
 static bool is_of_ended(const struct peer *peer)
 {
 	const struct rpc_call *call;

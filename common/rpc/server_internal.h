@@ -175,6 +175,9 @@ void server_notify_closed(struct rpc_call *call);
  * refused. */
 bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struct reeve_error *error);
 
+/* Serves a call, or leaves it to the guard. */
+void guard_serve(struct rpc_call *call, const ProtobufCMessage *request);
+
 /* Remove the reference of a connection or a call to its identity. */
 void guard_forget_peer(struct peer *peer);
 void guard_forget_call(struct rpc_call *call);

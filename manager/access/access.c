@@ -1,6 +1,7 @@
 /* The rules by which callers are identified. */
 #include "manager/access/access.h"
 
+#include "common/clock.h"
 #include "common/json_names.h"
 #include "common/log.h"
 
@@ -10,8 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { ATTEMPT_READ_MS = 10000 }; /* how long a call of an attempt waits for the database */
+
 struct access {
 	struct rpc_server *server;
+	struct store *store;
 	bool required;
 	struct identities *identities;
 	struct identity *local; /* of callers on this machine without an identity */
@@ -56,6 +60,28 @@ static struct rpc_identity *by_origin(struct access *access, const struct rpc_ca
 	return NULL;
 }
 
+/* Identifies the handler of an attempt. If its worker has no access token, it has the rights of its user, whatever it sends: its
+ * credential only says which attempt it is. */
+static struct rpc_identity *by_credential(
+    struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
+{
+	struct credential attempt;
+	bool valid = identities_read_credential(access->identities, caller->token, caller->token_length, &attempt);
+	struct rpc_identity *origin = attempt.identity == 0 ? by_origin(access, caller, error) : NULL;
+	struct identity *of = valid && attempt.identity > 0 ? identities_by_id(access->identities, attempt.identity) : NULL;
+	if (attempt.identity == 0) {
+		if (!origin || !valid)
+			return origin;
+		of = identity_create_attempt(access->identities, (struct identity *)origin, &attempt, origin->roles);
+		identity_release((struct identity *)origin);
+		return &of->rpc;
+	}
+	if (of)
+		return &identity_create_attempt(access->identities, of, &attempt, ROLE(SUBMITTER))->rpc;
+	error_set(error, STATUS(UNAUTHENTICATED), "the access token of the attempt is not valid");
+	return NULL;
+}
+
 static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct access *access = arg;
@@ -64,6 +90,8 @@ static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller,
 		error_set(error, STATUS(UNAVAILABLE), "the manager has not read the identities from its database yet");
 		return NULL;
 	}
+	if (credential_is(caller->token, caller->token_length))
+		return by_credential(access, caller, error);
 	return caller->token_length ? by_token(access, caller, error) : by_origin(access, caller, error);
 }
 
@@ -95,6 +123,52 @@ static void denied(
 	    method, needed);
 }
 
+/* A call of an attempt. */
+struct held_call {
+	struct store_own op;
+	struct rpc_call *call;
+	const ProtobufCMessage *request;
+	bool own;
+};
+
+static void on_attempt_read(struct store_op *op, const struct reeve_error *error)
+{
+	struct held_call *held = (struct held_call *)op;
+	if (error)
+		rpc_call_fail_error(held->call, error);
+	else if (!held->own)
+		rpc_call_fail(held->call, STATUS(PERMISSION_DENIED),
+		    "the attempt of task %lld has ended, and with it its access token", (long long)*held->op.ids);
+	else
+		rpc_call_serve(held->call, held->request);
+	free(held);
+}
+
+/* An attempt's calls are served as long as it runs; if its worker has no access token, all but submits always are. */
+static void hold(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct access *access = arg;
+	const struct identity *i = (const struct identity *)rpc_call_identity(call);
+	if (!i->attempt.identity && rpc_call_roles(call) != MAY_SUBMIT) {
+		rpc_call_serve(call, request);
+		return;
+	}
+	struct held_call *held = mem_calloc(1, sizeof *held);
+	held->call = call;
+	held->request = request;
+	held->op = (struct store_own){
+	    .op = {.done = on_attempt_read,
+	        .deadline_ms = clock_monotonic_ms() + ATTEMPT_READ_MS,
+	        .origin = rpc_call_origin(call)},
+	    .identity = i->of->rpc.roles & MAY_ADMINISTER ? 0 : i->of->id, /* as scope_owner */
+	    .count = 1,
+	    .ids = &i->attempt.task_id,
+	    .tokens = &i->attempt.token,
+	    .own = &held->own,
+	};
+	store_own(access->store, &held->op);
+}
+
 static void on_ended(void *arg)
 {
 	struct access *access = arg;
@@ -114,8 +188,9 @@ struct access *access_create(
 {
 	struct access *access = mem_calloc(1, sizeof *access);
 	const struct identities_host host = {options->database_us, options->arg, on_ended, access};
-	const struct rpc_guard guard = {identify, denied, access};
+	const struct rpc_guard guard = {identify, denied, hold, access};
 	access->server = server;
+	access->store = store;
 	access->required = options->required;
 	access->identities = identities_create(store, jobs, &host);
 	access->local = identity_create_admin("");

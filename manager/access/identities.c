@@ -24,6 +24,9 @@ struct identities {
 	struct row *rows;
 	bool loaded;
 	char *fingerprint;
+	uint8_t *key; /* of credentials */
+	size_t key_bytes;
+	struct identity *attempts;
 	struct store_identities load;
 	struct store_identity_uses uses;
 	int64_t *used_ids, *used_us; /* of the write in flight */
@@ -32,7 +35,10 @@ struct identities {
 static void identity_free(struct rpc_identity *base)
 {
 	struct identity *i = (struct identity *)base;
-	if (i->rights)
+	if (i->of) {
+		DL_DELETE(i->all->attempts, i);
+		identity_release(i->of);
+	} else if (i->rights)
 		reeve__v1__rights__free_unpacked(i->rights, NULL);
 	free(i->name);
 	free(i);
@@ -57,6 +63,22 @@ static struct identity *identity_create(const char *name, uint32_t roles)
 struct identity *identity_create_admin(const char *name)
 {
 	return identity_create(name, RPC_ANYONE - 1);
+}
+
+struct identity *identity_create_attempt(
+    struct identities *all, struct identity *of, const struct credential *attempt, uint32_t roles)
+{
+	struct identity *i = identity_create(of->name, roles);
+	i->id = of->id;
+	i->rights = of->rights;
+	i->all = all;
+	i->of = of;
+	i->attempt = *attempt;
+	i->rpc.held = true;
+	of->rpc.references++;
+	of->rpc.used = true;
+	DL_APPEND(all->attempts, i);
+	return i;
 }
 
 bool identities_loaded(const struct identities *all)
@@ -86,6 +108,25 @@ struct identity *identities_by_token(struct identities *all, const char *token, 
 		if (i->uid < 0 && access_hash_equal(hash, i->hash) && is_valid(all, i))
 			found = i;
 	return found;
+}
+
+struct identity *identities_by_id(struct identities *all, int64_t id)
+{
+	struct row *row;
+	struct identity *i;
+	HASH_FIND(hh, all->rows, &id, sizeof id, row);
+	if (row)
+		LL_FOREACH (row->identities, i)
+			if (is_valid(all, i))
+				return i;
+	return NULL;
+}
+
+bool identities_read_credential(
+    const struct identities *all, const char *text, size_t length, struct credential *credential)
+{
+	credential->identity = -1;
+	return credential_read(text, length, all->key, all->key_bytes, credential);
 }
 
 struct identity *identities_by_user(struct identities *all, uid_t uid)
@@ -120,9 +161,12 @@ static bool row_trim(struct identities *all, struct row *row, bool unlisted)
 static void trim(struct identities *all, bool unlisted)
 {
 	struct row *row, *next;
+	struct identity *i;
 	bool ended = false;
 	HASH_ITER (hh, all->rows, row, next)
 		ended |= row_trim(all, row, unlisted);
+	DL_FOREACH (all->attempts, i)
+		i->rpc.over = i->of->rpc.over;
 	if (ended)
 		all->host.ended(all->host.arg);
 }
@@ -206,6 +250,9 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	all->loaded = true;
 	if (!all->load.changed)
 		return;
+	free(all->key);
+	all->key = memcpy(mem_malloc((size_t)all->load.key_bytes + 1), all->load.key, (size_t)all->load.key_bytes);
+	all->key_bytes = (size_t)all->load.key_bytes;
 	for (struct row *row = all->rows; row; row = row->hh.next)
 		LL_FOREACH (row->identities, i)
 			i->listed = false;
@@ -295,5 +342,6 @@ void identities_destroy(struct identities *all)
 		free(row);
 	}
 	free(all->fingerprint);
+	free(all->key);
 	free(all);
 }

@@ -9,6 +9,7 @@
 #define REEVE_MANAGER_ACCESS_IDENTITIES_H
 
 #include "common/access_token.h"
+#include "common/credential.h"
 #include "common/rpc/server.h"
 #include "manager/jobs/jobs.h"
 #include "manager/store/store.h"
@@ -23,8 +24,11 @@ struct identity {
 	int64_t until_us;          /* when it ends; STORE_TIME_NEVER: not by itself */
 	int64_t uid;               /* −1: an access token, with this hash: */
 	uint8_t hash[ACCESS_HASH_BYTES];
-	bool listed;           /* while identities are loaded: it is still there */
-	struct identity *next; /* of all */
+	bool listed;                /* while identities are loaded: it is still there */
+	struct identity *next;      /* of all; or of those of attempts: */
+	struct identity *prev, *of; /* `of`: of its worker; NULL: it is not an attempt's */
+	struct identities *all;
+	struct credential attempt;
 };
 
 struct identities;
@@ -45,6 +49,18 @@ bool identities_loaded(const struct identities *identities);
 /* Return the valid identity of a token, or of a user; NULL: there is none. */
 struct identity *identities_by_token(struct identities *identities, const char *token, size_t length);
 struct identity *identities_by_user(struct identities *identities, uid_t uid);
+
+/* Reads a credential (common/credential.h). Returns false if it is not valid; then its identity may be −1. */
+bool identities_read_credential(
+    const struct identities *identities, const char *text, size_t length, struct credential *credential);
+
+/* Returns a valid identity by its number, or NULL. */
+struct identity *identities_by_id(struct identities *identities, int64_t id);
+
+/* Creates the identity of an attempt, whose worker has the identity `of`, with these roles and one reference, for the
+ * caller. It ends with that one. */
+struct identity *identity_create_attempt(
+    struct identities *identities, struct identity *of, const struct credential *attempt, uint32_t roles);
 
 /* Creates an identity that is not in the table, with one reference, for the caller. It may do everything. */
 struct identity *identity_create_admin(const char *name);

@@ -101,9 +101,19 @@ char *scope_callback_hosts(const struct rpc_identity *identity)
 	return list;
 }
 
+int64_t scope_identity(const struct rpc_identity *identity)
+{
+	return ((const struct identity *)identity)->id;
+}
+
 int64_t scope_owner(const struct rpc_identity *identity)
 {
-	return identity->roles & MAY_ADMINISTER ? 0 : ((const struct identity *)identity)->id;
+	return identity->roles & MAY_ADMINISTER ? 0 : scope_identity(identity);
+}
+
+int64_t scope_parent(const struct rpc_identity *identity)
+{
+	return ((const struct identity *)identity)->attempt.task_id;
 }
 
 bool scope_sees_all(const struct rpc_identity *identity)

@@ -25,9 +25,15 @@ bool scope_accept_types(
 /* Returns the hosts of callbacks as in --callback-hosts, which the caller must free; NULL: any. */
 char *scope_callback_hosts(const struct rpc_identity *identity);
 
+/* Returns the identity's number in the table; 0: it is not there. */
+int64_t scope_identity(const struct rpc_identity *identity);
+
 /* Returns the identity to which workers belong that this caller registers, and which alone it may act for; 0: an admin, who may
  * act for all. */
 int64_t scope_owner(const struct rpc_identity *identity);
+
+/* Returns the task whose handler calls; 0: no handler. */
+int64_t scope_parent(const struct rpc_identity *identity);
 
 /* Return whether the identity may see everything; whether it may see what has this source, its own. */
 bool scope_sees_all(const struct rpc_identity *identity);

@@ -152,7 +152,8 @@ bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 	    !check_range("filter.older_ms", f->older_ms, 0, longest, error) ||
 	    !check_range("filter.newer_ms", f->newer_ms, 0, longest, error) ||
 	    !check_range("filter.running_longer_ms", f->running_longer_ms, 0, longest, error) ||
-	    !check_range("filter.batch_id", f->batch_id, 0, INT64_MAX, error) || !check_details(f, error) ||
+	    !check_range("filter.batch_id", f->batch_id, 0, INT64_MAX, error) ||
+	    !check_range("filter.parent_id", f->parent_id, 0, INT64_MAX, error) || !check_details(f, error) ||
 	    !check_range("filter.after_id", f->after_id, 0, INT64_MAX, error))
 		return false;
 	if (f->running_longer_ms && statuses_of(f) & ~BIT(EXECUTING))

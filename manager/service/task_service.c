@@ -84,7 +84,7 @@ static void take_texts(struct store_task *task, const Reeve__V1__TaskSpec *spec)
 	}
 }
 
-static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *actor)
+static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const struct rpc_call *call)
 {
 	const Reeve__V1__RetryPolicy *retry = spec->retry;
 	struct store_task task = {
@@ -107,7 +107,8 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *
 	    .batch = spec->batch_id,
 	    .pipeline = *spec->pipeline ? spec->pipeline : NULL,
 	    .stage = *spec->stage ? spec->stage : NULL,
-	    .source = *spec->source ? spec->source : actor,
+	    .source = *spec->source ? spec->source : rpc_call_actor(call),
+	    .parent = scope_parent(rpc_call_identity(call)),
 	};
 	take_texts(&task, spec);
 	return task;
@@ -169,7 +170,7 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 			submit_call_free(c);
 			return;
 		}
-		c->tasks[i] = task_from(request->tasks[i], rpc_call_actor(call));
+		c->tasks[i] = task_from(request->tasks[i], call);
 		c->own_policies[i] = (char *)c->tasks[i].retry_policy;
 		if (*request->tasks[i]->source)
 			c->own_sources[i] = rpc_identity_says(rpc_call_identity(call), request->tasks[i]->source);

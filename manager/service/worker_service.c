@@ -11,6 +11,7 @@
 #include "manager/service/worker_methods.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,11 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		response.lease_ms = c->op.manual ? 0 : (uint32_t)core->base.options.lease_ms;
 		response.heartbeat_ms = c->op.manual ? 0 : (uint32_t)core->base.options.heartbeat_ms;
 		response.max_result_bytes = (uint32_t)core->base.options.max_result_bytes;
+		char key[2 * CREDENTIAL_KEY_BYTES + 1];
+		for (size_t i = 0; i < CREDENTIAL_KEY_BYTES; i++)
+			snprintf(key + 2 * i, 3, "%02x", c->op.credential_key[i]);
+		response.identity = c->op.signer;
+		response.credential_key = key;
 		rpc_call_reply(c->call, &response.base);
 	}
 	free(c);
@@ -128,6 +134,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .previous = request->previous,
 	    .manual = request->manual,
 	    .identity = scope_owner(rpc_call_identity(call)),
+	    .signer = scope_identity(rpc_call_identity(call)),
 	};
 	store_register(s->core->base.store, &c->op);
 }

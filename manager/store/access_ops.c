@@ -18,6 +18,8 @@ static void on_loaded(struct role *role, const PGresult *rows)
 	struct store_identities *op = BATCH_OP(role, struct store_identities, 0);
 	op->fingerprint = row_text(rows, 0, 8);
 	op->changed = strcmp(op->fingerprint, op->known) != 0;
+	op->key = (const uint8_t *)PQgetvalue(rows, 0, 9);
+	op->key_bytes = PQgetlength(rows, 0, 9);
 	op->identities = role->state = mem_calloc((size_t)PQntuples(rows) + 1, sizeof *op->identities);
 	op->count = 0;
 	for (int row = 0; row < PQntuples(rows); row++) {

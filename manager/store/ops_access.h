@@ -24,6 +24,8 @@ struct store_identities {
 	struct store_identity *identities; /* by id */
 	int count;
 	const char *fingerprint;
+	const uint8_t *key; /* of credentials, */
+	int key_bytes;      /* and its length */
 };
 void store_identities(struct store *store, struct store_identities *op);
 

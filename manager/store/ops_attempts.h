@@ -275,10 +275,10 @@ struct store_extend {
 };
 void store_extend(struct store *store, struct store_extend *op);
 
-/* Finds out which attempts run at workers of an identity. */
+/* Finds out which attempts run now at workers of an identity. */
 struct store_own {
 	struct store_op op;
-	int64_t identity;
+	int64_t identity; /* 0: an admin's workers */
 	int count;
 	const int64_t *ids, *tokens;
 	/* results */

@@ -29,6 +29,7 @@ struct store_task {
 	const char *pipeline;     /* its name; NULL: none. core/submit sets the rest and everything that stages define */
 	int64_t pipeline_id;
 	const char *stage; /* that it begins with; NULL: core/submit sets the first of the pipeline */
+	int64_t parent;    /* the task whose handler submits it; 0: none */
 	const char *source;
 	const char *texts[SQL_SUBMITTED]; /* of the columns sql_columns_submitted, the key among them; NULL: null */
 	/* for the store only: its call's place in the batch from 1; its batch, 0: none; whether it is blocked until that

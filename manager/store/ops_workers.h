@@ -2,6 +2,7 @@
 #ifndef REEVE_MANAGER_STORE_OPS_WORKERS_H
 #define REEVE_MANAGER_STORE_OPS_WORKERS_H
 
+#include "common/credential.h"
 #include "manager/store/op.h"
 
 /* Registers a worker. */
@@ -15,8 +16,10 @@ struct store_register {
 	int64_t previous; /* the incarnation that has ended, according to the worker; 0: none */
 	bool manual;      /* a pull client: it sends no heartbeats */
 	int64_t identity; /* that registers it; 0: an admin */
+	int64_t signer;   /* the identity of its attempts' credentials; 0: it is not in the table */
 	/* results */
-	int64_t incarnation; /* 0: another process has a living worker of this name: */
+	int64_t incarnation;                          /* 0: another process has a living worker of this name: */
+	uint8_t credential_key[CREDENTIAL_KEY_BYTES]; /* of the incarnation (common/credential.h) */
 	char other_host[256];
 	int32_t other_pid;
 };

@@ -173,6 +173,7 @@ static const struct params_column special_columns[] = {
     COLUMN(struct store_task, blocked, BOOL),
     COLUMN_OR_NULL(struct store_task, pipeline_id, INT8, 0),
     COLUMN(struct store_task, stage, TEXT),
+    COLUMN_OR_NULL(struct store_task, parent, INT8, 0),
 };
 
 static bool is_plain(const struct role *role)
@@ -488,7 +489,7 @@ void store_submit(struct store *store, struct store_submit *op)
 		op->batched |= t->batched || t->batch;
 		for (int k = 0; k < SQL_SUBMITTED; k++)
 			op->plain &= !t->texts[k];
-		op->plain &= !t->key_ttl_ms && !t->retry_policy && !t->task_version && !t->pipeline_id;
+		op->plain &= !t->key_ttl_ms && !t->retry_policy && !t->task_version && !t->pipeline_id && !t->parent;
 	}
 	op->plain &= !op->batched;
 	bool waits = (op->keyed || op->batched) && submit_locks_have(&store->submit_locks, op, clock_monotonic_ms());

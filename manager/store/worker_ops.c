@@ -1,4 +1,5 @@
 /* Worker operations: registrations, leaving, detection of lost workers; extensions and remarks. */
+#include "common/credential.h"
 #include "common/log.h"
 #include "manager/store/steps.h"
 #include "manager/store/store_internal.h"
@@ -62,6 +63,8 @@ static enum step_result take_registered(struct role *role, const PGresult *rows)
 	for (int i = 0; i < role->count; i++) {
 		struct store_register *op = registering(role, i);
 		op->incarnation = row_int8(rows, i, 1);
+		credential_key((const uint8_t *)PQgetvalue(rows, i, 4), (size_t)PQgetlength(rows, i, 4), op->signer,
+		    op->incarnation, op->credential_key);
 		snprintf(op->other_host, sizeof op->other_host, "%s", row_text(rows, i, 2));
 		op->other_pid = row_int4(rows, i, 3);
 	}
@@ -308,7 +311,10 @@ static void own_start(struct role *role)
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
 		for (int k = 0; k < owning(role, i)->count; k++)
-			params_add_int8(p, owning(role, i)->identity);
+			if (owning(role, i)->identity)
+				params_add_int8(p, owning(role, i)->identity);
+			else
+				params_add_null(p);
 	params_array_end(p);
 	role_run(role, SQL_ATTEMPTS_OWN, on_own);
 }

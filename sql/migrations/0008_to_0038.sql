@@ -102,10 +102,11 @@ alter table tasks rename column held_run_at to blocked_run_at;
 alter table tasks rename column stack to stack_trace;
 alter table tasks
   add column retrying boolean,
-  add column traceparent text;
+  add column traceparent text,
+  add column parent_id bigint;
 alter table task_attempts rename column stack to stack_trace;
 alter table task_history rename column stack to stack_trace;
-alter table task_history add column traceparent text;
+alter table task_history add column traceparent text, add column parent_id bigint;
 alter index tasks_held rename to tasks_blocked;
 -- A task that plain SQL has set to executing has no attempt that could end: it gets one, which expires.
 with stuck as (
@@ -307,3 +308,9 @@ create table identity_events (
   actor text not null default '',
   note text not null default '');
 create index identity_events_at on identity_events (at);
+
+-- The key that signs the access tokens of attempts (common/credential.h).
+create table credential_key (
+  id int primary key check (id = 1),
+  key bytea not null);
+insert into credential_key values (1, sha256(convert_to(concat(gen_random_uuid(), gen_random_uuid(), gen_random_uuid()), 'UTF8')));

@@ -3,7 +3,7 @@
 -- a limit lets a task execute is left to the claim.
 -- takes FetchRequest: where.queue?, where.type?, where.error?, where.error_contains?, where.error_code?, where.older_ms?,
 --   where.newer_ms?, where.batch_id?, where.key?, where.source?, where.statuses, queues, types, exclude_ids, slots, @max_details,
---   where.details[].path, where.details[].value, where.pipeline?, where.stage?
+--   where.details[].path, where.details[].value, where.pipeline?, where.stage?, where.parent_id?
 select id, last_updated, octet_length(details), route_id
 from tasks t
 where t.lane is null and t.run_at <= statement_timestamp() and t.cancel_requested_at is null
@@ -19,6 +19,7 @@ where t.lane is null and t.run_at <= statement_timestamp() and t.cancel_requeste
   and ($7::bigint is null or t.created >= clock_timestamp() - interval '1ms' * $7)
   and ($8::bigint is null or t.batch_id = $8) and ($9::text is null or t.key = $9) and ($10::text is null or t.source = $10)
   and ($19::text is null or t.pipeline_id in (select id from pipelines where name = $19)) and ($20::text is null or t.stage = $20)
+  and ($21::bigint is null or t.parent_id = $21)
   and t.id <> all($14::bigint[]) and octet_length(t.details) <= $16::bigint
   and (cardinality($17::text[]) = 0 or details_match(t.details, $17, $18::text[]))
 order by t.priority desc, t.run_at, t.id limit $15::bigint

@@ -7,7 +7,7 @@
 -- takes ListRequest: status, queue?, type?, before_id, limit, filter.statuses?, filter.queue?, filter.type?, filter.error?,
 --   filter.error_contains?, filter.error_code?, filter.older_ms?, filter.newer_ms?, filter.running_longer_ms?,
 --   filter.batch_id?, filter.key?, filter.source?, filter.after_id, @ended_wanted, @max_bytes, @max_scanned, @live_wanted,
---   @max_details, filter.details[].path, filter.details[].value, filter.pipeline?, filter.stage?
+--   @max_details, filter.details[].path, filter.details[].value, filter.pipeline?, filter.stage?, filter.parent_id?
 -- gives ListResponse.tasks: [task], waiting.[waiting], .next_before_id
 with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
@@ -53,6 +53,7 @@ with held as materialized ( -- executing ones, by the journal
     and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
     and ($17::text is null or source = $17)
     and ($26::text is null or pipeline_id in (select id from pipelines where name = $26)) and ($27::text is null or stage = $27)
+    and ($28::bigint is null or parent_id = $28)
     and (cardinality($24::text[]) = 0 or details_match(searched, $24, $25::text[]))
   order by id desc limit $5),
  fitting as materialized (

@@ -4,7 +4,8 @@
 -- range of ids, and the last column is its end, if there are tasks after that. The answer has at least one row.
 -- @change is cancel, discard, retry or update; @max_scanned is how many ids the range has.
 -- takes TaskFilter: statuses, queue?, type?, error?, error_contains?, error_code?, older_ms?, newer_ms?, running_longer_ms?,
---   batch_id?, key?, source?, after_id, @max_tasks, @change, @max_scanned, details[].path, details[].value, pipeline?, stage?
+--   batch_id?, key?, source?, after_id, @max_tasks, @change, @max_scanned, details[].path, details[].value, pipeline?, stage?,
+--   parent_id?
 with stretch as materialized (
   select least((select id from tasks where id > $13 order by id limit 1),
     (select task_id from task_history where task_id > $13 and $1::text[] && '{completed,dead,cancelled}'
@@ -21,6 +22,7 @@ with stretch as materialized (
     and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
     and ($12::text is null or source = $12)
     and ($19::text is null or pipeline_id in (select id from pipelines where name = $19)) and ($20::text is null or stage = $20)
+    and ($21::bigint is null or parent_id = $21)
     and (cardinality($17::text[]) = 0 or details_match(details, $17, $18::text[]))
     and case $15::text
       when 'cancel' then cancel_requested_at is null
@@ -41,6 +43,7 @@ with stretch as materialized (
     and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
     and ($12::text is null or source = $12)
     and ($19::text is null or pipeline_id in (select id from pipelines where name = $19)) and ($20::text is null or stage = $20)
+    and ($21::bigint is null or parent_id = $21)
     and (cardinality($17::text[]) = 0 or details_match(details, $17, $18::text[]))
   order by task_id limit $14::bigint for update),
  walked as materialized (

@@ -4,14 +4,15 @@
 --   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 max_attempts, $11 timeout_ms,
 --   $12 retry_base_ms, $13 retry_max_ms, $14 source, and what submit_plain has not: $15 the key's lifetime in ms or
 --   null for the queue's, $16 retry policy or null, $17 version or null, $18 batch or null, whose row is locked, $19 whether it is blocked
---   until that begins, $20 pipeline or null, $21 its first stage; from $22 texts of the TaskSpec, each or null
+--   until that begins, $20 pipeline or null, $21 its first stage, $22 the task whose handler submits
+--   it, or null; from $23 texts of the TaskSpec, each or null
 with given as materialized (
   select u.*, nextval('tasks_id_seq') as id
   from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::timestamptz[], $9::bigint[],
       $10::int[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[], $16::text[],
-      $17::bigint[], $18::bigint[], $19::boolean[], $20::bigint[], $21::text[], {submitted from $22}) with ordinality
+      $17::bigint[], $18::bigint[], $19::boolean[], $20::bigint[], $21::text[], $22::bigint[], {submitted from $23}) with ordinality
     u(request, route_id, queue, type, details, priority, run_at, delay_ms, max_attempts, timeout_ms, retry_base_ms,
-      retry_max_ms, source, keep_ms, retry_policy, version, batch_id, blocked, pipeline_id, stage, {submitted}, n)),
+      retry_max_ms, source, keep_ms, retry_policy, version, batch_id, blocked, pipeline_id, stage, parent_id, {submitted}, n)),
  moment as materialized (select clock_timestamp() as at),
  accepted as (
   insert into requests (id, task_ids)
@@ -32,12 +33,12 @@ with given as materialized (
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms,
     retry_max_ms, source, created, last_updated, retry_policy, version, batch_id, blocked_run_at,
-    pipeline_id, stage, step, {submitted}) overriding system value
+    pipeline_id, stage, step, parent_id, {submitted}) overriding system value
   select f.id, f.route_id, f.priority, f.queue, f.type, f.details,
     case when f.blocked then 'infinity' else greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.max_attempts,
     f.timeout_ms, f.retry_base_ms, f.retry_max_ms, f.source, f.at, f.at, f.retry_policy::jsonb, f.version, f.batch_id,
     case when f.blocked then greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.pipeline_id, f.stage,
-    case when f.pipeline_id is not null then 1 end, f.{submitted}
+    case when f.pipeline_id is not null then 1 end, f.parent_id, f.{submitted}
   from fresh f left join taken k on k.task_id = f.id
   where f.key is null or k.task_id is not null
   returning id, last_updated, run_at, batch_id, route_id),

@@ -33,3 +33,9 @@ create table identity_events (
   actor text not null default '',
   note text not null default '');
 create index identity_events_at on identity_events (at);
+
+-- The key that signs the access tokens of attempts (common/credential.h).
+create table credential_key (
+  id int primary key check (id = 1),
+  key bytea not null);
+insert into credential_key values (1, sha256(convert_to(concat(gen_random_uuid(), gen_random_uuid(), gen_random_uuid()), 'UTF8')));

@@ -62,6 +62,7 @@ create table tasks (
   step int,                                -- {renewed} how many stages it has entered, including this one
   retrying boolean,                        -- it had failed at its last write other than a claim: true, or null
   traceparent text,                        -- {kept shown renewed submitted assigned} the submitter's trace context
+  parent_id bigint,                        -- {kept shown} the task whose handler submitted it
   -- Whatever sets a task to executing by SQL: an attempt that nobody could end is refused.
   constraint tasks_executing check (status <> 'executing' or worker_id is not null and assignment_id is not null
     and expiry is not null)
@@ -115,7 +116,8 @@ create table task_history (
   stage text,
   step int,
   recoverable boolean,                     -- of a dead task: its last error allowed a retry; null: it ended otherwise
-  traceparent text
+  traceparent text,
+  parent_id bigint
 ) partition by range (keep_until);
 create index task_history_task on task_history (task_id);
 create index task_history_batch on task_history (batch_id, task_id) where batch_id is not null;

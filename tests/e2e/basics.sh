@@ -214,7 +214,7 @@ test_json_has_stable_names() {
 	done=$(reeve submit echo hello --key json --queue json)
 	reeve wait "$done" >/dev/null
 	later=$(reeve submit echo hello --delay 1h --queue json)
-	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack_trace","stage","started","status","step","timeout_ms","token","traceparent","type","version","worker"]'
+	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","parent_id","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack_trace","stage","started","status","step","timeout_ms","token","traceparent","type","version","worker"]'
 	expect_eq "$every" "$(reeve show "$done" --json | names)"
 	expect_eq "$(jq -c '. - ["finished", "first_started", "started"] + ["waiting"] | sort' <<<"$every")" "$(reeve show "$later" --json | names)"
 	expect_eq '["busy","reason","slots","task_id","workers"]' "$(reeve show "$later" --json | jq .waiting | names)"

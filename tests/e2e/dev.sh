@@ -138,6 +138,10 @@ test_an_ordinary_user_runs_it_too() {
 	id=$(reeve submit sh 'id -un')
 	reeve wait "$id"
 	expect_eq "$USER_NAME" "$(result_of "$id")"
+	# Its handlers submit tasks.
+	id=$(reeve submit sh "'$REEVE_BIN/reeve' submit sh true")
+	reeve wait "$id"
+	expect_eq "$id" "$(reeve show "$(result_of "$id")" --json | jq .parent_id)"
 	stop dev
 	expect_eq 0 "$STATUS"
 	expect [ ! -e "$token" ]

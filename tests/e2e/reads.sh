@@ -411,7 +411,7 @@ test_every_task_is_listed_once() {
 		: >"$DIR/listed"
 		for _ in $(seq 200); do
 			rows=$(sql "set role reeve; prepare s as $(<"$STATEMENTS/list_tasks.sql")
-				; execute s(null, '$queue', null, $before, 5, null, null, null, null, null, null, null, null, null, null, null, null, 0, true, 4000000, 7, 1, null, '{}', '{}', null, null)")
+				; execute s(null, '$queue', null, $before, 5, null, null, null, null, null, null, null, null, null, null, null, null, 0, true, 4000000, 7, 1, null, '{}', '{}', null, null, null)")
 			awk -F '|' '$1 { print $1 }' <<<"$rows" >>"$DIR/listed"
 			before=$(head -n 1 <<<"$rows" | awk -F '|' '{ print $NF }')
 			[ "$before" != 0 ] || break

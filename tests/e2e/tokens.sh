@@ -234,6 +234,55 @@ test_a_remark_is_stored_only_for_the_workers_own_attempt() {
 	admin token revoke acts >/dev/null
 }
 
+# The handler of an attempt has an access token of its own, which ends with the attempt.
+test_a_handler_submits_for_its_attempt() {
+	local reeve="'$REEVE_BIN/reeve'" id child said token
+	token=$(admin token create handlers --role worker --queue work)
+	export REEVE_ACCESS_TOKEN=$token
+	start_worker
+	unset REEVE_ACCESS_TOKEN
+	id=$(admin submit sh "$reeve submit nothing --queue work" --queue work)
+	child=$(admin wait "$id" --json | jq -r .result)
+	expect_match '^[0-9]+$' "$child"
+	expect_eq "$id" "$(admin show "$child" --json | jq .parent_id)"
+	expect_match "^parent +$id\$" "$(admin show "$child" | grep parent)"
+	expect_eq "$child" "$(admin list --where "parent=$id" --json | jq .id)"
+	expect_match '^handlers/' "$(admin show "$child" --json | jq -r .source)"
+	expect_eq 0 "$(admin show "$id" --json | jq .parent_id)"
+	# The parent stays when the task has ended; other changes find it by that, too.
+	wait_until 20 '[ "$(admin show "$child" --json | jq -r .status)" = completed ]'
+	expect_eq "$id" "$(admin show "$child" --json | jq .parent_id)"
+	admin purge --where "parent=$id status=completed" >/dev/null
+	expect_fail 4 admin show "$child"
+	said=$(admin submit sh "$reeve submit nothing --queue other 2>&1 || true" --queue work --wait)
+	expect_match '"handlers" may not use the queue "other"' "$said"
+	said=$(admin submit sh "$reeve queue pause work 2>&1 || true" --queue work --wait)
+	expect_match '"handlers" may not call /reeve.v1.QueueService/Control' "$said"
+	said=$(admin submit sh 'printf %s "$REEVE_ATTEMPT_ACCESS_TOKEN"' --queue work --wait)
+	expect_fail 4 env REEVE_ATTEMPT_ACCESS_TOKEN="$said" "$REEVE_BIN/reeve" submit nothing --queue work
+	expect_match 'the attempt of task [0-9]+ has ended, and with it its access token' "$OUTPUT"
+	expect_fail 4 env REEVE_ATTEMPT_ACCESS_TOKEN="${said%?}_" "$REEVE_BIN/reeve" submit nothing --queue work
+	expect_match 'the access token of the attempt is not valid' "$OUTPUT"
+	# It ends with the worker's identity, too.
+	id=$(admin submit sh "while sleep 0.1; do $reeve submit nothing --queue work; done >/dev/null 2>'$DIR/refused'" --queue work)
+	wait_until 20 '[ "$(admin list --where "parent=$id" --json)" ]'
+	admin token revoke handlers
+	wait_until 20 'grep -q "access token of the attempt is not valid" "$DIR/refused"'
+	stop worker KILL
+}
+
+# Without tokens a handler may do what it likes, and the tasks that it submits have their parent.
+test_a_local_handler_submits_for_its_attempt() {
+	local reeve="'$REEVE_BIN/reeve'" id child
+	start_manager plain
+	start_worker local --manager "${URL[plain]}" --queue local
+	id=$(admin submit sh "$reeve queue set other --retry-limit 1 >/dev/null && $reeve submit nothing --queue later --key k" --queue local)
+	child=$(admin wait "$id" --json | jq -r .result)
+	expect_eq "$id" "$(admin show "$child" --json | jq .parent_id)"
+	stop local
+	stop plain
+}
+
 test_a_metric_writer_sets_its_categories() {
 	local token
 	token=$(admin token create meter --role metric_writer --metric shop)
@@ -348,7 +397,7 @@ test_programs_of_a_worker_do_not_get_its_token() {
 	export REEVE_ACCESS_TOKEN=$token REEVE_ACCESS_TOKEN_FILE=$DIR/none
 	start_worker
 	unset REEVE_ACCESS_TOKEN REEVE_ACCESS_TOKEN_FILE
-	expect_eq '' "$(admin submit sh 'env | grep ACCESS_TOKEN || true' --wait)"
+	expect_eq '' "$(admin submit sh 'env | grep ^REEVE_ACCESS_TOKEN || true' --wait)"
 	admin token revoke fleet
 	stop worker KILL
 }

@@ -32,7 +32,7 @@ static void submit_in(PGconn *pg, const char *request, const char *batch)
 {
 	PQclear(RUN(pg, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}", "{0}",
 	    "{NULL}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}",
-	    text("{%s}", batch), "{f}", NULL, NULL, "{NULL}", "{NULL}"));
+	    text("{%s}", batch), "{f}", NULL, NULL, NULL, "{NULL}", "{NULL}"));
 }
 
 /* Checks that no other session has locked the row while the other connection waits. */

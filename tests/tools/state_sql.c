@@ -159,7 +159,7 @@ const char *submit(const char *request, const char *key, const char *max_attempt
 {
 	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}",
 	    "{0}", "{NULL}", "{0}", text("{%s}", max_attempts), "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}",
-	    "{NULL}", "{NULL}", "{NULL}", "{f}", NULL, NULL, text("{%s}", key ? key : "NULL"), "{NULL}");
+	    "{NULL}", "{NULL}", "{NULL}", "{f}", NULL, NULL, NULL, text("{%s}", key ? key : "NULL"), "{NULL}");
 	const char *id = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 2) : "none");
 	PQclear(result);
 	return id;

@@ -26,7 +26,7 @@ Test(json, shows_every_field_but_unset_times)
 	    "\"priority\":-5,\"attempt\":0,\"max_attempts\":0,\"timeout_ms\":0,\"key\":\"\",\"source\":\"\","
 	    "\"details\":\"\",\"result\":\"\",\"last_error\":\"\",\"error_code\":\"\",\"worker\":\"\",\"token\":0,"
 	    "\"created\":\"2026-01-14T08:00:00.000000Z\",\"cancel_requested\":false,\"remark\":\"\",\"stack_trace\":\"\",\"batch_id\":0,\"version\":0,"
-	    "\"pipeline\":\"\",\"stage\":\"\",\"step\":0,\"error_count\":0,\"processing_ms\":0,\"traceparent\":\"\"}"));
+	    "\"pipeline\":\"\",\"stage\":\"\",\"step\":0,\"error_count\":0,\"processing_ms\":0,\"traceparent\":\"\",\"parent_id\":0}"));
 	free(text);
 	json_decref(object);
 

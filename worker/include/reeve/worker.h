@@ -94,6 +94,13 @@ struct reeve_attempt {
 	void *user_data;    /* from reeve_worker_handle */
 };
 
+enum { REEVE_ATTEMPT_TOKEN_BYTES = 160 };
+
+/* Writes the access token of the attempt, for a client (reeve/client.h) that submits tasks for it: they then have the
+ * attempt's task as their parent. It may do so as long as the attempt runs. Programs get it in $REEVE_ATTEMPT_ACCESS_TOKEN, where
+ * clients find it. Returns false if the manager, of an older release, has given none. */
+bool reeve_attempt_access_token(const struct reeve_attempt *attempt, char token[REEVE_ATTEMPT_TOKEN_BYTES]);
+
 /*
  * A handler sets the outcome with one of the functions below (the last call counts) and returns 0. If it returns 0
  * without setting the outcome, the attempt completes with an empty result. If it returns another value N without

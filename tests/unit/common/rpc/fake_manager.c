@@ -194,7 +194,7 @@ static void denied(
 
 const struct rpc_guard *fake_manager_guard(struct fake_manager *manager)
 {
-	manager->guard = (struct rpc_guard){identify, denied, manager};
+	manager->guard = (struct rpc_guard){.identify = identify, .denied = denied, .arg = manager};
 	return &manager->guard;
 }
 
