@@ -74,6 +74,8 @@ struct exec_spec {
 	char *path;              /* absolute, or relative to the directory where the worker was started */
 	char **argv;             /* ends with NULL */
 	char *directory;         /* its working directory; NULL: the worker's */
+	char *user;              /* whose program it is, as struct spawn_spec has it; NULL: the worker's */
+	char *user_name, *home;  /* the same, for its environment */
 	char **environment;      /* the worker's variables that it gets (NAME, or the prefix NAME*), ends with NULL;
 	                            NULL: all */
 	int64_t timeout_ms;      /* 0: only the task's limit */

@@ -229,7 +229,8 @@ static size_t write_strings(const struct spawn_spec *spec, char *text, struct sp
 {
 	size_t used = 0;
 
-	if (!append(text, &used, spec->path) || !append(text, &used, spec->directory ? spec->directory : ""))
+	if (!append(text, &used, spec->path) || !append(text, &used, spec->directory ? spec->directory : "") ||
+	    !append(text, &used, spec->user ? spec->user : ""))
 		return 0;
 	for (; spec->arguments[request->arguments]; request->arguments++)
 		if (request->arguments == SPAWN_ARGUMENTS_MAX || !append(text, &used, spec->arguments[request->arguments]))

@@ -37,6 +37,7 @@ struct spawned {
 struct spawn_spec {
 	const char *path;
 	const char *directory;          /* NULL: the worker's */
+	const char *user;               /* numbers, as struct spawn_request has them; NULL: the worker's */
 	char *const *arguments;         /* ends with NULL */
 	const char *const *environment; /* added to the worker's own, ends with NULL */
 	char *const *names;             /* the worker's variables that it gets (NAME, or the prefix NAME*), ends with

@@ -4,6 +4,7 @@
 #include "common/mem.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -44,20 +45,46 @@ static void end_precedence(const struct supervisor *supervisor)
 		setpriority(PRIO_PROCESS, 0, supervisor->niceness);
 }
 
+/* Ends this process with the supervisor. */
+static void end_with(const struct supervisor *supervisor)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != supervisor->pid)
+		_exit(127);
+}
+
+/* Makes this process, which is root's, another user's, with its descriptors. Returns false if it cannot. */
+static bool change_user(const struct supervisor *supervisor, char *user)
+{
+	uid_t uid = (uid_t)strtoul(user, &user, 10);
+	gid_t groups[SPAWN_GROUPS_MAX];
+	size_t count = 0;
+
+	while (*user && count < SPAWN_GROUPS_MAX)
+		groups[count++] = (gid_t)strtoul(user, &user, 10);
+	for (int i = 0; i < SPAWN_FDS; i++)
+		if (fchown(i, uid, groups[0]) < 0)
+			return false;
+	if (setgroups(count, groups) < 0 || setgid(groups[0]) < 0 || setuid(uid) < 0)
+		return false;
+	end_with(supervisor); /* the kernel forgets that when the user changes */
+	return true;
+}
+
 /* Runs in the child between fork and exec: sets up the process and executes its program. */
 static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint32_t index, const char *path,
-    const char *directory, const int fds[SPAWN_FDS], int64_t latest_ms)
+    const char *directory, char *user, const int fds[SPAWN_FDS], int64_t latest_ms)
 {
 	sigset_t none;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != supervisor->pid)
-		_exit(127);
+	end_with(supervisor);
 	end_precedence(supervisor);
 	setsid();
 	for (int i = 0; i < SPAWN_FDS; i++)
 		if (dup2(fds[i], i) < 0)
 			goto failed;
 	if (close_range(SPAWN_FDS, ~0U, 0) < 0)
+		goto failed;
+	if (*user && !change_user(supervisor, user))
 		goto failed;
 	if (*directory && chdir(directory) < 0)
 		goto failed;
@@ -136,7 +163,7 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 	struct spawn_request request;
 	char *at = supervisor->packet + sizeof request, *end = supervisor->packet + length;
 	struct child *child;
-	char *path, *directory;
+	char *path, *directory, *user;
 	pid_t pid;
 
 	memcpy(&request, supervisor->packet, sizeof request);
@@ -145,10 +172,11 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 		abort();
 	path = next_text(&at, end);
 	directory = path ? next_text(&at, end) : NULL;
+	user = directory ? next_text(&at, end) : NULL;
 	for (uint32_t i = 0; i < request.arguments; i++)
-		supervisor->arguments[i] = directory ? next_text(&at, end) : NULL;
+		supervisor->arguments[i] = user ? next_text(&at, end) : NULL;
 	supervisor->arguments[request.arguments] = NULL;
-	if (!directory || !take_variables(supervisor, &request, &at, end) || at != end)
+	if (!user || !take_variables(supervisor, &request, &at, end) || at != end)
 		abort();
 	child = &supervisor->children[request.index];
 	*child = (struct child){.id = request.id};
@@ -167,7 +195,7 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 	}
 	pid = fork();
 	if (pid == 0)
-		become(supervisor, request.index, path, directory, fds, request.value);
+		become(supervisor, request.index, path, directory, user, fds, request.value);
 	child->pid = pid;
 	if (pid < 0) {
 		child->start_error = errno;

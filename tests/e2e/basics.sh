@@ -64,6 +64,52 @@ REEVE_TOKEN=<$(event_field "$id" claimed token)>"
 }
 
 # Variables for the worker alone, such as a password, are not passed on.
+# A worker of root runs programs as other users: nothing of the worker's comes along.
+test_a_handler_runs_as_another_user() {
+	[ "$(id -u)" = 0 ] || return 0
+	local supervisor sleeper
+	handlers <<-END
+		[handler who]
+		exec = /bin/sh -c 'id -un; id -Gn; echo seen >/dev/stderr; ls /root 2>&1 | grep -o denied'
+		user = nobody
+		environment =
+		[handler what]
+		exec = /usr/bin/env
+		user = nobody
+		environment = PATH
+		[handler stays]
+		exec = /bin/sleep 1000
+		user = nobody
+		environment =
+	END
+	SECRET=x start_worker other --type who,what,stays
+	expect_eq "nobody $(id -Gn nobody) denied" "$(reeve submit who --wait | xargs)"
+	expect_eq "HOME=$(getent passwd nobody | cut -d: -f6) LOGNAME=nobody PATH=$PATH USER=nobody" \
+		"$(reeve submit what --wait | grep -vE '^(REEVE_|TRACEPARENT=)' | sort | xargs)"
+	expect_eq 'dead timeout' "$(id=$(reeve submit stays --timeout 1s --retry-limit 0) && { reeve wait "$id" >/dev/null || true; } &&
+		reeve show "$id" --json | jq -r '"\(.status) \(.error_code)"')"
+	# It ends with the supervisor.
+	reeve submit stays >/dev/null
+	supervisor=$(pgrep -P "$(pid other)")
+	wait_until 20 'pgrep -u nobody -P "$supervisor" -x sleep >/dev/null'
+	sleeper=$(pgrep -u nobody -P "$supervisor" -x sleep)
+	kill -KILL "$supervisor"
+	wait_until 10 '! kill -0 "$sleeper" 2>/dev/null'
+	ended other
+	for wrong in 'user = nobody' $'user = no-such-user\nenvironment =' $'user = nobody\nuser = nobody\nenvironment ='; do
+		handlers <<<"[handler who]
+exec = /usr/bin/env
+$wrong"
+		expect_fail 2 "$REEVE_BIN/reeve-worker" --check --handlers "$HANDLERS"
+		expect_match 'user(:| needs environment| is given twice)' "$OUTPUT"
+	done
+	printf '[handler who]\nexec = /usr/bin/env\nuser = root\nenvironment =\n' >"$DIR/handlers.other"
+	chmod 755 "$DIR"
+	chmod 644 "$DIR/handlers.other"
+	expect_fail 2 as_user "$REEVE_BIN/reeve-worker" --check --handlers "$DIR/handlers.other"
+	expect_match 'user: only a worker of root can run programs as another user' "$OUTPUT"
+}
+
 test_a_handler_gets_the_variables_that_it_names() {
 	handlers <<-END
 		[handler some]

@@ -53,11 +53,29 @@ static bool open_pipe(int *ours, int *theirs, bool we_write)
 	return fcntl(*ours, F_SETFL, O_NONBLOCK) == 0;
 }
 
+/* Returns the variables of the attempt, and those that every program of another user needs. */
+static char **environment_of(const struct run *run)
+{
+	char **environment = attempt_environment(run->attempt, run->context->managers);
+	size_t count = 0;
+
+	if (!run->spec->user)
+		return environment;
+	while (environment[count])
+		count++;
+	environment = mem_realloc(environment, (count + 4) * sizeof *environment);
+	environment[count++] = mem_asprintf("HOME=%s", run->spec->home);
+	environment[count++] = mem_asprintf("USER=%s", run->spec->user_name);
+	environment[count++] = mem_asprintf("LOGNAME=%s", run->spec->user_name);
+	environment[count] = NULL;
+	return environment;
+}
+
 /* Requests the process from the supervisor. False: the attempt has ended with the error. */
 static bool begin(struct run *run)
 {
 	int theirs[SPAWN_FDS] = {-1, -1, -1, -1};
-	char **environment = attempt_environment(run->attempt, run->context->managers);
+	char **environment = environment_of(run);
 	struct reeve_error error;
 	bool started = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
 	    open_pipe(&run->error.fd, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
@@ -68,6 +86,7 @@ static bool begin(struct run *run)
 		struct spawn_spec spec = {
 		    .path = run->spec->path,
 		    .directory = run->spec->directory,
+		    .user = run->spec->user,
 		    .arguments = run->spec->argv,
 		    .environment = (const char *const *)environment,
 		    .names = run->spec->environment,
@@ -312,6 +331,9 @@ void exec_spec_clear(struct exec_spec *spec)
 	arguments_free(spec->environment);
 	free(spec->path);
 	free(spec->directory);
+	free(spec->user);
+	free(spec->user_name);
+	free(spec->home);
 	*spec = (struct exec_spec){0};
 }
 

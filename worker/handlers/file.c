@@ -15,8 +15,11 @@
 #include "common/text.h"
 #include "worker/handler.h"
 #include "worker/handlers/arguments.h"
+#include "worker/spawn_message.h"
 
 #include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +105,9 @@ static bool end_section(struct reader *reader)
 		return true;
 	if (!reader->exec)
 		return fail(reader, reader->section_line, "has no exec");
+	if (spec->user && !spec->environment)
+		return fail(reader, reader->section_line,
+		    "user needs environment: the worker's variables that the program gets, or none");
 	spec->argv = arguments_split(reader->exec, &problem);
 	if (!spec->argv)
 		return fail(reader, reader->section_line, "exec: %s", problem.message);
@@ -170,6 +176,37 @@ static bool read_environment(struct reader *reader, const char *value)
 	return true;
 }
 
+/* Looks up a user and its groups. */
+static bool read_user(struct reader *reader, const char *name)
+{
+	struct exec_spec *spec = &reader->spec;
+	char buffer[4096];
+	struct passwd entry, *found = NULL;
+	gid_t groups[SPAWN_GROUPS_MAX];
+	int count = SPAWN_GROUPS_MAX, problem = getpwnam_r(name, &entry, buffer, sizeof buffer, &found);
+
+	if (spec->user)
+		return fail(reader, reader->line, "user is given twice");
+	if (problem || !found)
+		return fail(reader, reader->line, "user: there is no user %.100s", name);
+	if (geteuid() != 0)
+		return fail(reader, reader->line, "user: only a worker of root can run programs as another user");
+	if (getgrouplist(name, found->pw_gid, groups, &count) < 0)
+		return fail(reader, reader->line, "user: %.100s is in more than %d groups", name, SPAWN_GROUPS_MAX);
+	spec->user_name = mem_strdup(found->pw_name);
+	spec->home = mem_strdup(found->pw_dir);
+	spec->user = mem_asprintf("%u %u", (unsigned)found->pw_uid, (unsigned)found->pw_gid);
+	for (int i = 0; i < count; i++) {
+		char *longer = groups[i] == found->pw_gid ? NULL : mem_asprintf("%s %u", spec->user, (unsigned)groups[i]);
+
+		if (longer) {
+			free(spec->user);
+			spec->user = longer;
+		}
+	}
+	return true;
+}
+
 static bool set_value(void *arg, int line, const char *key, const char *value)
 {
 	struct reader *reader = arg;
@@ -193,12 +230,14 @@ static bool set_value(void *arg, int line, const char *key, const char *value)
 		spec->max_output_bytes = (size_t)number;
 	} else if (!strcmp(key, "environment")) {
 		return read_environment(reader, value);
+	} else if (!strcmp(key, "user")) {
+		return read_user(reader, value);
 	} else if (!strcmp(key, "directory")) {
 		free(spec->directory);
 		spec->directory = mem_strdup(value);
 	} else {
 		return fail(reader, reader->line,
-		    "unknown key %.100s (known are exec, timeout, max-output, directory, environment)", key);
+		    "unknown key %.100s (known are exec, timeout, max-output, directory, environment, user)", key);
 	}
 	return true;
 }
