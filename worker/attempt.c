@@ -355,7 +355,7 @@ bool reeve_attempt_access_token(const struct reeve_attempt *public, char token[R
 	const struct credential_signer *signer = &((const struct attempt *)public)->signer;
 	const struct credential credential = {signer->identity, signer->incarnation, public->task_id, public->token};
 
-	_Static_assert(REEVE_ATTEMPT_TOKEN_BYTES == CREDENTIAL_BYTES, "as credential_write takes it");
+	_Static_assert((int)REEVE_ATTEMPT_TOKEN_BYTES == (int)CREDENTIAL_BYTES, "as credential_write takes it");
 	if (signer->known)
 		credential_write(&credential, signer->key, token);
 	return signer->known;

@@ -121,6 +121,20 @@ test_an_application_needs_two_rights_and_has_no_more() {
 		PGOPTIONS='-c search_path=reeve' expect_fail 1 app "$call"
 		expect_match 42501 "$OUTPUT" "$call"
 	done
+	# This is all that it has, of everything in the schema; a role without rights has nothing. Functions without prosecdef run with
+	# the caller's own rights.
+	sql 'create role stranger login'
+	local objects="select concat_ws(' ', string_agg(c.relname, ' ')) from pg_class c where relnamespace = 'reeve'::regnamespace
+		and case when relkind = 'S' then has_sequence_privilege('ROLE', oid, 'usage, select, update')
+			when relkind in ('r', 'p', 'v', 'm', 'f') then has_table_privilege('ROLE', oid, 'select, insert, update, delete, truncate, references, trigger')
+				or has_any_column_privilege('ROLE', oid, 'select, insert, update, references') end"
+	local functions="select concat_ws(' ', string_agg(proname, ' ')) from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef and has_function_privilege('ROLE', oid, 'execute')"
+	for of in 'app submit' 'stranger '; do
+		expect_eq '' "$(sql "${objects//ROLE/${of% *}}")" "$of"
+		expect_eq "${of#* }" "$(sql "${functions//ROLE/${of% *}}")" "$of"
+		expect_eq f "$(sql "select has_schema_privilege('${of% *}', 'reeve', 'create')")"
+	done
+	expect_eq 't f' "$(sql "select has_schema_privilege('app', 'reeve', 'usage')") $(sql "select has_schema_privilege('stranger', 'reeve', 'usage')")"
 	# Temporary tables of the caller are not used in place of Reeve's tables.
 	app "create temporary table tasks (like pg_class); create temporary table keys (id int); create temporary table queues (id int);
 		set search_path = pg_temp, public; select reeve.submit('echo', 'mine', key => 'k')" >/dev/null

@@ -377,6 +377,43 @@ test_guesses_are_slow_and_logged_once() {
 	admin token revoke honest
 }
 
+# An envelope with a token of so many bytes.
+envelope() { # BYTES
+	python3 -c '
+import sys
+def field(number, content):
+	length, out = len(content), bytes([number << 3 | 2])
+	while length > 127:
+		out, length = out + bytes([length & 127 | 128]), length >> 7
+	return out + bytes([length]) + content
+sys.stdout.buffer.write(field(1, b"/reeve.v1.TaskService/List") + field(4, b"x" * int(sys.argv[1])) + bytes([7 << 3, 1]))' "$1"
+}
+
+test_a_long_token_is_refused() {
+	expect_match '^16 the access token is not valid' "$(envelope 4096 | "$REEVE_BIN/raw-call" "$TCP" -)"
+	for bytes in 4097 1048576; do
+		expect_match "^3 token has $bytes bytes; at most 4096 are taken" "$(envelope $bytes | "$REEVE_BIN/raw-call" "$TCP" -)"
+	done
+	# Nor does a program send one.
+	head -c 1048576 /dev/zero | tr '\0' x >"$DIR/long"
+	expect_fail 2 reeve --access-token-file "$DIR/long" list
+	expect_match 'an access token has up to 4096 bytes' "$OUTPUT"
+}
+
+test_a_call_ends_with_its_token() {
+	local token id
+	token=$(admin token create waits --role reader)
+	id=$(admin submit nothing --delay 1h)
+	REEVE_ACCESS_TOKEN=$token start waiter "$REEVE_BIN/reeve" --manager "$TCP" wait "$id"
+	wait_until 10 '[ "$(find "/proc/$(pid waiter)/fd" -lname "socket:*" 2>/dev/null)" ]'
+	with "$token" reeve list >/dev/null
+	admin token revoke waits
+	ended waiter 20
+	expect_eq 4 "$STATUS"
+	expect_match 'the access token is not valid' "$(cat "$DIR/log/waiter.log")"
+	admin cancel "$id" >/dev/null
+}
+
 test_users_of_the_machine_have_identities_on_ipc_sockets() {
 	[ "$(id -u)" = 0 ] || return 0
 	chmod 755 "$DIR"
