@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "manager/memory.h"
+#include "manager/service/call_keys.h"
 #include "manager/store/admin_token.h"
 
 #include <assert.h>
@@ -334,6 +335,7 @@ static void services_open(struct manager *m, const struct manager_options *o)
 	    .max_message_bytes = (size_t)o->max_message,
 	};
 	services_add(&m->services);
+	rpc_server_keys(m->server, call_key_find, &m->services);
 	m->counters = counters_writer_create(&m->services);
 }
 

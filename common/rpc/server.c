@@ -52,6 +52,11 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	peers_release(peer);
 }
 
+void server_drop_call(struct rpc_call *call)
+{
+	finish(call, NULL);
+}
+
 /* Counts and logs a refused call. A caller that was turned away has already been logged. */
 static void note_refusal(const struct rpc_call *call, const char *text)
 {
@@ -124,6 +129,11 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response)
 const uint8_t *rpc_call_request_id(const struct rpc_call *call)
 {
 	return call->has_request_id ? call->request_id : NULL;
+}
+
+const char *rpc_call_method(const struct rpc_call *call)
+{
+	return call->method->name;
 }
 
 const void *rpc_call_declared(const struct rpc_call *call)
@@ -248,8 +258,7 @@ static bool refuse_contract(struct rpc_call *call, uint32_t contract, struct ree
 }
 
 /* Unpacks the request, within the limits. Returns false with *error set if it cannot. */
-static bool unpack(struct rpc_call *call, const struct envelope_request *envelope, const ProtobufCMessage **request,
-    struct reeve_error *error)
+static bool unpack(struct rpc_call *call, const struct envelope_request *envelope, struct reeve_error *error)
 {
 	size_t max = MEMORY_MESSAGES * call->server->options.max_message_bytes + MEMORY_PARTS, memory;
 
@@ -260,22 +269,21 @@ static bool unpack(struct rpc_call *call, const struct envelope_request *envelop
 		    "the message would take %zu bytes of memory; the maximum is %zu", memory, max);
 	if (!limits_hold(call, sizeof *call + envelope->actor.length + memory, error))
 		return false;
-	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
-	return *request ||
+	call->request =
+	    arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
+	return call->request ||
 	    error_set(
 	        error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", call->method->input->short_name);
 }
 
-/* Finds the method and, if the caller may call it, takes the request, within the limits. Returns false with *error set if it cannot. */
-static bool take_call(
-    struct rpc_call *call, struct rpc_message *message, const ProtobufCMessage **request, struct reeve_error *error)
+/* Finds the method and, if the caller may call it, takes the request, within the limits. Returns false with *error set if it cannot. *made: memory of
+ * the request, to be freed. */
+static bool take_call(struct rpc_call *call, struct rpc_message *message, uint8_t **made, struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
 	const struct envelope_request *envelope = &message->envelope;
 	const struct rpc_transport *transport = call->peer->transport;
 	const char *problem = name_problem(call->actor, true);
-	uint8_t *made = NULL;
-	bool good;
 
 	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, call->method);
 	if (call->peer->refusal)
@@ -293,11 +301,9 @@ static bool take_call(
 	call->peer->called = true;
 	if (rpc_call_remaining_ms(call) == 0)
 		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its full deadline");
-	good = !transport->decode ||
-	    transport->decode(message, call->method->input, server->options.max_message_bytes, &made, error);
-	good = good && unpack(call, envelope, request, error);
-	free(made);
-	return good;
+	return (!transport->decode ||
+	           transport->decode(message, call->method->input, server->options.max_message_bytes, made, error)) &&
+	    unpack(call, envelope, error);
 }
 
 /* Checks the lengths of an envelope's texts. */
@@ -318,8 +324,8 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 	struct frame *reply = transport->serve ? transport->serve(peer->door, frame) : NULL;
 	struct rpc_message message = {0};
 	struct reeve_error error = {0};
-	const ProtobufCMessage *request = NULL;
 	struct rpc_call *call;
+	uint8_t *made = NULL;
 	bool good;
 
 	if (reply) {
@@ -332,10 +338,11 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 		message.envelope.token = message.envelope.actor = nothing;
 	call = open_call(server, peer, frame, &message);
 	server->n_calls++;
-	if (!good || !take_call(call, &message, &request, &error))
+	if (!good || !take_call(call, &message, &made, &error))
 		rpc_call_fail_error(call, &error);
 	else
-		guard_serve(call, request);
+		server_begin_call(call, &message);
+	free(made);
 }
 
 static void on_wake(evutil_socket_t fd, short what, void *arg)

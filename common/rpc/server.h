@@ -90,6 +90,16 @@ struct rpc_guard {
 	void *arg;
 };
 
+/* An idempotency key that a call has instead of a request id, and its request in protobuf's bytes. */
+struct rpc_key {
+	const void *text, *request;
+	size_t length, request_length;
+};
+
+/* Finds the request id that a key stands for, and ends with rpc_call_go_on or a function that answers the call. The call's
+ * own request id is for a new key. */
+typedef void rpc_find_key(void *arg, struct rpc_call *call, const struct rpc_key *key);
+
 /* Creates a server whose handlers run on `base`. Raises the process's limit of open files as far as permitted. */
 struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_server_options *options);
 
@@ -107,6 +117,12 @@ void rpc_server_expel(struct rpc_server *server);
  * each. */
 void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor,
     const struct rpc_entry *methods, void *service);
+
+/* Sets what finds request ids. Without it keys are ignored. */
+void rpc_server_keys(struct rpc_server *server, rpc_find_key *find, void *arg);
+
+/* Serves a call with the request id that its key stands for. */
+void rpc_call_go_on(struct rpc_call *call, const uint8_t *request_id);
 
 /* Listens on an nng URL (tcp://host:port, ipc://path; port 0 takes a free one). A host name means its first address; it
  * is looked up at once, which may take as long as its name servers do. Returns false with *error set if it cannot
@@ -151,6 +167,9 @@ void rpc_call_serve(struct rpc_call *call, const ProtobufCMessage *request);
 
 /* Returns the roles of the call's method. */
 uint32_t rpc_call_roles(const struct rpc_call *call);
+
+/* Returns the call's method: "/reeve.v1.TaskService/Submit". */
+const char *rpc_call_method(const struct rpc_call *call);
 
 /* Returns what the method's entry declares. */
 const void *rpc_call_declared(const struct rpc_call *call);

@@ -2,7 +2,7 @@
  * The parts of the server: server.c has calls, from the frame of a request to the reply; server_peers.c the connections
  * and the order in which they are served; server_listen.c new connections; listening.c the listening sockets;
  * server_limits.c the limits; server_guard.c who may call; server_guesses.c wrong tokens; server_nng.c nng's protocol;
- * server_expire.c deadlines. Everything runs on the loop's thread.
+ * server_expire.c deadlines; server_keys.c idempotency keys. Everything runs on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -101,6 +101,7 @@ struct rpc_call {
 	struct rpc_call *prev, *next;                 /* in `open` */
 	struct rpc_call *prev_of_peer, *next_of_peer; /* in the peer's `calls` */
 	const struct method *method;
+	const ProtobufCMessage *request;
 	struct arena arena;
 	struct usage usage; /* the call itself, and bytes */
 	uint32_t id, form;  /* see struct rpc_message */
@@ -125,6 +126,8 @@ struct rpc_server {
 	struct rpc_server_options options;
 	struct rpc_guard guard;
 	struct method *methods;
+	rpc_find_key *find_key; /* or NULL */
+	void *find_key_arg;
 	struct listener *listeners; /* the last one first */
 	struct peer *peers;
 	int n_peers; /* without those that were turned away */
@@ -161,6 +164,12 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 
 /* Answers a call before its service does. The call is open until that answers, too; it may do so before this returns. */
 void server_answer_for(struct rpc_call *call, reeve_status code, const char *text);
+
+/* Lets the method serve a call that is complete, once its request id is known. */
+void server_begin_call(struct rpc_call *call, const struct rpc_message *message);
+
+/* Frees a call without an answer. */
+void server_drop_call(struct rpc_call *call);
 
 /* expire_add makes a call end at its deadline. expire_remove does nothing if that was not called. */
 void expire_open(struct rpc_server *server);

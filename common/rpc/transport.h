@@ -17,8 +17,9 @@ struct rpc_server;
 /* A call as it arrived. The views are valid as long as its frame. */
 struct rpc_message {
 	struct envelope_request envelope;
-	uint32_t id;   /* of the call on its connection */
-	uint32_t form; /* the transport's notes for the answer */
+	struct envelope_view key; /* an idempotency key; the request id is for a new one. NULL: it has none */
+	uint32_t id;              /* of the call on its connection */
+	uint32_t form;            /* the transport's notes for the answer */
 };
 
 struct rpc_transport {

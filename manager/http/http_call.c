@@ -16,6 +16,7 @@
 #include <strings.h>
 
 enum {
+	KEY_MAX_BYTES = 255,
 	JSON_MEMORY_MESSAGES = 4,   /* maximum memory of parsed JSON, in longest messages … */
 	JSON_MEMORY_MIN = 16 << 20, /* … plus this many bytes */
 };
@@ -126,17 +127,22 @@ static bool read_uuid(const char *text, uint8_t uuid[UUID_BYTES])
 	return digits == 2 * UUID_BYTES;
 }
 
-/* Sets the request id: the key, or a new one. The server copies it before the next call is read. */
-static bool read_key(const struct http_door *door, const char *key, const uint8_t **id, struct reeve_error *error)
+/* Sets the request id: a key that is one, or a new one, and then the key. The server copies the id before the next call is read. */
+static bool read_key(
+    const struct http_door *door, const char *key, struct rpc_message *message, struct reeve_error *error)
 {
 	static uint8_t uuid[UUID_BYTES];
 
-	if (!key)
-		uuid7_make(door->options.now_us(door->options.arg) / 1000, uuid);
-	else if (!read_uuid(key, uuid))
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "Idempotency-Key must be a UUID of version 7, such as 01941f29-7c00-7aaa-8bbb-0123456789ab");
-	*id = uuid;
+	if (key && strlen(key) > KEY_MAX_BYTES)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "Idempotency-Key is longer than %d bytes", KEY_MAX_BYTES);
+	if (key && !*key)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "Idempotency-Key is empty");
+	message->envelope.request_id = uuid;
+	if (key && read_uuid(key, uuid) && uuid7_time_ms(uuid) >= 0)
+		return true;
+	uuid7_make(door->options.now_us(door->options.arg) / 1000, uuid);
+	if (key)
+		message->key = view_of(key, strlen(key));
 	return true;
 }
 
@@ -225,7 +231,7 @@ bool http_read(void *arg, struct frame *frame, struct rpc_message *out, struct r
 		    error, STATUS(INVALID_ARGUMENT), "Connect-Protocol-Version must be 1, not \"%.40s\"", protocol);
 	return read_timeout(http_field(message, HTTP_TIMEOUT), &envelope->deadline_ms, error) &&
 	    read_token(http_field(message, HTTP_AUTHORIZATION), &envelope->token, error) &&
-	    read_key(door, http_field(message, HTTP_IDEMPOTENCY_KEY), &envelope->request_id, error);
+	    read_key(door, http_field(message, HTTP_IDEMPOTENCY_KEY), out, error);
 }
 
 /* Replaces the body by other memory. */

@@ -64,6 +64,17 @@ struct store_submit {
 };
 void store_submit(struct store *store, struct store_submit *op);
 
+/* Finds the request id that an idempotency key of a call stands for. */
+struct store_call_key {
+	struct store_op op;
+	uint8_t key[16];        /* the hash of caller, method and key */
+	uint8_t request[16];    /* the hash of the request */
+	uint8_t request_id[16]; /* for a new key; a result: for this one */
+	/* results */
+	bool same; /* the key's first call had the same request */
+};
+void store_call_key(struct store *store, struct store_call_key *op);
+
 /* --- manual changes -------------------------------------------------------------------------------------------- */
 
 enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE, STORE_PURGE };

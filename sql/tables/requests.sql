@@ -9,6 +9,13 @@ create table requests (
 -- Compressing them takes a twentieth of a submit's time.
 alter table requests alter column task_ids set storage external;
 
+-- The request ids that idempotency keys of calls by HTTP stand for. Hashes are the first half of SHA-256.
+create table call_keys (
+  key uuid primary key,                    -- the hash of caller, method and key
+  request_id uuid not null,                -- of version 7: when the first call came
+  request uuid not null);                  -- the hash of its request
+create index call_keys_request_id on call_keys (request_id);
+
 -- Idempotency keys.
 create table keys (
   queue text not null,

@@ -87,8 +87,29 @@ test_a_repeated_call_takes_effect_once() {
 	expect_eq "$first" "$(call TaskService/Submit "$task" -H "idempotency-key: $key")"
 	expect_eq 1 "$(sql "select count(*) from requests where id = '$key'")"
 	expect_no_match "^$first\$" "$(call TaskService/Submit "$task")"
-	expect_eq 400 "$(status TaskService/Submit "$task" -H 'idempotency-key: order-17')"
-	expect_match '^invalid_argument: Idempotency-Key must be a UUID of version 7' "$(error_of)"
+}
+
+test_an_idempotency_key_may_be_any_text() {
+	task='{"tasks":[{"queue":"keyed","type":"none"}]}'
+	first=$(call TaskService/Submit "$task" -H 'idempotency-key: order 17')
+	expect_eq "$first" "$(call TaskService/Submit "$task" -H 'idempotency-key: order 17')"
+	same=' {"tasks" : [{"type":"none","queue":"keyed","priority":0}]}'
+	expect_eq "$first" "$(call TaskService/Submit "$same" -H 'idempotency-key: order 17')"
+	expect_eq 409 "$(status TaskService/Submit '{"tasks":[{"queue":"other","type":"none"}]}' -H 'idempotency-key: order 17')"
+	expect_eq 'already_exists: the idempotency key was used for a call with another request' "$(error_of)"
+	expect_no_match "^$first\$" "$(call TaskService/Submit "$task" -H 'idempotency-key: order 18')"
+	id=$(jq -r '.tasks[0].id' <<<"$first")
+	expect_eq 200 "$(status TaskService/Cancel "{\"ids\":[$id]}" -H 'idempotency-key: order 17')" # another method
+	expect_eq 400 "$(status TaskService/Submit "$task" -H "idempotency-key: $(printf 'x%.0s' {1..256})")"
+	for i in {1..40}; do # at once, of a few keys
+		call TaskService/Submit "$task" -H "idempotency-key: at once $((i % 4))" >"$DIR/answer.$i" &
+	done
+	wait
+	expect_eq 4 "$(jq -r '.tasks[0].id' "$DIR"/answer.* | sort -u | wc -l)"
+	expect_eq 6 "$(sql "select count(*) from all_tasks where queue = 'keyed'")"
+	sql "update call_keys set request_id = '01900000-0000-7000-8000-000000000000'"
+	expect_eq 400 "$(status TaskService/Submit "$task" -H 'idempotency-key: order 18')"
+	expect_match '^failed_precondition: the request id is more than a day old' "$(error_of)"
 }
 
 test_what_changes_nothing_may_be_a_get() {

@@ -314,3 +314,10 @@ create table credential_key (
   id int primary key check (id = 1),
   key bytea not null);
 insert into credential_key values (1, sha256(convert_to(concat(gen_random_uuid(), gen_random_uuid(), gen_random_uuid()), 'UTF8')));
+
+-- Idempotency keys of calls by HTTP.
+create table call_keys (
+  key uuid primary key,
+  request_id uuid not null,
+  request uuid not null);
+create index call_keys_request_id on call_keys (request_id);
