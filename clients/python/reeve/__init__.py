@@ -1,0 +1,6 @@
+"""Submits, awaits and runs tasks of Reeve by HTTP (docs/languages.md). It needs only the standard library."""
+
+from .client import Client, Error, TaskFailed
+from .worker import Fatal, Retry, Task, Worker
+
+__all__ = ["Client", "Error", "Fatal", "Retry", "Task", "TaskFailed", "Worker"]
