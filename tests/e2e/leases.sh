@@ -308,7 +308,7 @@ test_no_attempt_expires_within_its_workers_lease() {
 test_a_name_is_one_living_workers() {
 	set_up
 	register() { # HOST PID PREVIOUS
-		run register "'{w}'" "'{$1}'" "'{$2}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{$3}'" "'{false}'" "'{}'" "'{}'" 15000 | cut -d '|' -f 2-
+		run register "'{w}'" "'{$1}'" "'{$2}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{$3}'" "'{false}'" "'{}'" "'{}'" 15000 | cut -d '|' -f 2-4
 	}
 	expect_eq '|h|7' "$(register h 8 0)" 'another process'
 	expect_eq '|h|7' "$(register g 7 0)" 'another host'
