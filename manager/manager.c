@@ -135,7 +135,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	stop(m);
 }
 
-/* Reads all options again and applies the log level. Other changes in the file take effect at the next start. */
+/* Reads all options again and applies the log level, and reads the files of certificates again. Other changes in the file take effect at the next start. */
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
 	const struct manager *m = arg;
@@ -149,6 +149,10 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
 	}
 	log_set_level(log_level_named(options.log_level));
 	log_info(NULL, "reloaded on SIGHUP: the log level is %s", options.log_level);
+	if (m->tls && tls_reload(m->tls, &error))
+		log_info(NULL, "reloaded on SIGHUP: the certificates");
+	else if (m->tls)
+		log_error(NULL, "reloading on SIGHUP: %s; the certificates stay as they were", error.message);
 }
 
 /* Stops the manager: a newer program has changed the tables, so its own writes to them would be wrong. */
@@ -240,8 +244,15 @@ static void loop_open(struct manager *m)
 	memory_watch(m->jobs);
 }
 
-static void server_open(struct manager *m, const struct manager_options *o)
+static bool server_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
 {
+	const struct tls_files *files = &o->tls;
+	bool secure = files->certificate || files->key || files->ca || files->crl;
+
+	if (secure)
+		m->tls = tls_create(TLS_SERVER, files, error);
+	if (secure && !m->tls)
+		return false;
 	const struct rpc_server_options options = {
 	    .max_message_bytes = (size_t)o->max_message,
 	    .max_open_calls = (int)o->max_calls,
@@ -249,8 +260,10 @@ static void server_open(struct manager *m, const struct manager_options *o)
 	    .connection_percent = (int)o->connection_share,
 	    .address_percent = (int)o->address_share,
 	    .socket_mode = o->socket_mode,
+	    .tls = m->tls,
 	};
 	m->server = rpc_server_create(m->base, &options);
+	return true;
 }
 
 static void database_open(struct manager *m, const struct manager_options *o)
@@ -367,7 +380,8 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	signal(SIGPIPE, SIG_IGN);
 	name_set(m, o->name);
 	loop_open(m);
-	server_open(m, o);
+	if (!server_open(m, o, error))
+		return false;
 	database_open(m, o);
 	access_open(m, o);
 	if (!callbacks_open(m, o, error))
@@ -401,6 +415,7 @@ void manager_close(struct manager *m)
 		rpc_server_destroy(m->server);
 	access_destroy(m->access);
 	http_door_destroy(m->http);
+	tls_destroy(m->tls);
 	jobs_destroy(m->jobs);
 	if (m->timer)
 		event_free(m->timer);

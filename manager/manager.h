@@ -31,6 +31,7 @@ struct manager {
 	struct rpc_server *server;
 	struct access *access;
 	struct http_door *http; /* NULL: it takes no calls by HTTP */
+	struct tls *tls;        /* NULL: no certificate */
 	struct services services;
 	struct counters_writer *counters;
 	char name[256];
@@ -41,7 +42,7 @@ struct manager {
 bool manager_open(struct manager *manager, const struct manager_options *options, struct reeve_error *error);
 
 /* Runs until SIGTERM or SIGINT. Returns false, and logs it, if it stopped because the database's schema is newer than
- * this program's. SIGHUP reads the log level again. */
+ * this program's. SIGHUP reads the log level and the certificates again. */
 bool manager_run(struct manager *manager);
 
 /* Closes all parts that are open. The manager may be zeroed or partly opened. */

@@ -3,6 +3,7 @@
 #define REEVE_MANAGER_OPTIONS_H
 
 #include "common/options.h"
+#include "common/rpc/tls.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -10,6 +11,7 @@
 struct manager_options {
 	const char *database, *listen, *socket_mode_text, *config, *name, *log_level, *auth, *admin_token_file;
 	const char *http, *http_origins;
+	struct tls_files tls;
 	bool insecure, create_admin_token, callback_private, no_migrate, log_tasks, print_states, print_options,
 	    print_schema;
 	int64_t schema_from;

@@ -18,6 +18,16 @@ static const struct option_spec specs[] = {
     OPT_TEXT(0, "access-token-file", AT(token_file), "FILE",
         "file with the access token; if not set, $REEVE_ACCESS_TOKEN has the token, or $REEVE_ACCESS_TOKEN_FILE names the file",
         OPTION_IN_FILE),
+    OPT_TEXT(0, "tls-cert", AT(tls.certificate), "FILE",
+        "PEM file of the worker's certificate for tls+tcp:// managers, with its chain", .environment = "REEVE_TLS_CERT",
+        OPTION_IN_FILE),
+    OPT_TEXT(0, "tls-key", AT(tls.key), "FILE", "PEM file of its key; if not set, the file of the certificate",
+        .environment = "REEVE_TLS_KEY", OPTION_IN_FILE),
+    OPT_TEXT(0, "tls-ca", AT(tls.ca), "FILE",
+        "PEM file of the CA that must have issued the managers' certificates; if not set, the system's CAs",
+        .environment = "REEVE_TLS_CA", OPTION_IN_FILE),
+    OPT_TEXT(0, "tls-crl", AT(tls.crl), "FILE", "PEM file of the revocation lists of that CA",
+        .environment = "REEVE_TLS_CRL", OPTION_IN_FILE),
     OPT_TEXT(0, "handlers", AT(handlers), "FILE",
         "the handlers file: a section [handler TYPE] for each task type it runs", OPTION_IN_FILE),
     OPT_INTEGER('c', "concurrency", AT(concurrency), 0, LIMIT_CONCURRENCY, "N",
@@ -121,6 +131,17 @@ bool program_level_read(int argc, char *const *argv, enum log_level *level, stru
 	return true;
 }
 
+/* Sets the variables for `reeve` in handlers, which inherit them. */
+static void export_tls(const struct tls_files *files)
+{
+	const char *const variables[][2] = {{"REEVE_TLS_CERT", files->certificate}, {"REEVE_TLS_KEY", files->key},
+	    {"REEVE_TLS_CA", files->ca}, {"REEVE_TLS_CRL", files->crl}};
+
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+		if (variables[i][1])
+			mem_check(setenv(variables[i][0], variables[i][1], 1) == 0);
+}
+
 bool program_options_read(struct program_options *options, int argc, char **argv, int *code)
 {
 	struct reeve_error error = {0};
@@ -141,9 +162,14 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	if (options->wait_retries && !options->until_empty)
 		return wrong_usage("--wait-retries needs --until-empty", code);
 	options->level = log_level_named(options->log_level);
+	export_tls(&options->tls);
 	options->worker = (struct reeve_worker_options){
 	    .managers = options->managers,
 	    .token_file = options->token_file,
+	    .tls_cert = options->tls.certificate,
+	    .tls_key = options->tls.key,
+	    .tls_ca = options->tls.ca,
+	    .tls_crl = options->tls.crl,
 	    .name = options->name,
 	    .queues = options->queues,
 	    .types = options->types,

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/options.h"
+#include "common/rpc/tls.h"
 
 #include <reeve/worker.h>
 
@@ -15,6 +16,7 @@ struct program_options {
 	/* As parsed, before they are copied to `worker`. */
 	const char *config;
 	const char *managers, *name, *queues, *types, *log_level, *token_file;
+	struct tls_files tls;
 	bool print_options, once, until_empty, wait_retries;
 	bool check; /* check the options and the handlers file, then exit */
 	int64_t concurrency, prefetch, drain_timeout_ms, kill_grace_ms, manager_timeout_ms;

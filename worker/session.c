@@ -34,6 +34,7 @@ void session_clear(struct session *session)
 {
 	free(session->managers);
 	free(session->token);
+	tls_files_free(&session->tls);
 	free(session->name);
 	names_free(&session->queues);
 }

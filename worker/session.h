@@ -11,6 +11,7 @@
 #define REEVE_WORKER_SESSION_H
 
 #include "common/credential.h"
+#include "common/rpc/tls.h"
 #include "worker/backoff.h"
 #include "worker/fetches.h"
 #include "worker/handler_set.h"
@@ -39,6 +40,7 @@ struct session {
 	/* What a Register carries; read-only. */
 	char *managers;
 	char *token; /* the access token, or NULL */
+	struct tls_files tls;
 	char *name;
 	char host[256];
 	struct names queues; /* empty: all */

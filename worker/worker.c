@@ -63,7 +63,10 @@ static int default_concurrency(void)
 static bool set_options(
     struct reeve_worker *worker, const struct reeve_worker_options *options, struct reeve_error *error)
 {
+	const struct tls_files tls = {options->tls_cert, options->tls_key, options->tls_ca, options->tls_crl};
+
 	worker->session.managers = mem_strdup(rpc_client_managers(options->managers));
+	worker->session.tls = tls_files_copy(&tls);
 	if (!token_find(options->token, options->token_file, worker->session.managers, &worker->session.token, error) ||
 	    !set_identity(worker, options->name, error) ||
 	    !in_range("concurrency", options->concurrency, LIMIT_CONCURRENCY, error) ||
@@ -256,8 +259,10 @@ static void supervisor_died(void *arg)
  * reason. */
 static bool start_threads(struct reeve_worker *worker, struct reeve_error *error)
 {
-	const struct rpc_client_options options = {
-	    .urls = worker->session.managers, .token = worker->session.token, .actor = worker->session.name};
+	const struct rpc_client_options options = {.urls = worker->session.managers,
+	    .token = worker->session.token,
+	    .actor = worker->session.name,
+	    .tls = worker->session.tls};
 
 	worker->shared.rpc = rpc_client_create(&options, error);
 	if (!worker->shared.rpc)

@@ -23,6 +23,15 @@ static const struct option_spec shared_specs[] = {
         .default_value = "tcp://127.0.0.1:7171", .environment = "REEVE_MANAGER"),
     OPT_TEXT(0, "access-token-file", OPTION_AT(struct shared_options, token_file), "FILE",
         "file with the access token; if not set, $REEVE_ACCESS_TOKEN has the token, or $REEVE_ACCESS_TOKEN_FILE names the file"),
+    OPT_TEXT(0, "tls-cert", OPTION_AT(struct shared_options, tls.certificate), "FILE",
+        "PEM file of a certificate for tls+tcp:// managers, with its chain", .environment = "REEVE_TLS_CERT"),
+    OPT_TEXT(0, "tls-key", OPTION_AT(struct shared_options, tls.key), "FILE",
+        "PEM file of its key; if not set, the file of the certificate", .environment = "REEVE_TLS_KEY"),
+    OPT_TEXT(0, "tls-ca", OPTION_AT(struct shared_options, tls.ca), "FILE",
+        "PEM file of the CA that must have issued the managers' certificates; if not set, the system's CAs",
+        .environment = "REEVE_TLS_CA"),
+    OPT_TEXT(0, "tls-crl", OPTION_AT(struct shared_options, tls.crl), "FILE",
+        "PEM file of the revocation lists of that CA", .environment = "REEVE_TLS_CRL"),
     OPT_SPAN(0, "connect-timeout", OPTION_AT(struct shared_options, connect_timeout_ms), 1, 24 * 3600 * 1000,
         "timeout for finding a manager", .default_value = "5s"),
     OPT_SPAN(0, "call-timeout", OPTION_AT(struct shared_options, call_timeout_ms), 1, 24 * 3600 * 1000,
@@ -284,6 +293,10 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	struct reeve_client_options options = {
 	    .managers = shared->manager,
 	    .token_file = shared->token_file,
+	    .tls_cert = shared->tls.certificate,
+	    .tls_key = shared->tls.key,
+	    .tls_ca = shared->tls.ca,
+	    .tls_crl = shared->tls.crl,
 	    .connect_timeout_ms = shared->connect_timeout_ms,
 	    .call_timeout_ms = shared->call_timeout_ms,
 	    .absent = watched ? report_absence : NULL,
@@ -298,8 +311,8 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	signal(SIGPIPE, SIG_IGN);
 	client = reeve_client_create(&options, &failure);
 	if (!client) {
-		/* The URL is invalid; no manager was called yet. */
-		command_log("--manager: %s", failure.message);
+		/* The URL or a file is invalid; no manager was called yet. */
+		command_log("%s%s", strncmp(failure.message, "--tls", 5) == 0 ? "" : "--manager: ", failure.message);
 		*code = EXIT_USAGE;
 	}
 	return client;

@@ -8,6 +8,7 @@
 
 #include "client/cmd/command_table.h"
 #include "common/options.h"
+#include "common/rpc/tls.h"
 
 #include <jansson.h>
 #include <reeve/client.h>
@@ -35,6 +36,7 @@ struct command {
 /* The options that every command takes in addition to its own. */
 struct shared_options {
 	const char *manager, *token_file;
+	struct tls_files tls;
 	int64_t connect_timeout_ms, call_timeout_ms;
 	bool json;
 };

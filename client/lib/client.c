@@ -51,6 +51,7 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	char task[32];
 	struct rpc_client_options rpc_options = {
 	    .urls = rpc_client_managers(wanted->managers),
+	    .tls = {wanted->tls_cert, wanted->tls_key, wanted->tls_ca, wanted->tls_crl},
 	    .actor = wanted->actor ? wanted->actor : task_actor(task, sizeof task),
 	};
 	struct reeve_error error = {0};

@@ -103,6 +103,31 @@ static bool create_managers(struct rpc_client *client, const char *urls, struct 
 	return true;
 }
 
+static const char *path_of(const char *option, const char *variable)
+{
+	return text_given(option) ? option : getenv(variable);
+}
+
+/* Reads the certificates if a manager's URL needs them. */
+static bool create_tls(struct rpc_client *client, const struct tls_files *files, struct reeve_error *error)
+{
+	const struct tls_files used = {
+	    .certificate = path_of(files->certificate, "REEVE_TLS_CERT"),
+	    .key = path_of(files->key, "REEVE_TLS_KEY"),
+	    .ca = path_of(files->ca, "REEVE_TLS_CA"),
+	    .crl = path_of(files->crl, "REEVE_TLS_CRL"),
+	};
+
+	for (int i = 0; i < client->n_managers && !client->tls; i++) {
+		if (strncmp(client->managers[i].url, "tls+tcp://", 10) != 0)
+			continue;
+		client->tls = tls_create(TLS_CLIENT, &used, error);
+		if (!client->tls)
+			return false;
+	}
+	return true;
+}
+
 const char *rpc_client_managers(const char *option)
 {
 	const char *urls = option ? option : getenv("REEVE_MANAGER");
@@ -125,6 +150,8 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 	if (getrandom(&client->random, sizeof client->random, 0) != sizeof client->random || !client->random)
 		client->random = (uint64_t)clock_wall_us() | 1;
 	if (!create_managers(client, options->urls, error))
+		goto failed;
+	if (!create_tls(client, &options->tls, error))
 		goto failed;
 	client->preferred = &client->managers[client_random(client, (uint32_t)client->n_managers)];
 	for (int i = 0; i < client->n_managers; i++) {
@@ -165,6 +192,7 @@ void rpc_client_destroy(struct rpc_client *client)
 	pthread_cond_destroy(&client->work_changed);
 	pthread_cond_destroy(&client->alive_changed);
 	pthread_mutex_destroy(&client->lock);
+	tls_destroy(client->tls);
 	free(client->managers);
 	free(client->token);
 	free(client->actor);

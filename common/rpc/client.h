@@ -10,6 +10,7 @@
 #define REEVE_COMMON_RPC_CLIENT_H
 
 #include "common/error.h"
+#include "common/rpc/tls.h"
 #include "common/uuid.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -22,12 +23,13 @@ struct rpc_client;
 typedef uint64_t rpc_call_id;
 
 struct rpc_client_options {
-	const char *urls;         /* "tcp://a:7171,tcp://b:7171" */
+	const char *urls;         /* "tcp://a:7171,tls+tcp://b:7171" */
 	const char *token;        /* sent with every call; may be NULL */
 	const char *actor;        /* the caller's name; NULL: user@host */
 	size_t max_message_bytes; /* a longer call, or one over the manager's limit, is refused locally; 0: 64 MiB */
 	int64_t ping_interval_ms; /* while calls are open; otherwise the manager's interval if longer; 0: 500 */
 	int64_t ping_limit_ms;    /* a pinged manager that is silent for this long is not alive; 0: 1500 */
+	struct tls_files tls;     /* for tls+tcp; of each path not set, $REEVE_TLS_CERT, _KEY, _CA or _CRL */
 };
 
 /* Returns the URLs of the managers: `option`, else $REEVE_MANAGER, else this host at the default port. */

@@ -164,9 +164,11 @@ static int read_url(struct manager *manager)
 
 	if (result != 0)
 		return result;
+	if (strcmp(url->u_scheme, "tls+tcp") == 0)
+		manager->tls_host = mem_strdup(url->u_hostname);
 	if (strstr(url->u_scheme, "tcp") && (!*url->u_hostname || !*url->u_port || !strcmp(url->u_port, "0")))
 		result = NNG_EADDRINVAL;
-	if (result == 0 && !strcmp(url->u_scheme, "tcp") && !lookup_numeric(url->u_hostname)) {
+	if (result == 0 && strstr(url->u_scheme, "tcp") && !lookup_numeric(url->u_hostname)) {
 		manager->host = mem_strdup(url->u_hostname);
 		manager->port = mem_strdup(url->u_port);
 	}
@@ -180,9 +182,9 @@ bool manager_open(struct manager *manager, struct reeve_error *error)
 
 	mem_check(nng_aio_alloc(&manager->dial_aio, on_dialed, manager) == 0);
 	if (result == 0) /* also with a host name, to validate the rest of the URL */
-		result = create_dialer(manager, manager->url);
+		result = create_dialer(manager, manager->url + (manager->tls_host ? strlen("tls+") : 0));
 	if (result != 0)
-		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "\"%s\" is not a manager's address (tcp://HOST:PORT)", manager->url);
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "\"%s\" is not a manager's address (tcp://HOST:PORT, tls+tcp://HOST:PORT)", manager->url);
 	return true;
 }

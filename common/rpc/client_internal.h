@@ -44,6 +44,7 @@ struct manager {
 	char *url;
 	/* Only for a manager with a host name; without one the URL itself is dialed. */
 	char *host, *port;
+	char *tls_host; /* the URL's host, which the certificate must name; NULL: no TLS */
 	struct lookup *lookup;
 	bool lookup_done; /* the lookup has ended; its addresses are not copied yet */
 	char addresses[LOOKUP_ADDRESSES_MAX][LOOKUP_ADDRESS_BYTES];
@@ -56,7 +57,9 @@ struct manager {
 	int users;             /* threads that use `conn` without the lock; `conn` is freed at 0 */
 	int64_t since_ms;      /* when `state` last changed */
 	const char *problem;   /* why the last attempt to connect failed, a constant string; NULL: unknown */
-	char refusal[256];     /* of HEALTH_REFUSES: both versions, and what to upgrade */
+	int tls_problem;       /* of the last connection; logged at */
+	int64_t tls_logged_ms, tls_checked_ms;
+	char refusal[256]; /* of HEALTH_REFUSES: both versions, and what to upgrade */
 	int64_t redial_ms, redial_pause_ms;
 	enum manager_health health;
 	int64_t stable_ms; /* from this time on the client may return to it as the preferred one */
@@ -112,6 +115,7 @@ struct call {
 
 struct rpc_client {
 	char *token, *actor;
+	struct tls *tls; /* NULL: no manager has a URL with TLS */
 	size_t max_message_bytes;
 	int64_t ping_interval_ms, ping_limit_ms;
 	struct manager *managers;

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/rpc/conn_tls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 enum {
 	REDIAL_MIN_MS = 20,
 	REDIAL_MAX_MS = 500,
+	TLS_QUIET_MS = 600000, /* a reason is logged again after this time */
+	TLS_CHECK_MS = 1000,
 	CONNECT_TIMEOUT_MS = 5000,    /* also for the other end's hello */
 	ANSWER_BYTES_MAX = 256 << 20, /* longer than any manager's answer; the connection of a longer one is closed */
 };
@@ -53,6 +56,24 @@ static void on_opened(void *arg)
 	client_unlock(client);
 }
 
+/* Notes why a connection was refused. Logs it once for each reason, until some time has passed. */
+static void note_tls_problem(struct manager *manager)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	char detail[160];
+	int problem = manager->conn ? rpc_conn_problem(manager->conn, detail, sizeof detail) : TLS_FINE;
+
+	if (problem == TLS_FINE)
+		return;
+	manager->problem = tls_problem_text(problem, TLS_CLIENT);
+	if (problem == manager->tls_problem && now_ms - manager->tls_logged_ms < TLS_QUIET_MS)
+		return;
+	manager->tls_problem = problem;
+	manager->tls_logged_ms = now_ms;
+	log_warn("tls", "%s: no connection: %s%s%s%s", manager->url, manager->problem, *detail ? " (" : "", detail,
+	    *detail ? ")" : "");
+}
+
 /* On nng's threads. */
 static void on_closed(void *arg)
 {
@@ -62,6 +83,7 @@ static void on_closed(void *arg)
 	client_lock(client);
 	if (manager->state == MANAGER_HANDSHAKE)
 		manager->problem = "something listens there that is not a Reeve manager, or it has no room for a connection";
+	note_tls_problem(manager);
 	manager_set_state(manager, MANAGER_CLOSED);
 	manager->health = HEALTH_UNKNOWN;
 	client_wake_control(client);
@@ -191,11 +213,29 @@ static void begin_handshake(struct manager *manager)
 	manager->stream = NULL;
 	client_unlock(client);
 	conn = rpc_conn_create(stream, RPC_CONN_REQUESTS, ANSWER_BYTES_MAX, NULL, &conn_events, manager);
+	if (manager->tls_host) {
+		tls_refresh(client->tls);
+		rpc_conn_secure(conn, client->tls, manager->tls_host, NULL, NULL);
+	}
 	client_lock(client);
 	manager->conn = conn;
 	manager_set_state(manager, MANAGER_HANDSHAKE);
 	client_unlock(client);
 	rpc_conn_start(conn);
+	client_lock(client);
+}
+
+/* Closes the connection if the other end's certificate is not valid any more. Releases the lock temporarily. */
+static void recheck(struct manager *manager, int64_t now_ms)
+{
+	struct rpc_client *client = manager->client;
+
+	if (!manager->tls_host || now_ms - manager->tls_checked_ms < TLS_CHECK_MS)
+		return;
+	manager->tls_checked_ms = now_ms;
+	client_unlock(client);
+	tls_refresh(client->tls);
+	rpc_conn_recheck(manager->conn);
 	client_lock(client);
 }
 
@@ -205,6 +245,8 @@ int64_t manager_run(struct manager *manager, int64_t now_ms)
 		manager_dial(manager);
 	if (manager->state == MANAGER_DIALED)
 		begin_handshake(manager);
+	if (manager->state == MANAGER_OPEN)
+		recheck(manager, now_ms);
 	if (manager->state == MANAGER_CLOSED)
 		clean_up(manager, now_ms);
 	switch (manager->state) {
@@ -255,5 +297,6 @@ void manager_destroy(struct manager *manager)
 	nng_stream_dialer_free(manager->dialer);
 	free(manager->host);
 	free(manager->port);
+	free(manager->tls_host);
 	free(manager->url);
 }

@@ -26,6 +26,8 @@ struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_sid
 	conn->buffer = mem_malloc(BUFFER_MIN);
 	pthread_mutex_init(&conn->lock, NULL);
 	conn->carrier = carrier;
+	conn->received = rpc_conn_received;
+	conn->written = rpc_conn_written;
 	conn->side = side;
 	conn->max_body = max_body;
 	conn->budget = budget;

@@ -1,6 +1,7 @@
 /*
  * The parts of a connection: conn.c opens, closes and writes; conn_read.c reads; conn_nng.c carries the bytes over an
- * nng stream, for owners without an event loop; conn_loop.c carries them over a socket on an event loop.
+ * nng stream, for owners without an event loop; conn_loop.c carries them over a socket on an event loop; conn_tls.c
+ * encrypts above either.
  */
 #ifndef REEVE_COMMON_RPC_CONN_INTERNAL_H
 #define REEVE_COMMON_RPC_CONN_INTERNAL_H
@@ -26,18 +27,23 @@ struct chunk {
 	uint8_t copied[];
 };
 
-/* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in rpc_conn_received or
- * rpc_conn_written, also when the carrier is closed. */
+/* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in the connection's `received` or
+ * `written`, also when the carrier is closed. */
 struct carrier {
 	bool (*receive)(struct rpc_conn *conn, const struct iovec *places, unsigned count); /* false: it is closed */
 	bool (*send)(struct rpc_conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
 	void (*close)(struct rpc_conn *conn);                                               /* called once */
 	void (*free)(struct rpc_conn *conn); /* when all operations have ended */
 	void (*end)(struct rpc_conn *conn);  /* ends the sending direction when nothing is being sent; NULL: it cannot */
+	void (*send_all)(struct rpc_conn *conn); /* from now on send without turns for others; NULL: it has no turns */
 };
 
 struct rpc_conn {
 	const struct carrier *carrier;
+	/* Handle the completion of a read or write of the carrier: rpc_conn_received and rpc_conn_written, without TLS. */
+	void (*received)(struct rpc_conn *conn, bool good, size_t count);
+	void (*written)(struct rpc_conn *conn, bool good, size_t count);
+	struct tls_layer *tls; /* or NULL */
 	union {
 		struct {
 			nng_stream *stream;
@@ -62,7 +68,7 @@ struct rpc_conn {
 	void *protocol_state;
 
 	/* Used only by the reader. */
-	bool greeted;
+	bool greeted, stranger; /* stranger: the first bytes are TLS */
 	uint8_t *buffer;
 	size_t size, filled;
 	struct frame *partial;                   /* a long frame, read into directly */

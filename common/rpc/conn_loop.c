@@ -21,7 +21,7 @@ static bool blocked(void)
 	return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-/* Each completed write starts the next one, from inside rpc_conn_written, as long as bytes are queued. */
+/* Each completed write starts the next one, from inside `written`, as long as bytes are queued. */
 static void try_to_send(struct rpc_conn *conn)
 {
 	conn->in_turn = true;
@@ -32,7 +32,7 @@ static void try_to_send(struct rpc_conn *conn)
 		if (sent < 0 && blocked())
 			break;
 		conn->sending = false;
-		rpc_conn_written(conn, sent >= 0, sent >= 0 ? (size_t)sent : 0);
+		conn->written(conn, sent >= 0, sent >= 0 ? (size_t)sent : 0);
 	}
 	conn->in_turn = false;
 	if (conn->sending)
@@ -55,7 +55,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	if (count < 0 && blocked())
 		return;
 	conn->receiving = false;
-	rpc_conn_received(conn, count >= 0, count >= 0 ? (size_t)count : 0);
+	conn->received(conn, count >= 0, count >= 0 ? (size_t)count : 0);
 	if (!conn->receiving && conn->fd >= 0)
 		event_del(conn->readable);
 }
@@ -86,6 +86,8 @@ static bool send_by_loop(struct rpc_conn *conn, const struct iovec *places, unsi
 
 void rpc_conn_drain(struct rpc_conn *conn, int64_t until_ms)
 {
+	if (conn->carrier->send_all)
+		conn->carrier->send_all(conn);
 	rpc_conn_flush(conn);
 	for (int64_t left_ms; conn->sending && (left_ms = until_ms - clock_monotonic_ms()) > 0;) {
 		struct pollfd writable = {.fd = conn->fd, .events = POLLOUT};
@@ -123,9 +125,9 @@ static void close_loop(struct rpc_conn *conn)
 	conn->fd = -1;
 	conn->receiving = conn->sending = false;
 	if (receiving)
-		rpc_conn_received(conn, false, 0);
+		conn->received(conn, false, 0);
 	if (sending)
-		rpc_conn_written(conn, false, 0);
+		conn->written(conn, false, 0);
 }
 
 static void end_loop(struct rpc_conn *conn)
@@ -145,7 +147,7 @@ static void free_loop(struct rpc_conn *conn)
 struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum rpc_conn_side side, size_t max_body,
     struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner)
 {
-	static const struct carrier loop = {receive_by_loop, send_by_loop, close_loop, free_loop, end_loop};
+	static const struct carrier loop = {receive_by_loop, send_by_loop, close_loop, free_loop, end_loop, NULL};
 	struct rpc_conn *conn = rpc_conn_alloc(&loop, side, max_body, budget, events, owner);
 
 	conn->fd = fd;

@@ -12,14 +12,14 @@ static void received(void *arg)
 {
 	struct rpc_conn *conn = arg;
 
-	rpc_conn_received(conn, nng_aio_result(conn->read_aio) == 0, nng_aio_count(conn->read_aio));
+	conn->received(conn, nng_aio_result(conn->read_aio) == 0, nng_aio_count(conn->read_aio));
 }
 
 static void written(void *arg)
 {
 	struct rpc_conn *conn = arg;
 
-	rpc_conn_written(conn, nng_aio_result(conn->write_aio) == 0, nng_aio_count(conn->write_aio));
+	conn->written(conn, nng_aio_result(conn->write_aio) == 0, nng_aio_count(conn->write_aio));
 }
 
 /* Starts an operation on the stream. Returns false if the stream is closed. */
@@ -71,7 +71,7 @@ static void free_nng(struct rpc_conn *conn)
 struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body,
     struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner)
 {
-	static const struct carrier nng = {receive_by_nng, send_by_nng, close_nng, free_nng, NULL};
+	static const struct carrier nng = {receive_by_nng, send_by_nng, close_nng, free_nng, NULL, NULL};
 	struct rpc_conn *conn = rpc_conn_alloc(&nng, side, max_body, budget, events, owner);
 
 	mem_check(nng_aio_alloc(&conn->read_aio, received, conn) == 0);

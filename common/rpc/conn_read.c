@@ -110,6 +110,13 @@ static bool take_frame(struct rpc_conn *conn, struct harvest *harvest, struct fr
 	return frame_id(frame) >= FRAME_ID_LOWEST;
 }
 
+/* Returns true if the other end's first bytes are a record of TLS: a hello, or an alert, which is shorter than the
+ * expected hello. */
+static bool is_tls(const struct rpc_conn *conn)
+{
+	return conn->filled >= 2 && (conn->buffer[0] == 0x16 || conn->buffer[0] == 0x15) && conn->buffer[1] == 0x03;
+}
+
 /* Checks the other end's hello. Returns false if it uses another protocol. */
 static bool take_greeting(struct rpc_conn *conn)
 {
@@ -143,6 +150,9 @@ static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 	size_t at = 0;
 
 	if (!conn->greeted) {
+		conn->stranger = is_tls(conn);
+		if (conn->stranger)
+			return false;
 		if (conn->filled < GREETING_BYTES)
 			return true;
 		if (!take_greeting(conn))

@@ -213,6 +213,14 @@ static char *real_url(const struct listening *listening, const nng_url *url)
 	return mem_asprintf(strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port);
 }
 
+/* Returns whether a URL has the scheme, with TLS or without. */
+static bool has_scheme(const nng_url *url, const char *scheme)
+{
+	const char *given = url->u_scheme;
+
+	return !strcmp(strncmp(given, "tls+", 4) ? given : given + 4, scheme);
+}
+
 bool listening_open(
     struct listening *listening, const char *text, const char *scheme, mode_t mode, struct reeve_error *error)
 {
@@ -220,14 +228,14 @@ bool listening_open(
 	nng_url *url = NULL;
 
 	*listening = (struct listening){.fd = -1};
-	if (nng_url_parse(&url, text) == 0 && !strcmp(url->u_scheme, scheme) && *url->u_port)
+	if (nng_url_parse(&url, text) == 0 && has_scheme(url, scheme) && *url->u_port)
 		good = listen_on_port(listening, url->u_hostname, url->u_port, text, error);
 	else if (ipc && url && !strcmp(url->u_scheme, "ipc") && *url->u_path)
 		good = listen_on_path(listening, url->u_path, mode, text, error);
 	else
-		good =
-		    error_set(error, STATUS(INVALID_ARGUMENT), "cannot listen on \"%s\": it is not written as %s://HOST:PORT%s",
-		        text, scheme, ipc ? " or ipc:///PATH" : "");
+		good = error_set(error, STATUS(INVALID_ARGUMENT),
+		    "cannot listen on \"%s\": it is not written as %s://HOST:PORT, tls+%s://HOST:PORT%s", text, scheme, scheme,
+		    ipc ? " or ipc:///PATH" : "");
 	if (good && url)
 		listening->url = real_url(listening, url);
 	if (url)

@@ -1,5 +1,5 @@
 /*
- * Listening sockets for URLs (SCHEME://HOST:PORT, ipc:///PATH).
+ * Listening sockets for URLs (SCHEME://HOST:PORT, tls+SCHEME://HOST:PORT, ipc:///PATH).
  *
  * The file of an ipc socket stays when its process dies. A successor replaces only such a file: neither one that is not
  * a socket, nor a socket with a listener. During the replacement it holds a lock on the file PATH.lock, which no other

@@ -16,6 +16,7 @@
 
 struct rpc_server;
 struct rpc_call;
+struct tls;
 
 struct rpc_server_options {
 	size_t max_message_bytes; /* a longer frame closes its sender's connection; 0: 8 MiB */
@@ -29,6 +30,7 @@ struct rpc_server_options {
 	int connection_percent;
 	int address_percent; /* the same for one address, also in the connections; 0: 100 */
 	int quiet_ms;        /* a peer that sends nothing for longer is disconnected; 0: 5 minutes */
+	struct tls *tls;     /* for tls+tcp listeners; it must outlive the server; NULL: none */
 	mode_t socket_mode;  /* permissions of the files of ipc sockets; 0: 0600 */
 };
 
@@ -124,7 +126,7 @@ void rpc_server_keys(struct rpc_server *server, rpc_find_key *find, void *arg);
 /* Serves a call with the request id that its key stands for. */
 void rpc_call_go_on(struct rpc_call *call, const uint8_t *request_id);
 
-/* Listens on an nng URL (tcp://host:port, ipc://path; port 0 takes a free one). A host name means its first address; it
+/* Listens on an nng URL (tcp://host:port, tls+tcp://host:port, ipc://path; port 0 takes a free one). A host name means its first address; it
  * is looked up at once, which may take as long as its name servers do. Returns false with *error set if it cannot
  * ("tcp://…:7171: address in use").
  *

@@ -2,7 +2,8 @@
  * The parts of the server: server.c has calls, from the frame of a request to the reply; server_peers.c the connections
  * and the order in which they are served; server_listen.c new connections; listening.c the listening sockets;
  * server_limits.c the limits; server_guard.c who may call; server_guesses.c wrong tokens; server_nng.c nng's protocol;
- * server_expire.c deadlines; server_keys.c idempotency keys. Everything runs on the loop's thread.
+ * server_expire.c deadlines; server_keys.c idempotency keys; server_tls.c TLS.
+ * Everything runs on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -11,6 +12,7 @@
 #include "common/hash.h"
 #include "common/rpc/arena.h"
 #include "common/rpc/conn.h"
+#include "common/rpc/conn_tls.h"
 #include "common/rpc/envelope.h"
 #include "common/rpc/listening.h"
 #include "common/rpc/server.h"
@@ -47,6 +49,7 @@ struct address {
 	int connections;
 	int peers; /* with an open connection, or a closed one with open calls */
 	struct usage usage;
+	struct tls_queue handshakes;
 	UT_hash_handle hh;
 };
 
@@ -89,6 +92,7 @@ struct peer {
 struct listener {
 	struct rpc_server *server;
 	struct listening listening;
+	bool secure; /* uses TLS */
 	const struct rpc_transport *transport;
 	void *door; /* what the transport's functions get */
 	struct event *newcomers;
@@ -125,6 +129,7 @@ struct rpc_server {
 	struct event *again; /* accepts again after a failure */
 	struct rpc_server_options options;
 	struct rpc_guard guard;
+	struct server_tls *tls; /* NULL: not used yet */
 	struct method *methods;
 	rpc_find_key *find_key; /* or NULL */
 	void *find_key_arg;
@@ -228,6 +233,22 @@ void peers_take(struct rpc_server *server);
 
 /* Creates a peer for a socket that a listener has accepted. */
 struct peer *peers_add(const struct listener *listener, int fd, const struct sockaddr *from);
+
+/* Returns whether a listener uses TLS, and prepares that. Returns false with *error set if the server has no
+ * certificate. */
+bool server_tls_listen(struct rpc_server *server, const char *url, bool *secure, struct reeve_error *error);
+
+/* Makes a new connection use TLS. */
+void server_tls_secure(struct peer *peer);
+
+/* Returns the number of unfinished handshakes. */
+int server_tls_unfinished(const struct rpc_server *server);
+
+/* Logs why a connection that has ended was refused, if it was. */
+void server_tls_note(struct peer *peer);
+
+/* Call it after the end of all connections. */
+void server_tls_free(struct rpc_server *server);
 
 /* Queues a reply for a peer; replies leave together at the end of the loop's iteration. Takes ownership of the
  * frame. */

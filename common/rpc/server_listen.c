@@ -163,6 +163,8 @@ static void welcome(const struct listener *listener, int fd, const struct sockad
 	int64_t now_ms = clock_monotonic_ms();
 	const char *reason;
 
+	if (listener->secure)
+		server_tls_secure(peer);
 	reason = reason_against(server, peer, now_ms);
 	if (reason)
 		turn_away(peer, reason, now_ms);
@@ -237,7 +239,8 @@ bool rpc_server_listen_for(struct rpc_server *server, const struct rpc_transport
 	listener->server = server;
 	listener->transport = transport;
 	listener->door = arg;
-	if (!listening_open(&listener->listening, url, transport->scheme, server->options.socket_mode, error)) {
+	if (!server_tls_listen(server, url, &listener->secure, error) ||
+	    !listening_open(&listener->listening, url, transport->scheme, server->options.socket_mode, error)) {
 		free(listener);
 		return false;
 	}

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/rpc/conn_tls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,7 @@ static void peer_closed(void *arg)
 	struct peer *peer = arg;
 	struct rpc_server *server = peer->server;
 
+	server_tls_note(peer);
 	LL_PREPEND2(server->closed, peer, next_closed);
 	server_wake(server);
 }
@@ -417,6 +419,8 @@ void peers_sweep(struct rpc_server *server)
 	bool starved = false;
 	struct peer *peer;
 
+	if (server->options.tls)
+		tls_refresh(server->options.tls);
 	DL_FOREACH (server->peers, peer) {
 		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		const char *reason;
@@ -434,6 +438,7 @@ void peers_sweep(struct rpc_server *server)
 		} else if (state.starved) {
 			rpc_conn_resume(peer->conn);
 		}
+		rpc_conn_recheck(peer->conn);
 	}
 	if (starved)
 		cut_largest(server);
@@ -466,4 +471,5 @@ void peers_destroy(struct rpc_server *server)
 		remove_peer(server, peer);
 	}
 	deadlines_free(&server->ready);
+	server_tls_free(server);
 }

@@ -20,7 +20,7 @@ write_basic_package_version_file(reeve-config-version.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/reeve-config.cmake ${PROJECT_BINARY_DIR}/reeve-config-version.cmake DESTINATION ${package_dir})
 
 # A program that links a static library must also link its dependencies. A shared library loads them.
-set(needs_packages "libprotobuf-c jansson libcrypto")
+set(needs_packages "libprotobuf-c jansson libssl libcrypto")
 set(needs_libraries "-lnng -lpthread")
 if(BUILD_SHARED_LIBS)
   set(private .private)

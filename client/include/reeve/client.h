@@ -75,7 +75,10 @@ const char *reeve_code_name(enum reeve_code code);
 struct reeve_client;
 
 struct reeve_client_options {
-	const char *managers;       /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
+	const char *managers; /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
+	/* PEM files for managers at tls+tcp://…: the caller's certificate and its key, the CA of the managers and its
+	 * revocation lists; NULL: $REEVE_TLS_CERT, $REEVE_TLS_KEY, $REEVE_TLS_CA, $REEVE_TLS_CRL. docs/security.md */
+	const char *tls_cert, *tls_key, *tls_ca, *tls_crl;
 	const char *token;          /* the access token; NULL: that of token_file */
 	const char *actor;          /* the caller's name in the audit; NULL: user@host, in a handler's program "task ID" */
 	int64_t connect_timeout_ms; /* how long the first call waits for a manager to be reachable; 0: 5 s */

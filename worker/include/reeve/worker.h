@@ -43,7 +43,10 @@ struct reeve_worker;
 struct reeve_outcome;
 
 struct reeve_worker_options {
-	const char *managers;     /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
+	const char *managers; /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
+	/* PEM files for managers at tls+tcp://…: the worker's certificate and its key, the CA of the managers and its
+	 * revocation lists; NULL: $REEVE_TLS_CERT, $REEVE_TLS_KEY, $REEVE_TLS_CA, $REEVE_TLS_CRL. docs/security.md */
+	const char *tls_cert, *tls_key, *tls_ca, *tls_crl;
 	const char *name;         /* 1 to 255 bytes; NULL: host/pid */
 	const char *queues;       /* "mail,reports": serve only these queues; NULL: all */
 	const char *types;        /* "a,b": run only these types, each needs a handler; NULL: all that have one */

@@ -1,0 +1,148 @@
+/* The order in which the connections of a loop do the TLS work that takes long. */
+#include "common/rpc/conn_tls_internal.h"
+
+#include "common/clock.h"
+#include "common/mem.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+enum {
+	TURN_MS = 2,           /* for the turns of one iteration of the loop; one may exceed it */
+	HANDSHAKES_MAX = 1024, /* unfinished at the same time: about 50 KB each */
+};
+
+static void want(struct tls_layer *layer)
+{
+	struct tls_turns *turns = layer->turns;
+
+	if (layer->list)
+		return;
+	if (layer->state == LAYER_NEW) {
+		if (!layer->address->newest)
+			DL_APPEND(turns->later, layer->address);
+		layer->list = &layer->address->newest;
+		DL_PREPEND(*layer->list, layer);
+	} else {
+		layer->list = &turns->first;
+		DL_APPEND(*layer->list, layer);
+	}
+	if (!event_pending(turns->event, EV_TIMEOUT, NULL))
+		event_add(turns->event, &(struct timeval){0, 0});
+}
+
+static void leave_list(struct tls_layer *layer)
+{
+	if (!layer->list)
+		return;
+	DL_DELETE(*layer->list, layer);
+	if (layer->list == &layer->address->newest && !layer->address->newest)
+		DL_DELETE(layer->turns->later, layer->address);
+	layer->list = NULL;
+}
+
+static void finish(struct tls_layer *layer)
+{
+	if (!layer->begun)
+		return;
+	layer->begun = false;
+	DL_DELETE2(layer->turns->begun, layer, prev_begun, next_begun);
+	layer->turns->n_begun--;
+}
+
+static void begin(struct tls_layer *layer)
+{
+	struct tls_turns *turns = layer->turns;
+
+	layer->begun = true;
+	DL_APPEND2(turns->begun, layer, prev_begun, next_begun);
+	turns->n_begun++;
+}
+
+static void leave(struct tls_layer *layer)
+{
+	leave_list(layer);
+	finish(layer);
+}
+
+/* Returns true if the other end has hung up. Its handshake would be in vain. */
+static bool has_hung_up(const struct rpc_conn *conn)
+{
+	struct pollfd hangup = {.fd = conn->fd, .events = POLLRDHUP};
+
+	return poll(&hangup, 1, 0) > 0;
+}
+
+/* Returns whose turn it is, or NULL: all have had theirs in this iteration of the loop. */
+static struct tls_layer *next_of(struct tls_turns *turns)
+{
+	struct tls_queue *address = turns->later;
+
+	if (turns->first && turns->first->round != turns->round)
+		return turns->first;
+	if (!address)
+		return NULL;
+	DL_DELETE(turns->later, address);
+	DL_APPEND(turns->later, address);
+	return address->newest;
+}
+
+static void take_turn(struct tls_layer *layer)
+{
+	leave_list(layer);
+	if (layer->state == LAYER_NEW && has_hung_up(layer->conn)) {
+		rpc_conn_close(layer->conn);
+		return;
+	}
+	layer->round = layer->turns->round;
+	layer->has_turn = true;
+	layer->burst = 0;
+	if (layer->state == LAYER_OPEN)
+		layer_check(layer);
+	layer_pump(layer);
+	layer->has_turn = false;
+}
+
+static void on_turns(evutil_socket_t fd, short what, void *arg)
+{
+	struct tls_turns *turns = arg;
+	int64_t until_us = clock_monotonic_us() + TURN_MS * 1000;
+	struct tls_layer *layer;
+
+	(void)fd, (void)what;
+	turns->round++;
+	while (clock_monotonic_us() < until_us && (layer = next_of(turns))) {
+		take_turn(layer);
+		if (turns->n_begun > HANDSHAKES_MAX)
+			rpc_conn_close(turns->begun->conn);
+	}
+	if (turns->first || turns->later)
+		event_add(turns->event, &(struct timeval){0, 0});
+}
+
+struct tls_turns *tls_turns_create(struct event_base *base)
+{
+	struct tls_turns *turns = mem_calloc(1, sizeof *turns);
+
+	turns->want = want;
+	turns->leave = leave;
+	turns->begin = begin;
+	turns->finish = finish;
+	turns->event = event_new(base, -1, 0, on_turns, turns);
+	mem_check(turns->event != NULL);
+	return turns;
+}
+
+int tls_turns_unfinished(const struct tls_turns *turns)
+{
+	return turns->n_begun;
+}
+
+void tls_turns_destroy(struct tls_turns *turns)
+{
+	if (!turns)
+		return;
+	event_free(turns->event);
+	free(turns);
+}
