@@ -66,6 +66,10 @@
 	CALL("token", "list", token_list, "list access tokens and users, with last use and expiry")                        \
 	COMMAND("token", "rotate", token_rotate, "replace an access token by a new one")                                   \
 	CALL("token", "revoke", token_revoke, "end an access token, or a user's identity")                                 \
+	COMMAND("certs", "init", certs_init, "create a private CA")                                                        \
+	COMMAND("certs", "issue", certs_issue, "issue a certificate with a new key")                                       \
+	COMMAND("certs", "renew", certs_renew, "issue certificates again before they expire")                              \
+	COMMAND("certs", "revoke", certs_revoke, "revoke the certificates of a name")                                      \
 	COMMAND(NULL, "audit", command_audit, "show what happened, in order")                                              \
 	COMMAND(NULL, "errors", command_errors, "show errors in groups")                                                   \
 	COMMAND(NULL, "stats", command_stats, "show totals, or counts of executions")                                      \

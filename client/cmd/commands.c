@@ -52,6 +52,13 @@ static const struct noun {
         "  reeve metric list shop"},
     {"token", "Access tokens, and users of the manager's machine: who may call, and what. Only for admins.",
         "Example: reeve token create shop --role submitter --queue mail --output shop.token"},
+    {"certs", "A private CA and the certificates of a fleet, for tls+tcp://. Needs no manager.",
+        "Example:\n"
+        "  reeve certs init\n"
+        "  reeve certs issue manager-1 --dns manager-1.example.org\n"
+        "  reeve certs issue worker-7\n"
+        "  reeve certs renew --all --within 30d\n"
+        "  reeve certs revoke worker-7"},
     {0},
 };
 

@@ -56,6 +56,7 @@
 #	start_manager [NAME] [OPTION…]   starts a manager, and waits until it answers. NAME (default: `manager`) names its
 #	                             log and its port: a manager with the same name listens there again. Its URL is
 #	                             ${URL[NAME]}; REEVE_MANAGER is that of the manager started last
+#	                             With TRANSPORT=tls+tcp it listens with TLS, by REEVE_TLS_CERT and the like
 #	launch_manager …             the same without waiting
 #	start_worker [NAME] [OPTION…]    starts a worker (default: `worker`), and waits until it is registered. Its
 #	                             handlers are in $HANDLERS, by default `sh` (the details are a shell script), `echo`,
@@ -373,7 +374,7 @@ launch_manager() { # [NAME] [OPTION…]
 	local name=manager
 	case ${1:--} in -*) ;; *) name=$1 && shift ;; esac
 	PORT[$name]=${PORT[$name]:-$(free_port)}
-	URL[$name]=tcp://127.0.0.1:${PORT[$name]}
+	URL[$name]=${TRANSPORT:-tcp}://127.0.0.1:${PORT[$name]}
 	export REEVE_MANAGER=${URL[$name]}
 	start "$name" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[$name]}" --callback-private \
 		--history-days "$HISTORY_DAYS" "$@"

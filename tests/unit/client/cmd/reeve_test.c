@@ -25,9 +25,10 @@ Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 	    "update", "fetch", "report", "extend", "stats", "errors", "check", "dev"};
 	static const char *const verbs[][2] = {{"queue", "list"}, {"queue", "set"}, {"queue", "pause"}, {"queue", "stop"},
 	    {"worker", "list"}, {"worker", "scale"}, {"worker", "drain"}, {"batch", "open"}, {"callback", "list"},
-	    {"schedule", "add"}, {"schedule", "pause"}, {"pipeline", "define"}, {"metric", "put"}};
+	    {"schedule", "add"}, {"schedule", "pause"}, {"pipeline", "define"}, {"metric", "put"}, {"certs", "init"},
+	    {"certs", "issue"}, {"certs", "renew"}, {"certs", "revoke"}};
 	static const char *const nouns[] = {
-	    "task", "queue", "worker", "batch", "callback", "schedule", "pipeline", "metric"};
+	    "task", "queue", "worker", "batch", "callback", "schedule", "pipeline", "metric", "certs"};
 	char usage[64];
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# TLS between managers, workers and `reeve`: certificates, refusals, reloading.
+. "$(dirname "$0")/lib.sh"
+
+CERTS=$DIR/certs
+export REEVE_CERTS_DIR=$CERTS
+reeve certs init >"$DIR/log/certs.log"
+reeve certs issue manager --ip 127.0.0.1 >>"$DIR/log/certs.log"
+reeve certs issue ann >>"$DIR/log/certs.log"
+REEVE_CERTS_DIR=$DIR/other reeve certs init >>"$DIR/log/certs.log"
+REEVE_CERTS_DIR=$DIR/other reeve certs issue eve >>"$DIR/log/certs.log"
+OTHER=$DIR/other
+TRANSPORT=tls+tcp
+export REEVE_TLS_CA=$CERTS/ca.pem
+start_postgres
+own() { # NAME: sets the certificate of the callers that follow
+	export REEVE_TLS_CERT=$CERTS/$1.pem REEVE_TLS_KEY=$CERTS/$1.key
+}
+own ann
+PLAIN=$(free_port)
+start_secure_manager() { # [OPTION…]
+	start_manager manager --tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/manager.key" --tls-crl "$CERTS/crl.pem" "$@"
+}
+start_secure_manager --listen "tls+tcp://127.0.0.1:${PORT[manager]:=$(free_port)},tcp://127.0.0.1:$PLAIN"
+LOG=$DIR/log/manager.log
+
+# Whether the manager has logged this since the given line, and only once.
+logged_once() { # REGEX SINCE
+	[ "$(tail -n "+$2" "$LOG" | grep -cE "$1")" = 1 ]
+}
+
+# Each call of the client ends with this message, and the manager logs its own once.
+expect_refused() { # CLIENTS MANAGERS COMMAND…
+	local since=$(($(wc -l <"$LOG") + 1)) clients=$1 managers=$2
+	shift 2
+	for _ in 1 2; do
+		expect_fail 3 "$@" --connect-timeout 1s list
+		expect_match "$clients" "$OUTPUT"
+	done
+	wait_until 10 "logged_once 'no connection with 127.0.0.1: $managers' $since"
+}
+
+test_certificates_are_issued_and_never_overwritten() {
+	local serial
+	export REEVE_CERTS_DIR=$DIR/fleet
+	expect_fail 4 reeve certs issue early
+	expect_match 'there is no such folder; `reeve certs init` creates a CA' "$OUTPUT"
+	expect_eq "$DIR/fleet/ca.pem" "$(reeve certs init --name Fleet)"
+	expect_fail 4 reeve certs init
+	expect_match 'ca.pem exists; it is not overwritten' "$OUTPUT"
+	reeve certs issue m1 --dns m1.example.org,localhost --ip ::1 --uri reeve://managers/1 >/dev/null
+	expect_fail 4 reeve certs issue m1
+	expect_match 'm1.pem exists; `reeve certs renew m1` renews it' "$OUTPUT"
+	reeve certs issue w1 >/dev/null
+	expect_eq '600 ca.key
+600 m1.key
+600 w1.key' "$(cd "$DIR/fleet" && stat -c '%a %n' ./*.key | sed 's|\./||')"
+	expect_eq 700 "$(stat -c %a "$DIR/fleet")"
+	cd "$DIR/fleet"
+	expect_eq 'm1.pem: OK
+w1.pem: OK' "$(openssl verify -x509_strict -crl_check -CAfile ca.pem -CRLfile crl.pem m1.pem w1.pem)"
+	OUTPUT=$(openssl x509 -in m1.pem -noout -text)
+	expect_match 'DNS:m1.example.org, DNS:localhost, IP Address:0:0:0:0:0:0:0:1, URI:reeve://managers/1' "$OUTPUT"
+	expect_match 'TLS Web Server Authentication, TLS Web Client Authentication' "$OUTPUT"
+	expect_match 'prime256v1' "$OUTPUT"
+	OUTPUT=$(openssl x509 -in w1.pem -noout -text)
+	expect_match 'URI:reeve://w1' "$OUTPUT"
+	expect_no_match 'Server Authentication' "$OUTPUT"
+	reeve certs issue long --lifetime 20000d >/dev/null
+	expect_eq "$(openssl x509 -in ca.pem -noout -enddate)" "$(openssl x509 -in long.pem -noout -enddate)" 'not longer than the CA'
+	for OUTPUT in 'issue ../x' 'issue ca' 'issue .x' "issue $(printf '%065d' 1)" 'issue y --dns a,b/c' 'issue y --ip 1.2.3' \
+		'issue y --uri nocolon' 'issue' 'issue y z' 'issue y --lifetime 0s' 'renew' 'renew w1 --all' 'revoke'; do
+		# shellcheck disable=SC2086
+		expect_fail 2 reeve certs $OUTPUT
+	done
+	[ ! -e y.pem ] && [ ! -e y.key ] || fail 'a refused certificate has files'
+
+	serial=$(openssl x509 -in w1.pem -noout -serial)
+	cp w1.key before.txt
+	expect_eq '' "$(reeve certs renew --all --within 30d)"
+	expect_eq "$DIR/fleet/w1.pem" "$(reeve certs renew w1 --lifetime 2d)"
+	cmp w1.key before.txt
+	[ "$serial" != "$(openssl x509 -in w1.pem -noout -serial)" ] || fail 'the same serial number'
+	expect_eq "$DIR/fleet/w1.pem" "$(reeve certs renew --all --within 30d --new-key)"
+	! cmp -s w1.key before.txt || fail 'the same key'
+	expect_match 'URI:reeve://w1' "$(openssl x509 -in w1.pem -noout -text)"
+	openssl verify -CAfile ca.pem w1.pem >/dev/null
+	expect_eq "$DIR/fleet/crl.pem" "$(reeve certs revoke w1)"
+	[ ! -e w1.pem ] && [ ! -e w1.key ] || fail 'a revoked certificate is still there'
+	expect_eq 3 "$(openssl crl -in crl.pem -noout -text | grep -c 'Serial Number: ')" 'all that were issued for the name'
+	expect_fail 4 reeve certs revoke w1
+	expect_match 'there is no valid certificate "w1" that is not revoked' "$OUTPUT"
+	reeve certs issue w1 >/dev/null
+	expect_eq 'm1.pem: OK
+w1.pem: OK' "$(openssl verify -crl_check -CAfile ca.pem -CRLfile crl.pem m1.pem w1.pem)"
+}
+
+test_tasks_run_through_tls() {
+	start_worker
+	expect_eq "$(printf %s hello | sha256sum)" "$(reeve submit sha256 hello --wait)"
+	# A handler reaches the managers of its worker.
+	expect_eq hello "$(reeve submit sh "$REEVE_BIN/reeve submit echo hello --wait" --wait)"
+	# Long details and results, of many records.
+	head -c 700000 /dev/zero | tr '\0' x | reeve submit echo --wait - >"$DIR/result"
+	expect_eq 700000 "$(tr -d '\n' <"$DIR/result" | wc -c)"
+}
+
+test_each_refusal_has_its_reason_at_both_ends() {
+	local port=${PORT[manager]}
+	expect_refused 'its certificate is for other names than the URL.s' \
+		'it refuses this program.s certificate, perhaps because it is for other names' reeve --manager "tls+tcp://localhost:$port"
+	expect_refused 'its certificate was not issued by a trusted CA' \
+		'it refuses this program.s certificate: not issued by a CA that it trusts' reeve --tls-ca "$OTHER/ca.pem"
+	expect_refused 'it refuses this program.s certificate: not issued by a CA that it trusts' \
+		'its certificate was not issued by a trusted CA \(--tls-ca\) \(reeve://eve\)' \
+		reeve --tls-cert "$OTHER/eve.pem" --tls-key "$OTHER/eve.key"
+	expect_refused 'it requires a certificate, and this program has none' 'it has no certificate' env -u REEVE_TLS_CERT -u REEVE_TLS_KEY "$REEVE_BIN/reeve"
+	expect_refused 'its port speaks TLS: tls[+]tcp:// in place of tcp://' 'it does not speak TLS' reeve --manager "tcp://127.0.0.1:$port"
+	expect_refused 'its port does not speak TLS' 'it speaks TLS, and this port does not' reeve --manager "tls+tcp://127.0.0.1:$PLAIN"
+	reeve certs issue late --lifetime 1s >/dev/null
+	sleep 1.1
+	own late
+	expect_refused 'it refuses this program.s certificate: expired' 'its certificate has expired \(reeve://late\)' reeve
+}
+
+test_a_manager_needs_files_that_fit() {
+	local manager=("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "tls+tcp://127.0.0.1:$(free_port)" --no-migrate)
+	unset REEVE_TLS_CERT REEVE_TLS_KEY REEVE_TLS_CA
+	expect_fail 2 "${manager[@]}"
+	expect_match 'needs a certificate and its key \(--tls-cert, --tls-key\)' "$OUTPUT"
+	expect_fail 2 "${manager[@]}" --tls-cert "$CERTS/manager.pem"
+	expect_match "tls-key $CERTS/manager.pem: no key of the certificate can be read" "$OUTPUT"
+	expect_fail 2 "${manager[@]}" --tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/ann.key"
+	expect_fail 2 "${manager[@]}" --tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/manager.key" --tls-crl "$CERTS/crl.pem"
+	expect_match 'tls-crl needs --tls-ca' "$OUTPUT"
+	expect_fail 2 reeve --manager "${URL[manager]}" --tls-ca /nowhere list
+	expect_match '^reeve: --tls-ca /nowhere: no certificate can be read: No such file' "$OUTPUT"
+}
+
+# By itself within seconds, or at once on SIGHUP.
+test_a_renewed_certificate_is_used_without_a_restart() {
+	local since
+	since=$(($(wc -l <"$LOG") + 1))
+	serial() { openssl s_client -connect "127.0.0.1:${PORT[manager]}" </dev/null 2>/dev/null | openssl x509 -noout -serial; }
+	expect_eq "$(serial)" "$(openssl x509 -in "$CERTS/manager.pem" -noout -serial)"
+	reeve certs renew manager >/dev/null
+	wait_until 10 "logged_once 'read the changed files of certificates again' $since"
+	expect_eq "$(serial)" "$(openssl x509 -in "$CERTS/manager.pem" -noout -serial)"
+	cp "$CERTS/manager.pem" "$DIR/good"
+	echo broken >"$CERTS/manager.pem"
+	signal manager HUP
+	wait_until 10 "logged_once 'reloading on SIGHUP: .*manager.pem: no certificate can be read.*; the certificates stay as they were' $since"
+	reeve list >/dev/null
+	cp "$DIR/good" "$CERTS/manager.pem"
+	signal manager HUP
+	wait_until 10 "logged_once 'reloaded on SIGHUP: the certificates' $since"
+	reeve list >/dev/null
+}
+
+test_a_revoked_worker_loses_its_connection() {
+	local since
+	since=$(($(wc -l <"$LOG") + 1))
+	reeve certs issue w1 >/dev/null
+	own w1
+	start_worker w1
+	reeve certs revoke w1 >/dev/null
+	signal manager HUP
+	wait_until 5 'grep -q "it refuses this program.s certificate: revoked" "$DIR/log/w1.log"'
+	wait_until 5 "logged_once 'no connection with 127.0.0.1: its certificate has been revoked' $since"
+	own ann
+	reeve list >/dev/null
+}
+
+# Its worker comes back when it finds a new one.
+test_a_certificate_that_expires_during_a_run() {
+	reeve certs issue w2 --lifetime 5s >/dev/null
+	own w2
+	start_worker w2
+	wait_until 12 'grep -q "it refuses this program.s certificate: expired" "$DIR/log/w2.log"'
+	reeve certs renew w2 >/dev/null
+	own ann
+	reeve submit echo back --wait
+}
+
+# 5,000 that send a hello and no more: established connections and new ones go on, and memory is bounded.
+test_abandoned_handshakes_disturb_nobody() {
+	local before
+	start_worker
+	before=$(awk '/^VmRSS/ { print $2 }' "/proc/$(pid manager)/status")
+	start crowd python3 "$TOP/tests/tools/abandon.py" "${PORT[manager]}" 5000
+	wait_until 60 'grep -q opened "$DIR/log/crowd.log"'
+	for _ in 1 2 3; do expect_eq x "$(timeout 10 "$REEVE_BIN/reeve" submit echo x --wait)"; done
+	note "RSS from $before to $(awk '/^VmRSS/ { print $2 }' "/proc/$(pid manager)/status") KiB; $(cat "$DIR/log/crowd.log")"
+	expect_no_match 'lost|no answer' "$(cat "$DIR/log/worker.log")"
+}
+
+run_tests
