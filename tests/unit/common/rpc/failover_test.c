@@ -70,8 +70,9 @@ Test(rpc_failover, all_addresses_of_a_name_are_tried)
 	int64_t begun_ms;
 
 	cr_assert(rpc_client_alive(client, 1000));
-	manager = start_again(manager);
-	/* The next time, the address that worked is tried first. */
+	/* The next time, the address that worked is tried first. The manager listens all the time: a client that found nothing
+	 * there would look the name up again. */
+	fake_manager_cut(manager);
 	begun_ms = clock_monotonic_ms();
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	cr_assert_lt(clock_monotonic_ms() - begun_ms, 1000);

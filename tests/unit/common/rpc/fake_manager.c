@@ -1,5 +1,7 @@
 #include "fake_manager.h"
 
+#include "common/rpc/server_internal.h"
+
 #include <assert.h>
 #include <event2/thread.h>
 #include <reeve/v1/admin.pb-c.h>
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <utlist.h>
 
 static void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
@@ -339,6 +342,20 @@ void fake_manager_do(struct fake_manager *manager, void (*run)(struct fake_manag
 	while (!job.done)
 		pthread_cond_wait(&manager->changed, &manager->lock);
 	pthread_mutex_unlock(&manager->lock);
+}
+
+static void close_connections(struct fake_manager *manager, void *arg)
+{
+	struct peer *peer, *next;
+
+	(void)arg;
+	DL_FOREACH_SAFE (manager->server->peers, peer, next)
+		rpc_conn_close(peer->conn);
+}
+
+void fake_manager_cut(struct fake_manager *manager)
+{
+	fake_manager_do(manager, close_connections, NULL);
 }
 
 void fake_answer(struct fake_manager *manager, void *arg)

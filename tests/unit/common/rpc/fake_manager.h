@@ -104,6 +104,9 @@ int fake_manager_read(struct fake_manager *manager, const int *counter);
 /* Runs a function on the loop's thread and waits for it. */
 void fake_manager_do(struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg);
 
+/* Closes all its connections. It goes on listening. */
+void fake_manager_cut(struct fake_manager *manager);
+
 /* Answers a parked Wait; `pending` is the requested id. */
 void fake_answer(struct fake_manager *manager, void *arg);
 
