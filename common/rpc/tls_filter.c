@@ -18,6 +18,8 @@ enum {
 	RECORD_LOWEST = 20, /* of the first byte of a record of TLS */
 	RECORD_HIGHEST = 23,
 	IDLE_BYTES_MAX = 20480, /* for a record in parts, and some changes of keys */
+	KEY_UPDATES_MAX = 64,   /* and one more for each mebibyte of content */
+	KEY_UPDATE_BYTES = 1 << 20,
 };
 
 void tls_bytes_free(struct tls_bytes *bytes)
@@ -50,6 +52,8 @@ static int bio_read(BIO *bio, char *place, int length)
 	size_t count = tls_bytes_count(&filter->in);
 
 	BIO_clear_retry_flags(bio);
+	if (filter->problem)
+		return -1;
 	if (count == 0) {
 		BIO_set_retry_read(bio);
 		return -1;
@@ -153,6 +157,20 @@ static int on_verified(int good, X509_STORE_CTX *verification)
 	return 0;
 }
 
+/* Counts the other end's changes of keys, each of which costs much for its few bytes. */
+static void on_message(int is_sent, int version, int type, const void *message, size_t length, SSL *ssl, void *arg)
+{
+	struct tls_filter *filter = arg;
+
+	(void)version, (void)ssl;
+	if (is_sent || type != SSL3_RT_HANDSHAKE || length == 0 || *(const uint8_t *)message != SSL3_MT_KEY_UPDATE)
+		return;
+	if (++filter->key_updates <= KEY_UPDATES_MAX + filter->content_bytes / KEY_UPDATE_BYTES)
+		return;
+	filter->problem = TLS_BROKEN;
+	snprintf(filter->detail, sizeof filter->detail, "too many changes of keys");
+}
+
 void tls_filter_open(struct tls_filter *filter, struct tls *tls, const char *host)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -171,6 +189,8 @@ void tls_filter_open(struct tls_filter *filter, struct tls *tls, const char *hos
 	SSL_set_bio(filter->ssl, bio, bio);
 	SSL_set_app_data(filter->ssl, filter);
 	SSL_set_verify(filter->ssl, SSL_get_verify_mode(filter->ssl), on_verified);
+	SSL_set_msg_callback(filter->ssl, on_message);
+	SSL_set_msg_callback_arg(filter->ssl, filter);
 	if (filter->end == TLS_SERVER)
 		SSL_set_accept_state(filter->ssl);
 	else
@@ -284,6 +304,7 @@ enum tls_step tls_filter_read(struct tls_filter *filter, void *place, size_t len
 	*count = 0;
 	ERR_clear_error();
 	step = step_of(filter, SSL_read_ex(filter->ssl, place, length, count));
+	filter->content_bytes += (int64_t)*count;
 	filter->idle_bytes = step == TLS_DONE ? 0 : filter->idle_bytes + before - tls_bytes_count(&filter->in);
 	if (step != TLS_MORE || filter->idle_bytes <= IDLE_BYTES_MAX)
 		return step;

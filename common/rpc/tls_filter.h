@@ -23,6 +23,8 @@ struct tls_filter {
 	unsigned generation;      /* of the files by which the other end was verified last */
 	struct tls_bytes in, out; /* received and not decrypted; encrypted and not sent */
 	size_t idle_bytes;        /* decrypted without content for the caller since the last content */
+	int64_t content_bytes;    /* decrypted for the caller */
+	int64_t key_updates;      /* changes of the other end's keys */
 	int64_t expires;          /* when the first certificate of the other end's chain expires, in seconds since 1970 */
 	int problem;              /* enum tls_problem; set when a step fails */
 	char peer[256];           /* the URI of the other end's certificate, once verified; else "" */

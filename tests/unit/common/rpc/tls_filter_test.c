@@ -238,25 +238,62 @@ Test(tls_filter, old_versions_and_second_handshakes_are_refused)
 	close_pair(&second);
 }
 
-/* A peer that changes its keys without end sends work and no content. */
+/* A peer that sends messages without content for the caller, here a server that sends tickets. */
 Test(tls_filter, records_without_content_are_bounded)
 {
-	enum step { UPDATES = 20000 };
+	enum { TICKETS = 2000 };
 	enum tls_step step = TLS_MORE;
 	struct pair pair;
 	int i;
 
 	open_good(&pair);
 	shake(&pair, 1000000);
-	for (i = 0; i < UPDATES && step == TLS_MORE; i++) {
-		cr_assert_eq(SSL_key_update(pair.client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
-		cr_assert_eq(SSL_do_handshake(pair.client.ssl), 1);
-		step = pass(&pair.client, &pair.server, 1000000, read_one);
+	for (i = 0; i < TICKETS && step == TLS_MORE; i++) {
+		cr_assert_eq(SSL_new_session_ticket(pair.server.ssl), 1);
+		cr_assert_eq(SSL_do_handshake(pair.server.ssl), 1);
+		step = pass(&pair.server, &pair.client, 1000000, read_one);
 	}
 	cr_assert_eq(step, TLS_FAILED);
-	cr_assert_gt(i, 100, "some are allowed");
-	cr_assert_eq(pair.server.problem, TLS_BROKEN);
+	cr_assert_gt(i, 10, "some are allowed");
+	cr_assert_eq(pair.client.problem, TLS_BROKEN);
+	cr_assert_str_eq(pair.client.detail, "records without content");
 	close_pair(&pair);
+}
+
+static void change_keys(struct pair *pair, int count)
+{
+	for (int i = 0; i < count; i++) {
+		cr_assert_eq(SSL_key_update(pair->client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		cr_assert_eq(SSL_do_handshake(pair->client.ssl), 1);
+	}
+}
+
+/* Changes of keys cost much. They are bounded, also between content and many at once; with much content more are
+ * allowed. */
+Test(tls_filter, changes_of_keys_are_bounded)
+{
+	enum { ALLOWED = 64, CONTENT = 1 << 20 };
+	char *content = calloc(1, CONTENT);
+	struct pair pair;
+	size_t count;
+
+	open_good(&pair);
+	shake(&pair, 1000000);
+	change_keys(&pair, ALLOWED);
+	cr_assert_eq(tls_filter_write(&pair.client, content, CONTENT), TLS_DONE);
+	tls_filter_feed(&pair.server, pair.client.out.data + pair.client.out.start, tls_bytes_count(&pair.client.out));
+	tls_bytes_free(&pair.client.out);
+	for (size_t all = 0; all < CONTENT; all += count)
+		cr_assert_eq(tls_filter_read(&pair.server, content, CONTENT, &count), TLS_DONE);
+	change_keys(&pair, 1);
+	cr_assert_eq(pass(&pair.client, &pair.server, 1000000, read_one), TLS_MORE);
+	change_keys(&pair, 5000);
+	cr_assert_eq(pass(&pair.client, &pair.server, 1000000, read_one), TLS_FAILED);
+	cr_assert_eq(pair.server.problem, TLS_BROKEN);
+	cr_assert_str_eq(pair.server.detail, "too many changes of keys");
+	cr_assert_eq(pair.server.key_updates, ALLOWED + 2, "the others were not processed");
+	close_pair(&pair);
+	free(content);
 }
 
 /* The end of a connection by TLS. */
