@@ -1,7 +1,8 @@
 /*
  * One function, `layer_pump`, does whatever is possible: it continues the handshake, decrypts for the connection's read and
  * encrypts its write, and starts reads and writes of the carrier below. It runs after each event, on one thread at a
- * time; an event during that makes it go on. Callbacks run without the lock.
+ * time; an event during that makes it go on. Callbacks run without the lock. While a thread of the pool takes a step of the
+ * handshake, nothing is possible; a connection that is closed during that ends after it.
  */
 #include "common/rpc/conn_tls_internal.h"
 
@@ -29,18 +30,17 @@ static void refuse(struct tls_layer *layer, int problem)
 	tls_bytes_free(&layer->filter.in);
 }
 
-static void begin(struct tls_layer *layer)
+enum tls_step layer_step(struct tls_layer *layer)
 {
-	tls_filter_open(&layer->filter, layer->tls, layer->host);
-	layer->state = LAYER_HANDSHAKE;
-	if (layer->turns)
-		layer->turns->begin(layer);
+	if (!layer->filter.ssl)
+		tls_filter_open(&layer->filter, layer->tls, layer->host);
+	return tls_filter_handshake(&layer->filter);
 }
 
-/* Continues the handshake. */
-static void shake(struct tls_layer *layer)
+/* Applies the result of a step. */
+static void apply(struct tls_layer *layer, enum tls_step step)
 {
-	switch (tls_filter_handshake(&layer->filter)) {
+	switch (step) {
 	case TLS_DONE:
 		layer->state = LAYER_OPEN;
 		if (layer->turns)
@@ -50,6 +50,33 @@ static void shake(struct tls_layer *layer)
 	case TLS_END:
 	case TLS_FAILED: refuse(layer, layer->filter.problem ? layer->filter.problem : TLS_BROKEN);
 	}
+}
+
+/* Continues the handshake, or begins it. */
+static void shake(struct tls_layer *layer)
+{
+	bool first = layer->state == LAYER_NEW;
+
+	layer->state = LAYER_HANDSHAKE;
+	layer->has_turn = false;
+	layer->shaking = layer->turns != NULL;
+	if (!layer->turns) {
+		apply(layer, layer_step(layer));
+		return;
+	}
+	if (first)
+		layer->turns->begin(layer);
+	layer->turns->shake(layer);
+}
+
+void layer_stepped(struct tls_layer *layer)
+{
+	pthread_mutex_lock(&layer->lock);
+	layer->shaking = false;
+	if (layer->state == LAYER_HANDSHAKE)
+		apply(layer, layer->step);
+	pthread_mutex_unlock(&layer->lock);
+	layer_pump(layer);
 }
 
 /* Encrypts the beginning of what the connection writes. */
@@ -200,12 +227,10 @@ static void finish_all(struct tls_layer *layer)
 /* One round of `layer_pump`. */
 static void pump_once(struct tls_layer *layer)
 {
-	if (may_shake(layer)) {
-		if (layer->state == LAYER_NEW)
-			begin(layer);
-		layer->has_turn = false;
+	if (!layer->shaking && may_shake(layer))
 		shake(layer);
-	}
+	if (layer->shaking)
+		return;
 	if (layer->state == LAYER_OPEN && layer->writing && layer->encrypted == 0)
 		encrypt(layer);
 	if (layer->state == LAYER_OPEN && layer->reading)

@@ -1,10 +1,11 @@
 /*
  * TLS below a connection: a carrier that encrypts, over the connection's own carrier.
  *
- * On a loop, handshakes have turns: they take a few milliseconds of one iteration of the loop at most, and only so many are
- * unfinished at the same time. Those that have begun come first. The others begin address by address, and the newest of an
- * address first: when there are more than can be served, the older ones are those that nobody waits for any more. What a long backlog still has to send, and
- * certificates that must be checked again, have turns, too.
+ * On a loop, threads take the steps of handshakes, in an order that the loop decides, and only so many handshakes are
+ * unfinished at the same time. Those that have begun come first. The others begin address by address, and the newest of
+ * an address first: when there are more than can be served, the older ones are those that nobody waits for any more.
+ * Open connections have turns, of a few milliseconds of one iteration of the loop, for what a long backlog still has to
+ * send and for repeated checks of certificates.
  */
 #ifndef REEVE_COMMON_RPC_CONN_TLS_H
 #define REEVE_COMMON_RPC_CONN_TLS_H
@@ -21,6 +22,9 @@ struct tls_queue {
 };
 
 struct tls_turns *tls_turns_create(struct event_base *base);
+
+/* Ends the threads: a connection that is closed after that ends at once. Call it when the loop has ended. */
+void tls_turns_stop(struct tls_turns *turns);
 
 /* Call it after the end of the connections. NULL is allowed. */
 void tls_turns_destroy(struct tls_turns *turns);

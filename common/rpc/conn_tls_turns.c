@@ -25,7 +25,7 @@ static void want(struct tls_layer *layer)
 		layer->list = &layer->address->newest;
 		DL_PREPEND(*layer->list, layer);
 	} else {
-		layer->list = &turns->first;
+		layer->list = layer->state == LAYER_HANDSHAKE ? &turns->first : &turns->open;
 		DL_APPEND(*layer->list, layer);
 	}
 	if (!event_pending(turns->event, EV_TIMEOUT, NULL))
@@ -66,6 +66,11 @@ static void leave(struct tls_layer *layer)
 	finish(layer);
 }
 
+static void shake(struct tls_layer *layer)
+{
+	tls_pool_add(layer->turns->pool, layer);
+}
+
 /* Returns true if the other end has hung up. Its handshake would be in vain. */
 static bool has_hung_up(const struct rpc_conn *conn)
 {
@@ -74,15 +79,18 @@ static bool has_hung_up(const struct rpc_conn *conn)
 	return poll(&hangup, 1, 0) > 0;
 }
 
-/* Returns whose turn it is, or NULL: all have had theirs in this iteration of the loop. */
+/* Returns whose turn it is, or NULL: all open ones have had theirs in this iteration of the loop, and the pool has enough
+ * to do. */
 static struct tls_layer *next_of(struct tls_turns *turns)
 {
 	struct tls_queue *address = turns->later;
 
-	if (turns->first && turns->first->round != turns->round)
-		return turns->first;
-	if (!address)
+	if (turns->open && turns->open->round != turns->round)
+		return turns->open;
+	if (!tls_pool_has_room(turns->pool))
 		return NULL;
+	if (turns->first || !address)
+		return turns->first;
 	DL_DELETE(turns->later, address);
 	DL_APPEND(turns->later, address);
 	return address->newest;
@@ -117,8 +125,25 @@ static void on_turns(evutil_socket_t fd, short what, void *arg)
 		if (turns->n_begun > HANDSHAKES_MAX)
 			rpc_conn_close(turns->begun->conn);
 	}
-	if (turns->first || turns->later)
+	if (turns->open || (tls_pool_has_room(turns->pool) && (turns->first || turns->later)))
 		event_add(turns->event, &(struct timeval){0, 0});
+}
+
+static void take_finished(struct tls_turns *turns)
+{
+	struct tls_layer *layer;
+
+	while ((layer = tls_pool_take(turns->pool)))
+		layer_stepped(layer);
+}
+
+static void on_stepped(evutil_socket_t fd, short what, void *arg)
+{
+	struct tls_turns *turns = arg;
+
+	(void)fd, (void)what;
+	take_finished(turns);
+	on_turns(-1, 0, turns);
 }
 
 struct tls_turns *tls_turns_create(struct event_base *base)
@@ -129,9 +154,18 @@ struct tls_turns *tls_turns_create(struct event_base *base)
 	turns->leave = leave;
 	turns->begin = begin;
 	turns->finish = finish;
+	turns->shake = shake;
+	turns->pool = tls_pool_create();
 	turns->event = event_new(base, -1, 0, on_turns, turns);
-	mem_check(turns->event != NULL);
+	turns->stepped = event_new(base, tls_pool_wake(turns->pool), EV_READ | EV_PERSIST, on_stepped, turns);
+	mem_check(turns->event && turns->stepped && event_add(turns->stepped, NULL) == 0);
 	return turns;
+}
+
+void tls_turns_stop(struct tls_turns *turns)
+{
+	tls_pool_stop(turns->pool);
+	take_finished(turns);
 }
 
 int tls_turns_unfinished(const struct tls_turns *turns)
@@ -144,5 +178,7 @@ void tls_turns_destroy(struct tls_turns *turns)
 	if (!turns)
 		return;
 	event_free(turns->event);
+	event_free(turns->stepped);
+	tls_pool_destroy(turns->pool);
 	free(turns);
 }

@@ -247,6 +247,9 @@ int server_tls_unfinished(const struct rpc_server *server);
 /* Logs why a connection that has ended was refused, if it was. */
 void server_tls_note(struct peer *peer);
 
+/* Ends the threads of handshakes, before connections are closed for the end of the server. */
+void server_tls_stop(struct rpc_server *server);
+
 /* Call it after the end of all connections. */
 void server_tls_free(struct rpc_server *server);
 

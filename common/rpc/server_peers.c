@@ -462,6 +462,7 @@ void peers_destroy(struct rpc_server *server)
 	struct peer *peer;
 
 	server_listen_no_more(server);
+	server_tls_stop(server);
 	drain(server);
 	DL_FOREACH (server->peers, peer)
 		rpc_conn_close(peer->conn);

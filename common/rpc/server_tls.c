@@ -66,6 +66,12 @@ int server_tls_unfinished(const struct rpc_server *server)
 	return server->tls && server->tls->turns ? tls_turns_unfinished(server->tls->turns) : 0;
 }
 
+void server_tls_stop(struct rpc_server *server)
+{
+	if (server->tls && server->tls->turns)
+		tls_turns_stop(server->tls->turns);
+}
+
 void server_tls_free(struct rpc_server *server)
 {
 	if (server->tls)

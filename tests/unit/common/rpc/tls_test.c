@@ -4,11 +4,13 @@
 
 #include "common/rpc/conn_tls.h"
 #include "common/rpc/server_internal.h"
+#include "common/rpc/tls_filter.h"
 
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define SECURE_LOOPBACK "tls+tcp://127.0.0.1:0"
 
@@ -191,6 +193,24 @@ static void note_unfinished(struct fake_manager *manager, void *arg)
 	*(int *)arg = count > *(int *)arg ? count : *(int *)arg;
 }
 
+/* Returns a client's hello, which the caller must free, and sets its length. */
+static char *make_hello(size_t *length)
+{
+	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+	BIO *out = BIO_new(BIO_s_mem());
+	SSL *ssl = SSL_new(context);
+	char *bytes, *hello;
+
+	SSL_set_bio(ssl, BIO_new(BIO_s_mem()), out);
+	cr_assert_eq(SSL_connect(ssl), -1);
+	*length = (size_t)BIO_get_mem_data(out, &bytes);
+	hello = malloc(*length);
+	memcpy(hello, bytes, *length);
+	SSL_free(ssl);
+	SSL_CTX_free(context);
+	return hello;
+}
+
 /* Peers that send a hello and no more cost little, and others do not notice them. */
 Test(tls, abandoned_handshakes_harm_nobody, .timeout = 100)
 {
@@ -198,25 +218,19 @@ Test(tls, abandoned_handshakes_harm_nobody, .timeout = 100)
 	struct tls *tls = server_tls();
 	struct fake_manager *manager = start_secure(tls);
 	int port = port_of(manager->url), fds[ABANDONED];
-	BIO *hello_bio = BIO_new(BIO_s_mem());
 	struct innocent innocent;
-	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-	SSL *ssl = SSL_new(context);
 	struct rpc_client *late;
 	int unfinished = 0;
 	struct reeve_error error;
-	char *hello;
-	long length;
+	size_t length;
+	char *hello = make_hello(&length);
 
 	setenv("REEVE_TLS_CERT", client_file, 1);
 	setenv("REEVE_TLS_CA", ca.file, 1);
 	innocent_start(&innocent, manager->url);
-	SSL_set_bio(ssl, BIO_new(BIO_s_mem()), hello_bio);
-	cr_assert_eq(SSL_connect(ssl), -1);
-	length = BIO_get_mem_data(hello_bio, &hello);
 	for (int i = 0; i < ABANDONED; i++) {
 		fds[i] = dial_bare(port);
-		push(fds[i], hello, (size_t)length);
+		push(fds[i], hello, length);
 	}
 	late = secure_client(manager->url, client_file);
 	cr_assert_eq(fake_call_get(late, 1, &error), STATUS(OK), "%s", error.message);
@@ -230,9 +244,39 @@ Test(tls, abandoned_handshakes_harm_nobody, .timeout = 100)
 	innocent_unharmed(&innocent);
 	for (int i = 0; i < ABANDONED; i++)
 		close(fds[i]);
-	SSL_free(ssl);
-	SSL_CTX_free(context);
+	free(hello);
 	fake_manager_free(manager);
+	tls_destroy(tls);
+}
+
+/* Connections and servers that end while threads work on their handshakes. */
+Test(tls, handshakes_end_at_any_time)
+{
+	enum { ROUNDS = 30, PEERS = 20 };
+	struct tls *tls = server_tls();
+	int fds[PEERS];
+	size_t length;
+	char *hello = make_hello(&length);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct fake_manager *manager = start_secure(tls);
+		struct rpc_client *client = secure_client(manager->url, client_file);
+
+		for (int j = 0; j < PEERS; j++) {
+			fds[j] = dial_bare(port_of(manager->url));
+			push(fds[j], hello, length);
+		}
+		pause_ms(i % 5);
+		for (int j = 0; j < PEERS; j += 2)
+			close(fds[j]);
+		if (i % 3)
+			fake_manager_cut(manager);
+		fake_manager_free(manager);
+		for (int j = 1; j < PEERS; j += 2)
+			close(fds[j]);
+		rpc_client_destroy(client);
+	}
+	free(hello);
 	tls_destroy(tls);
 }
 
@@ -262,6 +306,68 @@ Test(tls, half_closed_and_slow_peers_are_closed)
 	close(half);
 	close(slow);
 	close(silent);
+	fake_manager_free(manager);
+	tls_destroy(tls);
+}
+
+static int64_t cpu_us(clockid_t clock)
+{
+	struct timespec used;
+
+	clock_gettime(clock, &used);
+	return used.tv_sec * INT64_C(1000000) + used.tv_nsec / 1000;
+}
+
+/* Returns the CPU time of the server's part of a handshake. */
+static int64_t handshake_us(struct tls *server_tls)
+{
+	struct reeve_error error;
+	struct tls *client_tls =
+	    tls_create(TLS_CLIENT, &(struct tls_files){.certificate = client_file, .ca = ca.file}, &error);
+	struct tls_filter server = {0}, client = {0};
+	int64_t used_us = 0, begun_us;
+
+	tls_filter_open(&client, client_tls, "127.0.0.1");
+	for (int i = 0; i < 2; i++) {
+		tls_filter_handshake(&client);
+		begun_us = cpu_us(CLOCK_THREAD_CPUTIME_ID);
+		if (i == 0)
+			tls_filter_open(&server, server_tls, NULL);
+		tls_filter_feed(&server, client.out.data + client.out.start, tls_bytes_count(&client.out));
+		cr_assert_eq(tls_filter_handshake(&server), i == 0 ? TLS_MORE : TLS_DONE);
+		used_us += cpu_us(CLOCK_THREAD_CPUTIME_ID) - begun_us;
+		tls_bytes_free(&client.out);
+		tls_filter_feed(&client, server.out.data + server.out.start, tls_bytes_count(&server.out));
+		tls_bytes_free(&server.out);
+	}
+	tls_filter_close(&server);
+	tls_filter_close(&client);
+	tls_destroy(client_tls);
+	return used_us;
+}
+
+/* The loop's thread does little of the work of handshakes. */
+Test(tls, handshakes_do_not_hold_up_the_loop)
+{
+	enum { CLIENTS = 100, SAMPLES = 20 };
+	struct tls *tls = server_tls();
+	struct fake_manager *manager = start_secure(tls);
+	int64_t handshakes_us = 0, loop_us;
+	clockid_t clock;
+
+	for (int i = 0; i < SAMPLES; i++)
+		handshakes_us += handshake_us(tls) * CLIENTS / SAMPLES;
+	cr_assert_eq(pthread_getcpuclockid(manager->thread, &clock), 0);
+	loop_us = cpu_us(clock);
+	for (int i = 0; i < CLIENTS; i++) {
+		struct rpc_client *client = secure_client(manager->url, client_file);
+
+		cr_assert(rpc_client_alive(client, 5000));
+		rpc_client_destroy(client);
+	}
+	loop_us = cpu_us(clock) - loop_us;
+	cr_assert_lt(loop_us, handshakes_us / 2, "%lld us of the loop, where handshakes take %lld us", (long long)loop_us,
+	    (long long)handshakes_us);
 	fake_manager_free(manager);
 	tls_destroy(tls);
 }
