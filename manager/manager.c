@@ -344,6 +344,7 @@ static void services_open(struct manager *m, const struct manager_options *o)
 	    .core = m->core,
 	    .callbacks = m->callbacks,
 	    .server = m->server,
+	    .tls = m->tls,
 	    .manager_name = m->name,
 	    .max_message_bytes = (size_t)o->max_message,
 	};

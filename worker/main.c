@@ -66,7 +66,34 @@ static void reloader_stop(struct reloader *reloader)
 	pthread_join(reloader->thread, NULL);
 }
 
-/* Checks the options and the handlers file for --check, and prints the first error. */
+/* Reads the certificates if a manager's URL needs them, and prints what expires soon. */
+static bool check_tls(const struct program_options *options, struct reeve_error *error)
+{
+	struct tls_ending endings[TLS_FILES];
+	char text[TLS_ENDING_TEXT];
+	struct tls *tls;
+	bool valid;
+	int count;
+
+	if (!strstr(options->managers, "tls+tcp://"))
+		return true;
+	tls = tls_create(TLS_CLIENT, &options->tls, error);
+	if (!tls)
+		return false;
+	valid = true;
+	count = tls_endings(tls, endings);
+	for (int i = 0; i < count; i++) {
+		tls_ending_text(&endings[i], text);
+		if (endings[i].left_s <= 0)
+			valid = error_set(error, STATUS(INVALID_ARGUMENT), "%s %s: %s", endings[i].option, endings[i].path, text);
+		else
+			fprintf(stderr, "reeve-worker: %s %s: %s\n", endings[i].option, endings[i].path, text);
+	}
+	tls_destroy(tls);
+	return valid;
+}
+
+/* Checks the options, the handlers file and the certificates for --check, and prints the first error. */
 static int check(const struct program_options *options)
 {
 	struct handler *handlers = NULL;
@@ -75,7 +102,7 @@ static int check(const struct program_options *options)
 	struct reeve_error error;
 	bool valid;
 
-	if (handlers_read_file(&handlers, options->handlers, &error) &&
+	if (check_tls(options, &error) && handlers_read_file(&handlers, options->handlers, &error) &&
 	    names_parse(options->types, "types", &requested, &error))
 		accepts = accepts_create(&requested, handlers, true, &error);
 	valid = accepts != NULL;

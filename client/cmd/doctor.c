@@ -23,7 +23,7 @@ static const struct option_table doctor_table = {
     .summary =
         "Examines the database, the managers and the workers, and prints problems and how to solve them, the worst "
         "first: schema, rights, clocks, PostgreSQL's settings, dead rows, old transactions and replication slots, "
-        "standbys, lost workers, versions, maintenance.",
+        "standbys, lost workers, versions, maintenance, certificates.",
     .epilogue = "Example: reeve doctor --older 1m\n"
                 "\n"
                 "Exit codes, as those of `reeve check`: 0 nothing is wrong (there may be notes),\n"

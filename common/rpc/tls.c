@@ -15,15 +15,16 @@
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum {
 	REFRESH_MS = 5000,
-	FILES = 4,
 	CHAIN_BYTES_MAX = 32768, /* of the other end's certificates */
-	WARN_S = 7 * 24 * 3600,  /* before the end of this end's certificate … */
+	WARN_S = 7 * 24 * 3600,  /* before the end of a certificate or list … */
 	WARN_PART = 5,           /* … or this part of its lifetime, if that is less */
 	WARN_AGAIN_MS = 24 * 3600 * 1000,
 };
@@ -35,20 +36,26 @@ struct version {
 	struct timespec modified;
 };
 
+/* When what a file contains expires, in seconds since 1970, and from how long before that on a warning is due. */
+struct end {
+	int64_t at_s, warn_s;
+};
+
 struct tls {
 	enum tls_end end;
-	char *paths[FILES]; /* certificate, key, CA, revocation lists; NULL: not set */
+	char *paths[TLS_FILES]; /* certificate, key, CA, revocation lists; NULL: not set */
 	pthread_mutex_t lock;
 	SSL_CTX *context;
 	atomic_uint generation;
-	struct version versions[FILES];
+	struct version versions[TLS_FILES];
 	int64_t checked_ms;
-	int64_t warned_ms; /* of the end of this end's certificate; 0: not yet */
+	struct end ends[TLS_FILES];
+	int64_t warn_ms; /* no warning before */
 };
 
 enum { CERTIFICATE, KEY, CA, CRL };
 
-static const char *const options[FILES] = {"--tls-cert", "--tls-key", "--tls-ca", "--tls-crl"};
+static const char *const options[TLS_FILES] = {"--tls-cert", "--tls-key", "--tls-ca", "--tls-crl"};
 
 /* Sets the error from OpenSSL's last one, or an errno. Always returns false. */
 static bool failed(const struct tls *tls, int file, const char *what, struct reeve_error *error)
@@ -124,10 +131,10 @@ static SSL_CTX *load(const struct tls *tls, struct reeve_error *error)
 	return context;
 }
 
-static void look(const struct tls *tls, struct version versions[FILES])
+static void look(const struct tls *tls, struct version versions[TLS_FILES])
 {
-	memset(versions, 0, FILES * sizeof *versions);
-	for (int i = 0; i < FILES; i++) {
+	memset(versions, 0, TLS_FILES * sizeof *versions);
+	for (int i = 0; i < TLS_FILES; i++) {
 		struct stat file;
 
 		if (tls->paths[i] && stat(tls->paths[i], &file) == 0)
@@ -141,6 +148,45 @@ static bool is_same(const struct version *a, const struct version *b)
 	    a->modified.tv_nsec == b->modified.tv_nsec;
 }
 
+int64_t tls_time_s(const ASN1_TIME *time)
+{
+	struct tm parts;
+
+	return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : INT64_MAX;
+}
+
+/* Notes when a part of a file expires, if that is before the others. */
+static void note_end(struct end *end, const ASN1_TIME *from, const ASN1_TIME *to)
+{
+	int64_t at_s = to ? tls_time_s(to) : INT64_MAX, part_s;
+
+	if (at_s >= end->at_s)
+		return;
+	part_s = (at_s - tls_time_s(from)) / WARN_PART;
+	*end = (struct end){at_s, part_s < WARN_S ? part_s : WARN_S};
+}
+
+static void note_ends(struct tls *tls)
+{
+	const STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(tls->context));
+	const X509 *own = SSL_CTX_get0_certificate(tls->context);
+
+	for (int i = 0; i < TLS_FILES; i++)
+		tls->ends[i] = (struct end){INT64_MAX, 0};
+	if (own)
+		note_end(&tls->ends[CERTIFICATE], X509_get0_notBefore(own), X509_get0_notAfter(own));
+	for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
+		const X509_OBJECT *object = sk_X509_OBJECT_value(objects, i);
+		const X509 *ca = X509_OBJECT_get0_X509(object);
+		X509_CRL *list = X509_OBJECT_get0_X509_CRL((X509_OBJECT *)(uintptr_t)object);
+
+		if (ca)
+			note_end(&tls->ends[CA], X509_get0_notBefore(ca), X509_get0_notAfter(ca));
+		if (list)
+			note_end(&tls->ends[CRL], X509_CRL_get0_lastUpdate(list), X509_CRL_get0_nextUpdate(list));
+	}
+}
+
 /* Reads the files, with the lock held. They are looked at before: a change during that shows the next time. */
 static bool reload(struct tls *tls, struct reeve_error *error)
 {
@@ -152,7 +198,8 @@ static bool reload(struct tls *tls, struct reeve_error *error)
 		return false;
 	SSL_CTX_free(tls->context);
 	tls->context = context;
-	tls->warned_ms = 0;
+	tls->warn_ms = 0;
+	note_ends(tls);
 	atomic_fetch_add(&tls->generation, 1);
 	return true;
 }
@@ -172,7 +219,7 @@ void tls_files_free(struct tls_files *copy)
 {
 	const char *const paths[] = {copy->certificate, copy->key, copy->ca, copy->crl};
 
-	for (int i = 0; i < FILES; i++)
+	for (int i = 0; i < TLS_FILES; i++)
 		free((void *)(uintptr_t)paths[i]);
 }
 
@@ -212,7 +259,7 @@ void tls_destroy(struct tls *tls)
 	if (!tls)
 		return;
 	SSL_CTX_free(tls->context);
-	for (int i = 0; i < FILES; i++)
+	for (int i = 0; i < TLS_FILES; i++)
 		free(tls->paths[i]);
 	pthread_mutex_destroy(&tls->lock);
 	free(tls);
@@ -228,68 +275,71 @@ bool tls_reload(struct tls *tls, struct reeve_error *error)
 	return good;
 }
 
-/* Returns the seconds between two times; NULL: now. */
-static int64_t seconds_between(const ASN1_TIME *from, const ASN1_TIME *to)
+int tls_endings(struct tls *tls, struct tls_ending out[TLS_FILES])
 {
-	int days = 0, seconds = 0;
+	static const char *const contents[TLS_FILES] = {"certificate", NULL, "certificate of a CA", "revocation list"};
+	int64_t now_s = time(NULL);
+	int count = 0;
 
-	ASN1_TIME_diff(&days, &seconds, from, to);
-	return days * INT64_C(86400) + seconds;
+	pthread_mutex_lock(&tls->lock);
+	for (int i = 0; i < TLS_FILES; i++)
+		if (tls->ends[i].at_s - now_s <= tls->ends[i].warn_s)
+			out[count++] = (struct tls_ending){options[i], tls->paths[i], contents[i], tls->ends[i].at_s - now_s};
+	pthread_mutex_unlock(&tls->lock);
+	return count;
 }
 
-/* Returns true, and writes for how long this end's certificate is still valid, if a warning is due. Call it with the lock
- * held. */
-static bool ends_soon(struct tls *tls, int64_t now_ms, int64_t *left_s)
+const char *tls_ending_text(const struct tls_ending *ending, char out[TLS_ENDING_TEXT])
 {
-	const X509 *certificate = SSL_CTX_get0_certificate(tls->context);
-	int64_t lifetime_s;
+	char left[32];
 
-	if (!certificate || (tls->warned_ms && now_ms - tls->warned_ms < WARN_AGAIN_MS))
-		return false;
-	lifetime_s = seconds_between(X509_get0_notBefore(certificate), X509_get0_notAfter(certificate));
-	*left_s = seconds_between(NULL, X509_get0_notAfter(certificate));
-	if (*left_s > (lifetime_s / WARN_PART < WARN_S ? lifetime_s / WARN_PART : WARN_S))
-		return false;
-	tls->warned_ms = now_ms;
-	return true;
-}
-
-static void warn_of_end(const struct tls *tls, int64_t left_s)
-{
-	char text[32];
-
-	if (left_s <= 0)
-		log_warn("tls", "--tls-cert %s: the certificate has expired", tls->paths[CERTIFICATE]);
+	if (ending->left_s <= 0)
+		snprintf(out, TLS_ENDING_TEXT, "the %s has expired", ending->content);
 	else
-		log_warn("tls", "--tls-cert %s: the certificate expires in %s", tls->paths[CERTIFICATE],
-		    duration_format(left_s * 1000, text, sizeof text));
+		snprintf(out, TLS_ENDING_TEXT, "the %s expires in %s", ending->content,
+		    duration_format(ending->left_s * 1000, left, sizeof left));
+	return out;
+}
+
+/* Warns of what has expired or will soon, once a day. */
+static void warn_of_ends(struct tls *tls, int64_t now_ms)
+{
+	struct tls_ending endings[TLS_FILES];
+	int count = tls_endings(tls, endings);
+	char text[TLS_ENDING_TEXT];
+	bool due;
+
+	pthread_mutex_lock(&tls->lock);
+	due = count > 0 && now_ms >= tls->warn_ms;
+	if (due)
+		tls->warn_ms = now_ms + WARN_AGAIN_MS;
+	pthread_mutex_unlock(&tls->lock);
+	for (int i = 0; due && i < count; i++)
+		log_warn("tls", "%s %s: %s", endings[i].option, endings[i].path, tls_ending_text(&endings[i], text));
 }
 
 void tls_refresh(struct tls *tls)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	struct version versions[FILES];
+	struct version versions[TLS_FILES];
 	struct reeve_error error;
-	bool changed = false, good = false, ends;
-	int64_t left_s;
+	bool changed = false, good = false;
 
 	pthread_mutex_lock(&tls->lock);
 	if (now_ms - tls->checked_ms >= REFRESH_MS) {
 		tls->checked_ms = now_ms;
 		look(tls, versions);
-		for (int i = 0; i < FILES; i++)
+		for (int i = 0; i < TLS_FILES; i++)
 			changed |= !is_same(&versions[i], &tls->versions[i]);
 		good = changed && reload(tls, &error);
 	}
-	ends = ends_soon(tls, now_ms, &left_s);
 	pthread_mutex_unlock(&tls->lock);
 	if (good)
 		log_info("tls", "read the changed files of certificates again");
 	else if (changed)
 		log_error("tls", "the changed files of certificates do not fit; what was read before stays in use: %s",
 		    error.message);
-	if (ends)
-		warn_of_end(tls, left_s);
+	warn_of_ends(tls, now_ms);
 }
 
 SSL_CTX *tls_current(struct tls *tls, unsigned *generation)

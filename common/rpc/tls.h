@@ -16,6 +16,8 @@
 
 struct tls;
 
+enum { TLS_FILES = 4, TLS_ENDING_TEXT = 96 };
+
 /* Paths; NULL or empty: not set. */
 struct tls_files {
 	const char *certificate; /* with its chain; a server needs one */
@@ -37,7 +39,20 @@ void tls_destroy(struct tls *tls);
 /* Reads the files again, for new connections. On an error everything stays as it was. */
 bool tls_reload(struct tls *tls, struct reeve_error *error);
 
-/* Reads the files again if one of them has changed; looks at them at most every few seconds. Logs what it did. */
+/* A file with a certificate or list that expires within a week, or a fifth of its lifetime, or has expired. */
+struct tls_ending {
+	const char *option, *path, *content; /* "--tls-cert", "/etc/a.pem", "certificate" */
+	int64_t left_s;                      /* until then; negative: since then */
+};
+
+/* Lists those files, and returns their number. The strings live as long as `tls`. */
+int tls_endings(struct tls *tls, struct tls_ending out[TLS_FILES]);
+
+/* Writes what to say of it, and returns `out`: "the certificate expires in 3d". */
+const char *tls_ending_text(const struct tls_ending *ending, char out[TLS_ENDING_TEXT]);
+
+/* Reads the files again if one of them has changed; looks at them at most every few seconds. Logs what it did, and
+ * once a day what expires soon. */
 void tls_refresh(struct tls *tls);
 
 #endif

@@ -218,10 +218,9 @@ static int64_t earliest_end(STACK_OF(X509) * chain)
 	int64_t earliest = INT64_MAX;
 
 	for (int i = 0; i < sk_X509_num(chain); i++) {
-		struct tm end;
+		int64_t end_s = tls_time_s(X509_get0_notAfter(sk_X509_value(chain, i)));
 
-		if (ASN1_TIME_to_tm(X509_get0_notAfter(sk_X509_value(chain, i)), &end) == 1 && timegm(&end) < earliest)
-			earliest = timegm(&end);
+		earliest = end_s < earliest ? end_s : earliest;
 	}
 	return earliest;
 }

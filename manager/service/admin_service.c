@@ -2,6 +2,7 @@
 #include "common/clock.h"
 #include "common/json_names.h"
 #include "common/limits.h"
+#include "common/rpc/tls.h"
 #include "manager/core/dispatch.h"
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
@@ -152,6 +153,20 @@ static bool check_ready(const struct services *s, struct reeve_error *error)
 
 #define DOCTOR_OLDER_MS (5 * INT64_C(60000))
 
+/* Returns this manager's certificates and lists that expire soon. */
+static json_t *expiring(const struct services *s)
+{
+	struct tls_ending endings[TLS_FILES];
+	int count = s->tls ? tls_endings(s->tls, endings) : 0;
+	char text[TLS_ENDING_TEXT];
+	json_t *list = json_array();
+	for (int i = 0; i < count; i++)
+		json_array_append_new(list,
+		    json_pack("{ss ss sI}", "path", endings[i].path, "problem", tls_ending_text(&endings[i], text), "left_s",
+		        (json_int_t)endings[i].left_s));
+	return list;
+}
+
 /* Returns what the database should have, and what only this manager knows (doctor.sql). */
 static char *expectations(
     const struct services *s, const struct rpc_call *call, const ProtobufCMessage *request, struct reeve_error *error)
@@ -162,9 +177,9 @@ static char *expectations(
 	json_t *definitions = json_object();
 	for (int i = 0; i < sql_definition_count; i++)
 		json_object_set_new(definitions, sql_definitions[i].name, json_string(sql_definitions[i].hash));
-	json_t *expected =
-	    json_pack("{ss si ss so sI}", "release", REEVE_VERSION, "version", (int)SQL_VERSION, "tables", sql_tables,
-	        "definitions", definitions, "clock_ms", (json_int_t)(clock_wall_us() - core_clock_us(s->core)) / 1000);
+	json_t *expected = json_pack("{ss si ss so sI so}", "release", REEVE_VERSION, "version", (int)SQL_VERSION, "tables",
+	    sql_tables, "definitions", definitions, "clock_ms",
+	    (json_int_t)(clock_wall_us() - core_clock_us(s->core)) / 1000, "expiring", expiring(s));
 	char *text = json_dumps(expected, JSON_COMPACT);
 	json_decref(expected);
 	return text;

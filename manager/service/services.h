@@ -14,6 +14,7 @@ struct services {
 	struct core *core;
 	const struct callbacks *callbacks;
 	struct rpc_server *server;
+	struct tls *tls; /* NULL: no certificate */
 	const char *manager_name;
 	size_t max_message_bytes;
 	/* While a method is called again after names were looked up (names_wait): the warning, or "". Otherwise NULL. */

@@ -1,7 +1,8 @@
 -- Returns problems of the database, its managers and its workers, and how to solve them, the worst first, as far as they
 -- fit into an answer. It reads only catalogs, PostgreSQL's statistics and small tables, so it is quick whatever waits.
 -- Transactions and lags count from $1 on, in ms. $2 has what this manager expects: `release`, the schema's `version`, the
--- text of `tables`, the hashes of `definitions` by name, and `clock_ms`, by how much its clock is ahead of the database's.
+-- text of `tables`, the hashes of `definitions` by name, `clock_ms`, by how much its clock is ahead of the database's, and
+-- `expiring`, its files with certificates that expire soon.
 -- takes DoctorRequest: older_ms, @change, @max_bytes
 -- gives DoctorResponse.findings: severity, area, subject, problem, advice
 with given as materialized (
@@ -88,6 +89,11 @@ with given as materialized (
   select 'warning', 'clock', 'database', format('the database''s clock was set back: it showed %s before', max(m.clock_ahead_until)),
     'nothing, if the clock is right now: managers estimate the time until the clock shows that time again'
   from managers m where m.clock_ahead_until > clock_timestamp() having count(*) > 0
+  -- certificates
+  union all
+  select case when (e ->> 'left_s')::bigint > 0 then 'warning' else 'critical' end, 'certificates', e ->> 'path', e ->> 'problem',
+    'replace the file (reeve certs renew): this manager then reads it again by itself'
+  from given g, jsonb_array_elements(g.j -> 'expiring') e
   -- settings of PostgreSQL
   union all
   select s.severity, 'settings', s.name, format('%s is %s: %s', s.name, x.reset_val, s.problem), s.advice

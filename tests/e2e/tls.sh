@@ -23,6 +23,12 @@ start_secure_manager() { # [OPTION…]
 }
 start_secure_manager --listen "tls+tcp://127.0.0.1:${PORT[manager]:=$(free_port)},tcp://127.0.0.1:$PLAIN"
 LOG=$DIR/log/manager.log
+LIBRARY=/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
+[ -e "$LIBRARY" ] || LIBRARY=$(find /usr/lib -name libfaketime.so.1 2>/dev/null | head -n 1)
+
+off_by() { # SPEC COMMAND…: with a wall clock that far off
+	ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 LD_PRELOAD=$LIBRARY FAKETIME=$1 FAKETIME_DONT_FAKE_MONOTONIC=1 "${@:2}"
+}
 
 # Whether the manager has logged this since the given line, and only once.
 logged_once() { # REGEX SINCE
@@ -106,7 +112,7 @@ test_tasks_run_through_tls() {
 }
 
 test_each_refusal_has_its_reason_at_both_ends() {
-	local port=${PORT[manager]}
+	local port=${PORT[manager]} since
 	expect_refused 'its certificate is for other names than the URL.s' \
 		'it refuses this program.s certificate, perhaps because it is for other names' reeve --manager "tls+tcp://localhost:$port"
 	expect_refused 'its certificate was not issued by a trusted CA' \
@@ -118,9 +124,69 @@ test_each_refusal_has_its_reason_at_both_ends() {
 	expect_refused 'its port speaks TLS: tls[+]tcp:// in place of tcp://' 'it does not speak TLS' reeve --manager "tcp://127.0.0.1:$port"
 	expect_refused 'its port does not speak TLS' 'it speaks TLS, and this port does not' reeve --manager "tls+tcp://127.0.0.1:$PLAIN"
 	reeve certs issue late --lifetime 1s >/dev/null
+	reeve certs issue gone >/dev/null
+	cp "$CERTS/gone.pem" "$CERTS/gone.key" "$DIR"
+	reeve certs revoke gone >/dev/null
+	off_by +2d "$REEVE_PLAIN" certs issue early >/dev/null
+	since=$(($(wc -l <"$LOG") + 1))
+	signal manager HUP
+	wait_until 10 "logged_once 'reloaded on SIGHUP: the certificates' $since"
 	sleep 1.1
 	own late
 	expect_refused 'it refuses this program.s certificate: expired' 'its certificate has expired \(reeve://late\)' reeve
+	own early
+	expect_refused 'it refuses this program.s certificate: not valid yet' 'its certificate is not valid yet \(reeve://early\)' reeve
+	expect_refused 'it refuses this program.s certificate: revoked' 'its certificate has been revoked \(reeve://gone\)' \
+		reeve --tls-cert "$DIR/gone.pem" --tls-key "$DIR/gone.key"
+	expect_fail 1 openssl s_client -tls1_2 -connect "127.0.0.1:$port"
+	expect_match 'alert protocol version' "$OUTPUT"
+	wait_until 10 'grep -q "no connection with 127.0.0.1: it offers only versions of TLS before 1.3" "$LOG"'
+}
+
+# Callers refuse it, with the reason; so does its log.
+test_a_managers_certificate_is_verified() {
+	local name manager=("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --no-migrate)
+	off_by +2d "$REEVE_PLAIN" certs issue early-manager --ip 127.0.0.1 >/dev/null
+	reeve certs issue late-manager --ip 127.0.0.1 --lifetime 1s >/dev/null
+	reeve certs issue gone-manager --ip 127.0.0.1 >/dev/null
+	cp "$CERTS"/gone-manager.* "$CERTS/early-manager".* "$CERTS/late-manager".* "$DIR"
+	reeve certs revoke gone-manager >/dev/null
+	sleep 1.1
+	for name in early late gone; do
+		URL[$name]=tls+tcp://127.0.0.1:$(free_port)
+		start "$name" "${manager[@]}" --listen "${URL[$name]}" --tls-cert "$DIR/$name-manager.pem" --tls-key "$DIR/$name-manager.key"
+		LOG=$DIR/log/$name.log
+		wait_until 20 'grep -q "listening on" "$LOG"'
+		case $name in
+		early) expect_refused 'its certificate is not valid yet' 'it refuses this program.s certificate: not valid yet' \
+			reeve --manager "${URL[early]}" ;;
+		late) expect_refused 'its certificate has expired' 'it refuses this program.s certificate: expired' \
+			reeve --manager "${URL[late]}" ;;
+		gone) expect_refused 'its certificate has been revoked' 'it refuses this program.s certificate: revoked' \
+			reeve --manager "${URL[gone]}" --tls-crl "$CERTS/crl.pem" ;;
+		esac
+	done
+	expect_match 'tls: --tls-cert .*late-manager.pem: the certificate has expired' "$(cat "$DIR/log/late.log")"
+}
+
+# For a manager that sees next year's end.
+test_what_expires_soon_is_reported() {
+	expect_no_match certificates "$(reeve doctor || true)"
+	off_by +360d start_manager soon --tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/manager.key"
+	wait_until 10 'grep -q "tls: --tls-cert .*manager.pem: the certificate expires in" "$DIR/log/soon.log"'
+	expect_fail 2 reeve doctor # the tests' PostgreSQL has no fsync
+	expect_match 'warning  certificates: .*manager.pem: the certificate expires in 4d' "$OUTPUT"
+	stop soon
+	export REEVE_MANAGER=${URL[manager]}
+	handlers <<<$'[handler nothing]\nexec = /bin/true'
+	check() { "$REEVE_BIN/reeve-worker" --check --handlers "$HANDLERS" "$@"; }
+	expect_eq '' "$(check 2>&1)"
+	expect_match 'reeve-worker: --tls-cert .*ann.pem: the certificate expires in 4d' "$(off_by +360d check 2>&1)"
+	expect_fail 2 off_by +400d check
+	expect_match 'reeve-worker: --tls-cert .*ann.pem: the certificate has expired' "$OUTPUT"
+	expect_fail 2 check --tls-key "$CERTS/manager.key"
+	expect_match 'no key of the certificate can be read' "$OUTPUT"
+	expect_eq '' "$(check --manager tcp://127.0.0.1:1 --tls-key "$CERTS/manager.key" 2>&1)"
 }
 
 test_a_manager_needs_files_that_fit() {
@@ -158,15 +224,15 @@ test_a_renewed_certificate_is_used_without_a_restart() {
 }
 
 test_a_revoked_worker_loses_its_connection() {
-	local since
-	since=$(($(wc -l <"$LOG") + 1))
+	local LOG=$DIR/log/revoking.log
+	start_manager revoking --tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/manager.key" --tls-crl "$CERTS/crl.pem"
 	reeve certs issue w1 >/dev/null
 	own w1
 	start_worker w1
 	reeve certs revoke w1 >/dev/null
-	signal manager HUP
+	signal revoking HUP
 	wait_until 5 'grep -q "it refuses this program.s certificate: revoked" "$DIR/log/w1.log"'
-	wait_until 5 "logged_once 'no connection with 127.0.0.1: its certificate has been revoked' $since"
+	wait_until 5 "logged_once 'no connection with 127.0.0.1: its certificate has been revoked' 1"
 	own ann
 	reeve list >/dev/null
 }

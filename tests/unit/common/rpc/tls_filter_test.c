@@ -404,6 +404,55 @@ Test(tls_filter, certificates_are_checked_again)
 	close_pair(&pair);
 }
 
+/* What expires within a week, or a fifth of its lifetime. */
+Test(tls_filter, what_expires_soon_is_listed)
+{
+	static const struct {
+		int from_s, until_s;
+		bool soon;
+	} cases[] = {{-60, 3600, false}, {-3600, 600, true}, {-60, 10 * 86400, false}, {-300 * 86400, 5 * 86400, true},
+	    {-60, -10, true}};
+	struct tls_ending endings[TLS_FILES];
+	struct reeve_error error;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *own = test_ca_issue(&ca, "own", NULL, cases[i].from_s, cases[i].until_s);
+		struct tls *tls = tls_create(TLS_SERVER, &(struct tls_files){.certificate = own}, &error);
+
+		cr_assert_eq(tls_endings(tls, endings), cases[i].soon, "%zu", i);
+		if (cases[i].soon) {
+			cr_assert_str_eq(endings[0].path, own);
+			cr_assert_leq(endings[0].left_s, cases[i].until_s);
+			cr_assert_geq(endings[0].left_s, cases[i].until_s - 30);
+		}
+		tls_destroy(tls);
+	}
+}
+
+/* A list that has expired refuses all certificates, so its end is listed too. */
+Test(tls_filter, the_end_of_a_revocation_list_is_listed)
+{
+	char own[192], text[TLS_ENDING_TEXT];
+	struct tls_files server = {.certificate = own, .ca = ca.file};
+	struct tls_ending endings[TLS_FILES];
+	struct reeve_error error;
+	struct tls *tls;
+
+	strcpy(own, test_ca_issue(&ca, "server", "DNS:manager", -60, 3600));
+	server.crl = test_ca_revoke(&ca, NULL, 0);
+	tls = tls_create(TLS_SERVER, &server, &error);
+	cr_assert_eq(tls_endings(tls, endings), 0);
+	ca.list_s = -1;
+	test_ca_revoke(&ca, NULL, 0);
+	cr_assert(tls_reload(tls, &error));
+	cr_assert_eq(tls_endings(tls, endings), 1);
+	cr_assert_str_eq(endings[0].option, "--tls-crl");
+	cr_assert_str_eq(tls_ending_text(&endings[0], text), "the revocation list has expired");
+	tls_destroy(tls);
+	expect_client_refused(
+	    &server, test_ca_issue(&ca, "client", "URI:reeve://a", -60, 60), TLS_NO_CRL, TLS_BY_PEER + TLS_NO_CRL);
+}
+
 /* What is wrong with the files. A reload that fails changes nothing. */
 Test(tls_filter, files_that_do_not_fit_are_refused)
 {

@@ -41,6 +41,7 @@ void test_ca_make(struct test_ca *ca)
 	snprintf(ca->folder, sizeof ca->folder, "/tmp/reeve-tls-XXXXXX");
 	cr_assert_not_null(mkdtemp(ca->folder));
 	ca->serial = 0;
+	ca->list_s = 86400;
 	ca->key = EVP_EC_gen("P-256");
 	ca->certificate = make(ca->key, "test CA", 1000, -86400, 86400);
 	X509_set_issuer_name(ca->certificate, X509_get_subject_name(ca->certificate));
@@ -88,7 +89,7 @@ const char *test_ca_revoke(struct test_ca *ca, const long *serials, int count)
 {
 	static char path[192];
 	X509_CRL *list = X509_CRL_new();
-	ASN1_TIME *now = X509_gmtime_adj(NULL, -1), *next = X509_gmtime_adj(NULL, 86400);
+	ASN1_TIME *now = X509_gmtime_adj(NULL, -2), *next = X509_gmtime_adj(NULL, ca->list_s);
 	FILE *file;
 
 	X509_CRL_set_version(list, X509_CRL_VERSION_2);

@@ -12,6 +12,7 @@ struct test_ca {
 	char folder[64];
 	char file[128]; /* its certificate */
 	long serial;
+	long list_s; /* for how long a revocation list is valid */
 };
 
 /* Creates a CA with a folder of its own. */
