@@ -197,18 +197,19 @@ static bool listen_all(struct manager *m, const char *urls, bool http, struct re
 /* Says who may call without an access token. If some callers need one, an admin must have one. */
 static bool callers_check(struct manager *m, const struct manager_options *o, struct reeve_error *error)
 {
-	const char *exposed = rpc_server_exposed(m->server);
+	const char *exposed = rpc_server_exposed(m->server, true);
 	bool required = !strcmp(o->auth, "required"), created = false;
 	if (exposed && !o->insecure)
 		return error_set(error, STATUS(FAILED_PRECONDITION),
-		    "other machines can reach %s, and connections, with their access tokens, are not encrypted; if their network is "
-		    "trusted, start with --insecure",
+		    "other machines can reach %s, and connections, with their access tokens, are not encrypted; use tls+tcp:// or, if "
+		    "their network is trusted, start with --insecure",
 		    exposed);
 	if (exposed)
 		log_warn(NULL, "--insecure: other machines can reach %s, and connections are not encrypted", exposed);
 	if (!required)
 		log_info(NULL, "callers on this machine without an access token may do everything (--auth local)");
-	if ((required || exposed) && !admin_token_create(o->database, true, o->admin_token_file, &created, error))
+	if ((required || rpc_server_exposed(m->server, false)) &&
+	    !admin_token_create(o->database, true, o->admin_token_file, &created, error))
 		return false;
 	if (created)
 		log_info(NULL, "created the first admin's access token, in %s",

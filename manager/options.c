@@ -37,7 +37,7 @@ static const struct option_spec specs[] = {
         "local: callers on this machine without an access token may do everything; required: only this user and root on an ipc socket may",
         .default_value = "local", OPTION_IN_FILE),
     OPT_FLAG(0, "insecure", AT(insecure),
-        "listen on addresses that other machines can reach although connections, with their access tokens, are not encrypted",
+        "listen with tcp:// on addresses that other machines can reach although connections, with their access tokens, are not encrypted",
         OPTION_IN_FILE),
     OPT_TEXT(0, "admin-token-file", AT(admin_token_file), "FILE",
         "file for the first admin's access token, which a manager creates if callers need one; if not set, it is printed",

@@ -1,4 +1,4 @@
-/* `reeve token create|list|rotate|revoke`: access tokens, and users of the manager's machine. */
+/* `reeve token create|list|rotate|revoke`: access tokens, users of the manager's machine, and certificates. */
 #include "client/cmd/call.h"
 #include "client/cmd/command.h"
 #include "common/access_token.h"
@@ -20,6 +20,7 @@ struct create_options {
 	struct option_list roles, queues, types, metrics, callback_hosts;
 	const char *user, *output;
 	int64_t expires_ms;
+	bool certificate;
 };
 
 #define AT(member) OPTION_AT(struct create_options, member)
@@ -37,6 +38,8 @@ static const struct option_spec create_specs[] = {
         "how long it is valid; if not set, until it is revoked", .default_value = NULL),
     OPT_NAME(0, "user", AT(user), "USER",
         "no token: the identity of this user of the manager's machine, who calls over an ipc socket"),
+    OPT_FLAG(0, "certificate", AT(certificate),
+        "no token: the identity of callers whose TLS certificate has the URI reeve://NAME (reeve certs issue NAME)"),
     OPT_NAME(0, "output", AT(output), "FILE", "write the token to a new file that only you can read"),
     {0},
 };
@@ -48,7 +51,8 @@ static const struct option_table create_table = {
     .epilogue = "Examples:\n"
                 "  reeve token create shop --role submitter --queue mail --output shop.token\n"
                 "  reeve token create fleet --role worker --expires 365d\n"
-                "  reeve token create ann --role operator --user ann",
+                "  reeve token create ann --role operator --user ann\n"
+                "  reeve token create worker-7 --role worker --certificate",
     .specs = create_specs,
 };
 
@@ -130,24 +134,25 @@ static void drop_output(int fd, const char *path)
 
 static int create(const struct shared_options *shared, Reeve__V1__CreateTokenRequest *request, const char *output)
 {
+	bool has_token = !request->local_user && !request->certificate;
 	char secret[ACCESS_SECRET_BYTES], hash[ACCESS_HASH_TEXT];
 	struct reeve_failure failure = {0};
-	int code = EXIT_TASK_FAILED, fd = request->local_user ? STDOUT_FILENO : open_output(output);
+	int code = EXIT_TASK_FAILED, fd = has_token ? open_output(output) : STDOUT_FILENO;
 	struct reeve_client *client = fd < 0 ? NULL : command_connect_to_change(shared, &code);
 	Reeve__V1__CreateTokenResponse *answer = NULL;
 
-	if (!request->local_user) {
+	if (has_token) {
 		access_secret_make(secret);
 		access_hash_text(secret, hash);
 		request->hash = hash;
 	}
 	if (client && !(answer = reeve_token_create(client, request, NULL, &failure)))
 		code = command_change_failed(&failure);
-	if (answer && shared->json && request->local_user)
+	if (answer && shared->json && !has_token)
 		command_print_json(answer);
 	if (answer)
-		code = request->local_user ? EXIT_OK : write_token(fd, output, answer->id, secret);
-	else if (!request->local_user)
+		code = has_token ? write_token(fd, output, answer->id, secret) : EXIT_OK;
+	else if (has_token)
 		drop_output(fd, output);
 	reeve_free(answer);
 	command_disconnect(client);
@@ -167,8 +172,9 @@ int token_create(int argc, char **argv)
 	if (!request.name || !take_roles(&options.roles, roles, &code) ||
 	    (options.user && !take_user(options.user, &request.uid, &code)))
 		return code;
-	if (options.user && options.output)
-		return command_usage(&create_table, "--user and --output cannot be combined: a user has no token");
+	if ((options.user != NULL) + options.certificate + (options.output != NULL) > 1)
+		return command_usage(&create_table,
+		    "--user, --certificate and --output cannot be combined: users and certificates have no token");
 	rights.n_roles = options.roles.count;
 	rights.n_queues = options.queues.count;
 	rights.queues = options.queues.items;
@@ -179,6 +185,7 @@ int token_create(int argc, char **argv)
 	rights.n_callback_hosts = options.callback_hosts.count;
 	rights.callback_hosts = options.callback_hosts.items;
 	request.local_user = options.user != NULL;
+	request.certificate = options.certificate;
 	request.expires_in_ms = options.expires_ms > 0 ? options.expires_ms : 0;
 	return create(&shared, &request, options.output);
 }
@@ -259,13 +266,15 @@ static void show_user(const void *message, int64_t now_us, struct shown *out)
 	(void)now_us;
 	if (token->local_user)
 		snprintf(out->text, sizeof out->text, "%u", token->uid);
+	else if (token->certificate)
+		snprintf(out->text, sizeof out->text, "certificate");
 }
 
 static const struct column columns[] = {
     COL_NUMBER("ID", "id"),
     COL_WORD("NAME", "name"),
     COL_WORD("ROLES", NULL, .show = show_roles),
-    COL_NUMBER("USER", NULL, .show = show_user),
+    COL_WORD("USER", NULL, .show = show_user),
     COL_TEXT("QUEUES", "rights.queues"),
     COL_TEXT("TYPES", "rights.types"),
     COL_NUMBER("USED", "last_used_us", .as = AS_AGE),
@@ -297,7 +306,7 @@ const struct call token_revoke = {
     .options = {.program = "reeve token revoke",
         .usage = "NAME [--json]",
         .summary =
-            "Ends an access token or a user's identity: its connections are closed within a second, and it may not "
+            "Ends an access token, or the identity of a user or certificate: its connections are closed within a second, and it may not "
             "call any more.",
         .epilogue = "Example: reeve token revoke fleet"},
     .operand = "name",

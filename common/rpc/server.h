@@ -77,6 +77,7 @@ struct rpc_caller {
 	bool local;          /* it is on this machine: on an ipc socket or a loopback address */
 	bool by_ipc;         /* on an ipc socket, by a process of this user: */
 	uid_t uid;
+	const char *certificate; /* the URI of its verified certificate ("reeve://w1"); NULL: it has none */
 };
 
 /* Identifies callers. One place asks it: before a call's message is unpacked. */
@@ -137,8 +138,9 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 /* Returns the URL of the last listener with its real port. It lives as long as the server. */
 const char *rpc_server_url(const struct rpc_server *server);
 
-/* Returns the URL of a listener that other machines may reach: on an address other than loopback; NULL: there is none. */
-const char *rpc_server_exposed(const struct rpc_server *server);
+/* Returns the URL of a listener that other machines may reach, on an address other than loopback; NULL: there is none.
+ * `plain`: only of those without TLS. */
+const char *rpc_server_exposed(const struct rpc_server *server, bool plain);
 
 /* Answer a call and free it. The response is packed before the function returns. A response over max_message_bytes is
  * replaced by INTERNAL. A call whose connection has closed must still be answered; its answer is dropped. */

@@ -6,6 +6,7 @@
 
 #include "common/limits.h"
 #include "common/mem.h"
+#include "common/rpc/conn_tls.h"
 #include "common/text.h"
 
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static bool identify(struct peer *peer, const struct envelope_view *token, struc
 	    .local = peer->local,
 	    .by_ipc = peer->by_ipc,
 	    .uid = peer->uid,
+	    .certificate = rpc_conn_peer_name(peer->conn),
 	};
 	struct rpc_identity *identity;
 	struct reeve_error why = {0};

@@ -260,7 +260,7 @@ const char *rpc_server_url(const struct rpc_server *server)
 	return server->listeners ? server->listeners->listening.url : NULL;
 }
 
-const char *rpc_server_exposed(const struct rpc_server *server)
+const char *rpc_server_exposed(const struct rpc_server *server, bool plain)
 {
 	const struct listener *listener;
 
@@ -268,6 +268,8 @@ const char *rpc_server_exposed(const struct rpc_server *server)
 		struct sockaddr_storage bound = {0};
 		socklen_t length = sizeof bound;
 
+		if (plain && listener->secure)
+			continue;
 		if (getsockname(listener->listening.fd, (struct sockaddr *)&bound, &length) != 0 ||
 		    !limits_is_local((struct sockaddr *)&bound))
 			return listener->listening.url;

@@ -43,7 +43,9 @@ static struct rpc_identity *by_token(struct access *access, const struct rpc_cal
 static struct rpc_identity *by_origin(struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct identity *found = NULL;
-	if (caller->by_ipc)
+	if (caller->certificate)
+		found = identities_by_certificate(access->identities, caller->certificate);
+	else if (caller->by_ipc)
 		found = caller->uid == access->uid ? access->own
 		    : caller->uid == 0             ? access->root
 		                                   : identities_by_user(access->identities, caller->uid);
@@ -55,6 +57,10 @@ static struct rpc_identity *by_origin(struct access *access, const struct rpc_ca
 		error_set(error, STATUS(UNAUTHENTICATED),
 		    "the user %u of this machine has no identity, and the call no access token: set REEVE_ACCESS_TOKEN_FILE",
 		    (unsigned)caller->uid);
+	else if (caller->certificate)
+		error_set(error, STATUS(UNAUTHENTICATED),
+		    "the certificate of %.100s has no identity, and the call no access token: set REEVE_ACCESS_TOKEN_FILE",
+		    caller->certificate);
 	else
 		error_set(error, STATUS(UNAUTHENTICATED), "the call has no access token: set REEVE_ACCESS_TOKEN_FILE");
 	return NULL;
@@ -85,7 +91,8 @@ static struct rpc_identity *by_credential(
 static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct access *access = arg;
-	bool needs_table = caller->token_length || (caller->by_ipc && caller->uid != access->uid && caller->uid != 0);
+	bool needs_table = caller->token_length || caller->certificate ||
+	    (caller->by_ipc && caller->uid != access->uid && caller->uid != 0);
 	if (needs_table && !identities_loaded(access->identities)) {
 		error_set(error, STATUS(UNAVAILABLE), "the manager has not read the identities from its database yet");
 		return NULL;

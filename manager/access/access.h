@@ -1,8 +1,9 @@
 /*
  * Who calls the manager: the guard of its server (rpc_guard). The tables of methods have the roles for each.
  *
- * A caller with an access token has its identity. Another one on an ipc socket has that of its user; the manager's own user and
- * root are admins. All others on this machine are admins unless that is switched off, and those beyond it are refused.
+ * A caller with an access token has its identity. Another one has the identity that its certificate names, or on an ipc
+ * socket that of its user; the manager's own user and root are admins. All others on this machine are admins unless
+ * that is switched off, and those beyond it are refused.
  */
 #ifndef REEVE_MANAGER_ACCESS_ACCESS_H
 #define REEVE_MANAGER_ACCESS_ACCESS_H

@@ -105,7 +105,7 @@ struct identity *identities_by_token(struct identities *all, const char *token, 
 	if (!row)
 		return NULL;
 	LL_FOREACH (row->identities, i)
-		if (i->uid < 0 && access_hash_equal(hash, i->hash) && is_valid(all, i))
+		if (i->uid < 0 && !i->certificate && access_hash_equal(hash, i->hash) && is_valid(all, i))
 			found = i;
 	return found;
 }
@@ -133,6 +133,18 @@ struct identity *identities_by_user(struct identities *all, uid_t uid)
 {
 	for (struct row *row = all->rows; row; row = row->hh.next)
 		if (row->identities->uid == (int64_t)uid && is_valid(all, row->identities))
+			return row->identities;
+	return NULL;
+}
+
+struct identity *identities_by_certificate(struct identities *all, const char *uri)
+{
+	static const char scheme[] = "reeve://";
+	if (strncmp(uri, scheme, strlen(scheme)) != 0)
+		return NULL;
+	for (struct row *row = all->rows; row; row = row->hh.next)
+		if (row->identities->certificate && !strcmp(row->identities->name, uri + strlen(scheme)) &&
+		    is_valid(all, row->identities))
 			return row->identities;
 	return NULL;
 }
@@ -218,6 +230,7 @@ static void identity_take(struct row *row, const struct store_identity *from, co
 		i->rights = (Reeve__V1__Rights *)rights;
 		i->id = from->id;
 		i->uid = from->uid;
+		i->certificate = from->uid < 0 && !hash;
 		if (hash)
 			memcpy(i->hash, hash, sizeof i->hash);
 		LL_PREPEND(row->identities, i);
@@ -230,7 +243,7 @@ static void take(struct identities *all, const struct store_identity *from)
 {
 	struct reeve_error error = {0};
 	struct row *row = row_take(all, from);
-	if (from->uid >= 0 || from->hash)
+	if (from->uid >= 0 || from->hash || from->certificate)
 		identity_take(row, from, from->hash, from->expires_us, &error);
 	if (from->old_hash)
 		identity_take(row, from, from->old_hash,

@@ -22,7 +22,8 @@ struct identity {
 	char *name;
 	Reeve__V1__Rights *rights; /* NULL: all */
 	int64_t until_us;          /* when it ends; STORE_TIME_NEVER: not by itself */
-	int64_t uid;               /* −1: an access token, with this hash: */
+	bool certificate;          /* of callers whose certificate has the URI reeve://NAME */
+	int64_t uid;               /* otherwise: of this user; −1: of an access token, with this hash: */
 	uint8_t hash[ACCESS_HASH_BYTES];
 	bool listed;                /* while identities are loaded: it is still there */
 	struct identity *next;      /* of all; or of those of attempts: */
@@ -46,9 +47,10 @@ void identities_destroy(struct identities *identities);
 /* Returns whether they have been loaded. */
 bool identities_loaded(const struct identities *identities);
 
-/* Return the valid identity of a token, or of a user; NULL: there is none. */
+/* Return the valid identity of a token, of a user, or of a certificate with this URI; NULL: there is none. */
 struct identity *identities_by_token(struct identities *identities, const char *token, size_t length);
 struct identity *identities_by_user(struct identities *identities, uid_t uid);
+struct identity *identities_by_certificate(struct identities *identities, const char *uri);
 
 /* Reads a credential (common/credential.h). Returns false if it is not valid; then its identity may be −1. */
 bool identities_read_credential(

@@ -1,4 +1,4 @@
-/* TokenService: identities, that is access tokens and local users. */
+/* TokenService: identities, that is access tokens, local users and certificates. */
 #include "common/access_token.h"
 #include "common/json.h"
 #include "common/limits.h"
@@ -53,11 +53,9 @@ static bool check_create(const ProtobufCMessage *message, struct reeve_error *er
 	const Reeve__V1__CreateTokenRequest *r = (const Reeve__V1__CreateTokenRequest *)message;
 	if (!check_identity_name(r->name, error) || !check_rights(r->rights, error))
 		return false;
-	if (r->local_user)
-		return !*r->hash ||
-		    error_set(
-		        error, STATUS(INVALID_ARGUMENT), "hash and local_user cannot be combined: a local user has no secret");
-	return check_hash(r->hash, error);
+	if (r->local_user + r->certificate + (*r->hash != '\0') > 1)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "hash, local_user and certificate cannot be combined");
+	return r->local_user || r->certificate || check_hash(r->hash, error);
 }
 
 static bool check_rotate(const ProtobufCMessage *message, struct reeve_error *error)
@@ -93,6 +91,6 @@ const struct rpc_entry token_methods[] = {
             .check = check_rotate, .found = "id", .missing = "there is no access token \"{name}\"")},
     {"Revoke", write_method, RPC_OPERATOR, MAY_ADMINISTER,
         METHOD(SQL_TOKEN_REVOKE, .rules = {{"name", RULE_NAME}}, .found = "id",
-            .missing = "there is no access token or user \"{name}\"")},
+            .missing = "there is no identity \"{name}\"")},
     {0},
 };

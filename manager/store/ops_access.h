@@ -11,7 +11,8 @@ struct store_identity {
 	const char *name;
 	const char *rights;             /* JSON: the contract's message Rights */
 	const uint8_t *hash, *old_hash; /* STORE_HASH_BYTES each; or NULL */
-	int64_t uid;                    /* of a local user; −1: an access token */
+	bool certificate;               /* of callers with a certificate of this name */
+	int64_t uid;                    /* of a local user; −1: not */
 	int64_t old_until_us, expires_us;
 };
 

@@ -5,6 +5,6 @@
 with f as materialized (
   select count(*) || ' ' || coalesce(sum(hashtextextended(id || ' ' || xmin, 0)), 0) as print from identities where revoked is null)
 select i.id, i.name, i.rights::text, i.hash, case when i.old_until > clock_timestamp() then i.old_hash end as old_hash,
-  i.old_until, i.uid, i.expires, f.print, (select key from credential_key where id = 1)
+  i.old_until, i.uid, i.expires, i.certificate, f.print, (select key from credential_key where id = 1)
 from f left join identities i on f.print <> $1::text and i.revoked is null and i.expires > clock_timestamp()
 order by i.id

@@ -248,6 +248,88 @@ test_a_certificate_that_expires_during_a_run() {
 	reeve submit echo back --wait
 }
 
+# A manager that admits nobody without an identity.
+test_a_certificate_is_an_identity() {
+	local socket=ipc://$DIR/socket token
+	URL[strict]=tls+tcp://127.0.0.1:$(free_port)
+	start strict "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --no-migrate --auth required --listen "$socket,${URL[strict]}" \
+		--tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/manager.key"
+	admin() { reeve --manager "$socket" "$@"; }
+	wait_until 60 'admin stats >/dev/null'
+	export REEVE_MANAGER=${URL[strict]}
+	reeve certs issue bob >/dev/null
+	own bob
+	expect_fail 4 reeve list
+	expect_match 'the certificate of reeve://bob has no identity, and the call no access token' "$OUTPUT"
+	admin token create bob --role reader --certificate
+	wait_until 10 'reeve list >/dev/null 2>&1'
+	expect_fail 4 reeve submit nothing
+	expect_match '"bob" may not call /reeve.v1.TaskService/Submit' "$OUTPUT"
+	expect_match 'bob +reader +certificate' "$(admin token list)"
+	expect_fail 2 admin token create eve --role reader --certificate --user root
+	expect_fail 4 admin token create bob --role reader --certificate
+	expect_match 'there is an identity "bob" already' "$OUTPUT"
+	expect_fail 4 admin token rotate bob
+	# A token counts before the certificate.
+	token=$(admin token create submits --role submitter)
+	id=$(REEVE_ACCESS_TOKEN=$token reeve submit nothing)
+	expect_match '^submits/.+@' "$(reeve audit "$id" --json | jq -r 'select(.event == "submitted").actor')"
+	# An identity of this name by a token is not one by certificate.
+	admin token create w3 --role worker >/dev/null
+	reeve certs issue w3 >/dev/null
+	own w3
+	expect_fail 4 reeve fetch
+	expect_match 'the certificate of reeve://w3 has no identity' "$OUTPUT"
+	reeve certs issue fleet >/dev/null
+	admin token create fleet --role worker --certificate
+	own fleet
+	start_worker w3
+	id=$(admin submit echo "done")
+	expect_match 'completed .* done$' "$(admin wait "$id")"
+	admin token revoke fleet >/dev/null
+	wait_until 10 'grep -q "refuses this worker\|has no identity" "$DIR/log/w3.log"'
+	stop w3 KILL
+	own bob
+	admin token revoke bob >/dev/null
+	wait_until 10 'expect_fail 4 reeve list'
+	stop strict
+}
+
+# It needs no --insecure; callers beyond the machine need a certificate with an identity, or a token.
+test_other_machines_reach_a_manager_by_tls() {
+	local url=tls+tcp://10.99.0.1:7000 token
+	[ "$(id -u)" = 0 ] || return 0
+	start network unshare --net sleep 300
+	wait_until 10 '[ "$(readlink "/proc/$(pid network)/ns/net")" != "$(readlink /proc/self/ns/net)" ]'
+	in_network() { nsenter --net="/proc/$(pid network)/ns/net" "$@"; }
+	in_network ip link set lo up
+	in_network ip address add 10.99.0.1/32 dev lo
+	token=$(reeve token create boss --role admin)
+	reeve certs issue reached --ip 10.99.0.1 >/dev/null
+	expect_fail 4 in_network "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --no-migrate --listen "tcp://10.99.0.1:7001,$url" \
+		--tls-cert "$CERTS/reached.pem" --tls-key "$CERTS/reached.key"
+	expect_match 'other machines can reach tcp://10.99.0.1:7001' "$OUTPUT"
+	start reached nsenter --net="/proc/$(pid network)/ns/net" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --no-migrate \
+		--listen "$url" --tls-cert "$CERTS/reached.pem" --tls-key "$CERTS/reached.key"
+	reeve certs issue carl >/dev/null
+	own carl
+	there() { in_network env REEVE_MANAGER=$url "$REEVE_PLAIN" "$@"; }
+	wait_until 60 'REEVE_ACCESS_TOKEN=$token there stats >/dev/null 2>&1'
+	expect_fail 4 there list
+	expect_match 'the certificate of reeve://carl has no identity' "$OUTPUT"
+	REEVE_ACCESS_TOKEN=$token there token create carl --role reader --certificate
+	wait_until 10 'there list >/dev/null 2>&1'
+	REEVE_ACCESS_TOKEN=$token there token revoke carl >/dev/null
+	stop reached
+	unset REEVE_TLS_CERT REEVE_TLS_KEY
+	start reached nsenter --net="/proc/$(pid network)/ns/net" env -u REEVE_TLS_CA "$REEVE_BIN/reeve-manager" --database "$CONNINFO" \
+		--no-migrate --listen "$url" --tls-cert "$CERTS/reached.pem" --tls-key "$CERTS/reached.key"
+	wait_until 60 'REEVE_ACCESS_TOKEN=$token there stats >/dev/null 2>&1'
+	expect_fail 4 there list
+	expect_match 'the call has no access token' "$OUTPUT"
+	stop reached
+}
+
 # 5,000 that send a hello and no more: established connections and new ones go on, and memory is bounded.
 test_abandoned_handshakes_disturb_nobody() {
 	local before

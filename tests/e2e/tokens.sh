@@ -82,14 +82,14 @@ test_lists_have_roles_last_use_and_expiry() {
 		[.name, (.rights.roles | join(",")), (.rights.queues | join(",")), (.created_by | length > 0), .last_used]')"
 	expect_match 'NAME +ROLES.* used +worker,submitter .*mail,sms' "$(admin token list)"
 	expect_fail 4 admin token create used --role reader
-	expect_match 'there is a token or user "used" already' "$OUTPUT"
+	expect_match 'there is an identity "used" already' "$OUTPUT"
 	for bad in a/b a@b ''; do
 		expect_fail "$([ "$bad" ] && echo 4 || echo 2)" admin token create "$bad" --role reader
 	done
 	expect_fail 2 admin token create x --role king
 	expect_fail 2 admin token create x
 	expect_fail 4 admin token revoke nobody
-	expect_match 'there is no access token or user "nobody"' "$OUTPUT"
+	expect_match 'there is no identity "nobody"' "$OUTPUT"
 	expect_fail 4 admin token create x --role reader --queue mail
 	expect_match 'rights.queues cannot be combined with the roles reader, operator and admin' "$OUTPUT"
 	admin token revoke used >/dev/null

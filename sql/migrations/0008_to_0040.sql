@@ -273,7 +273,7 @@ alter table batches add column callback_attempts boolean not null default false;
 alter table callbacks drop constraint callbacks_event_check;
 alter table callbacks add constraint callbacks_event_check check (event in ('batch_begin', 'batch_end', 'task_end', 'attempt_end'));
 
--- Who may call. A row is an access token or a local user; its name says in the audit who did something.
+-- Who may call. A row is an access token, a local user or a certificate; its name says in the audit who did something.
 create table identities (
   id bigint generated always as identity primary key,
   name text not null,
@@ -283,12 +283,13 @@ create table identities (
   old_hash bytea,                          -- after a rotation: that of the secret before, …
   old_until timestamptz,                   -- … which is valid until then
   uid bigint,                              -- of a local user: its number
+  certificate boolean not null default false, -- of callers whose certificate has the URI reeve://NAME
   created timestamptz not null default clock_timestamp(),
   created_by text not null default '',
   expires timestamptz not null default 'infinity',
   revoked timestamptz,
   revoked_by text,
-  constraint identities_kind check ((hash is null) <> (uid is null))
+  constraint identities_kind check (num_nonnulls(hash, uid, nullif(certificate, false)) = 1)
 );
 create unique index identities_name on identities (name) where revoked is null;
 create unique index identities_uid on identities (uid) where revoked is null;
