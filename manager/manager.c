@@ -201,7 +201,7 @@ static bool callers_check(struct manager *m, const struct manager_options *o, st
 	bool required = !strcmp(o->auth, "required"), created = false;
 	if (exposed && !o->insecure)
 		return error_set(error, STATUS(FAILED_PRECONDITION),
-		    "other machines can reach %s, and connections, with their access tokens, are not encrypted; use tls+tcp:// or, if "
+		    "other machines can reach %s, and connections, with their access tokens, are not encrypted; use TLS (tls+…) or, if "
 		    "their network is trusted, start with --insecure",
 		    exposed);
 	if (exposed)

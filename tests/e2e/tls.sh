@@ -111,6 +111,23 @@ test_tasks_run_through_tls() {
 	expect_eq 700000 "$(tr -d '\n' <"$DIR/result" | wc -c)"
 }
 
+test_http_passes_through_tls() {
+	local url
+	url=127.0.0.1:$(free_port)
+	start_manager web --tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/manager.key" --http "tls+http://$url"
+	call() { # METHOD JSON [OPTION…]
+		curl -sS -m 20 --cacert "$CERTS/ca.pem" -H 'content-type: application/json' -d "$2" "${@:3}" "https://$url/reeve.v1.TaskService/$1"
+	}
+	ann=(--cert "$CERTS/ann.pem" --key "$CERTS/ann.key")
+	expect_match '"id":"[0-9]+"' "$(call Submit '{"tasks":[{"type":"nothing","queue":"web"}]}' "${ann[@]}")"
+	head -c 700000 /dev/zero | tr '\0' x | jq -Rc '{tasks: [{type: "long", queue: "web", details: .}]}' >"$DIR/long"
+	id=$(call Submit @"$DIR/long" "${ann[@]}" | jq -r '.tasks[0].id')
+	expect_eq 700000 "$(call Get "{\"id\": $id}" "${ann[@]}" | jq '.task.details | length')"
+	! call Submit '{"tasks":[{"type":"nothing"}]}' >/dev/null 2>&1 || fail 'a call without a certificate'
+	! curl -sS -m 20 "http://$url/" >/dev/null 2>&1 || fail 'a call without TLS'
+	wait_until 5 'grep -q "it does not speak TLS" "$DIR/log/web.log"'
+}
+
 test_each_refusal_has_its_reason_at_both_ends() {
 	local port=${PORT[manager]} since
 	expect_refused 'its certificate is for other names than the URL.s' \
