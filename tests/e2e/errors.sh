@@ -2,6 +2,7 @@
 # Errors in groups, and executions by hour and by type: compares the reported numbers with the tables.
 # timeout 400
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres

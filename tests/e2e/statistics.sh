@@ -3,6 +3,7 @@
 # timeout 500
 # long
 . "$(dirname "$0")/lib.sh"
+HISTORY_DAYS=30
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
