@@ -61,6 +61,8 @@ static bool change_user(const struct supervisor *supervisor, char *user)
 
 	while (*user && count < SPAWN_GROUPS_MAX)
 		groups[count++] = (gid_t)strtoul(user, &user, 10);
+	if (count == 0)
+		return false;
 	for (int i = 0; i < SPAWN_FDS; i++)
 		if (fchown(i, uid, groups[0]) < 0)
 			return false;

@@ -86,7 +86,7 @@ static void add_extension(X509 *certificate, X509 *issuer, int kind, const char 
 static X509 *create(EVP_PKEY *key, const char *name, int64_t lifetime_ms)
 {
 	X509 *certificate = X509_new();
-	unsigned char serial[SERIAL_BYTES];
+	unsigned char serial[SERIAL_BYTES] = {0};
 	int64_t lifetime_s = lifetime_ms / 1000, days = lifetime_s / 86400;
 	BIGNUM *number;
 

@@ -432,6 +432,7 @@ void rpc_server_destroy(struct rpc_server *server)
 		server_notify_closed(call);
 		if (server->open == call) /* it was not answered */
 			finish(call, NULL);
+		assert(server->open != call);
 	}
 	peers_destroy(server);
 	guesses_forget_all(server);

@@ -59,7 +59,7 @@ static struct guesses *guesses_of(struct rpc_server *server, const struct addres
 		return guesses;
 	if (guesses)
 		forget(server, guesses);
-	if (HASH_COUNT(server->guesses) >= ADDRESSES_MAX)
+	else if (HASH_COUNT(server->guesses) >= ADDRESSES_MAX)
 		forget(server, server->guesses);
 	guesses = mem_calloc(1, sizeof *guesses);
 	memcpy(guesses->address, address->bytes, sizeof guesses->address);
@@ -89,8 +89,11 @@ void guesses_note(struct peer *peer)
 
 void guesses_forget_all(struct rpc_server *server)
 {
-	struct guesses *guesses, *next;
+	struct guesses *guesses, *next = server->guesses;
 
-	HASH_ITER (hh, server->guesses, guesses, next)
-		forget(server, guesses);
+	HASH_CLEAR(hh, server->guesses);
+	while ((guesses = next)) {
+		next = guesses->hh.next;
+		free(guesses);
+	}
 }
