@@ -135,7 +135,8 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	stop(m);
 }
 
-/* Reads all options again and applies the log level, and reads the files of certificates again. Other changes in the file take effect at the next start. */
+/* Reads all options again and applies the log level, and reads the files of certificates again. Other changes in the
+ * file take effect at the next start. */
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
 	const struct manager *m = arg;

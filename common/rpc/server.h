@@ -127,9 +127,9 @@ void rpc_server_keys(struct rpc_server *server, rpc_find_key *find, void *arg);
 /* Serves a call with the request id that its key stands for. */
 void rpc_call_go_on(struct rpc_call *call, const uint8_t *request_id);
 
-/* Listens on an nng URL (tcp://host:port, tls+tcp://host:port, ipc://path; port 0 takes a free one). A host name means its first address; it
- * is looked up at once, which may take as long as its name servers do. Returns false with *error set if it cannot
- * ("tcp://…:7171: address in use").
+/* Listens on an nng URL (tcp://host:port, tls+tcp://host:port, ipc://path; port 0 takes a free one). A host name means
+ * its first address; it is looked up at once, which may take as long as its name servers do. Returns false with *error
+ * set if it cannot ("tcp://…:7171: address in use").
  *
  * The server closes connections that send no hello within 5 s, take too long for one message, take no answer for 10 s,
  * or send nothing for quiet_ms. */

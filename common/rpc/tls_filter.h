@@ -38,7 +38,8 @@ enum tls_step {
 	TLS_FAILED, /* `problem` has the reason; `out` may have an alert */
 };
 
-/* The filter is zeros, except that `in` may have bytes. `host`: for a client, the host of the URL, which the server's certificate must name. */
+/* The filter is zeros, except that `in` may have bytes. `host`: for a client, the host of the URL, which the server's
+ * certificate must name. */
 void tls_filter_open(struct tls_filter *filter, struct tls *tls, const char *host);
 
 /* Frees what it holds. It may be zeros. */
