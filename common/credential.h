@@ -38,7 +38,8 @@ void credential_write(
 /* Returns whether a text of this length may be a credential: it begins like one. */
 bool credential_is(const char *text, size_t length);
 
-/* Reads a credential. Returns false if it is none, or was not signed with the key of its incarnation. */
+/* Reads a credential. Returns false if the text is not a credential, or is not signed with the key of
+ * its incarnation. */
 bool credential_read(
     const char *text, size_t length, const uint8_t *master, size_t master_length, struct credential *credential);
 

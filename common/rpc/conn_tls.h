@@ -3,7 +3,7 @@
  *
  * On a loop, threads take the steps of handshakes, in an order that the loop decides, and only so many handshakes are
  * unfinished at the same time. Those that have begun come first. The others begin address by address, and the newest of
- * an address first: when there are more than can be served, the older ones are those that nobody waits for any more.
+ * an address first: if there are too many, the callers of the oldest have given up.
  * Open connections have turns, of a few milliseconds of one iteration of the loop, for what a long backlog still has to
  * send and for repeated checks of certificates.
  */

@@ -187,7 +187,7 @@ static void note_ends(struct tls *tls)
 	}
 }
 
-/* Reads the files, with the lock held. They are looked at before: a change during that shows the next time. */
+/* Reads the files, with the lock held. It notes their versions first, so that a change while it reads is found later. */
 static bool reload(struct tls *tls, struct reeve_error *error)
 {
 	SSL_CTX *context;

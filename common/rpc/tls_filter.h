@@ -19,7 +19,7 @@ struct tls_bytes {
 struct tls_filter {
 	enum tls_end end;
 	SSL *ssl;
-	bool begun;               /* the other end's first byte was looked at */
+	bool begun;               /* the first byte of the other end has been checked */
 	unsigned generation;      /* of the files by which the other end was verified last */
 	struct tls_bytes in, out; /* received and not decrypted; encrypted and not sent */
 	size_t idle_bytes;        /* decrypted without content for the caller since the last content */

@@ -37,7 +37,7 @@ int tls_alert_error(int x509_error)
 	/* By RFC 8446 certificate_expired also means "not yet valid", for which OpenSSL has no alert of its own. */
 	case TLS_NOT_YET_VALID: return X509_V_ERR_CERT_HAS_EXPIRED;
 	case TLS_WRONG_CA: return X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY;
-	case TLS_NO_CRL: return X509_V_ERR_UNSPECIFIED; /* internal_error: what is wrong is here */
+	case TLS_NO_CRL: return X509_V_ERR_UNSPECIFIED; /* the alert internal_error: the fault is at this end */
 	default: return x509_error;
 	}
 }
