@@ -138,7 +138,7 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 /* Returns the URL of the last listener with its real port. It lives as long as the server. */
 const char *rpc_server_url(const struct rpc_server *server);
 
-/* Returns the URL of a listener that other machines may reach, on an address other than loopback; NULL: there is none.
+/* Returns the URL of a listener whose address is not loopback, so that other machines may reach it; NULL if there is none.
  * `plain`: only of those without TLS. */
 const char *rpc_server_exposed(const struct rpc_server *server, bool plain);
 
@@ -162,6 +162,9 @@ const char *rpc_call_actor(const struct rpc_call *call);
 /* Returns a name that the caller gives something, as its identity may give it: "shop/nightly" for "nightly"; or NULL: as it is.
  * The caller must free it. A name that begins with the identity's own one ("ann@host" of ann) stays as it is. */
 char *rpc_identity_says(const struct rpc_identity *identity, const char *name);
+
+/* Returns whether a name or source is the identity's: it is its name, or that with "/" or "@" and more behind it. */
+bool rpc_identity_owns(const struct rpc_identity *identity, const char *name);
 
 /* Returns the caller's identity; NULL only in a method of RPC_ANYONE. */
 const struct rpc_identity *rpc_call_identity(const struct rpc_call *call);

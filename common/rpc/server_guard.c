@@ -4,10 +4,8 @@
  */
 #include "common/rpc/server_internal.h"
 
-#include "common/limits.h"
 #include "common/mem.h"
 #include "common/rpc/conn_tls.h"
-#include "common/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,19 +35,6 @@ void guard_forget_call(struct rpc_call *call)
 	free(call->own_actor);
 	release(call->identity);
 	call->identity = NULL;
-}
-
-char *rpc_identity_says(const struct rpc_identity *identity, const char *name)
-{
-	size_t length = strlen(identity->name);
-	char *says;
-
-	if (!length || (!strncmp(name, identity->name, length) && (!name[length] || strchr("/@", name[length]))))
-		return NULL;
-	says = mem_asprintf(*name ? "%s/%s" : "%s", identity->name, name);
-	if (strlen(says) > LIMIT_NAME_BYTES)
-		says[utf8_cut(says, LIMIT_NAME_BYTES)] = '\0';
-	return says;
 }
 
 /* Compares in a time that depends on the lengths alone. */
@@ -107,7 +92,7 @@ bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struc
 	bool known = is_known(peer, token);
 
 	if (roles & RPC_ANYONE) {
-		/* The answer to a token that is not known yet must not depend on it: nobody is to guess tokens here. */
+		/* An unknown token must not change the answer. Otherwise callers could guess tokens here. */
 		known = known || (!token->length && identify(peer, token, NULL));
 	} else if (!known && !(known = identify(peer, token, error))) {
 		return false;

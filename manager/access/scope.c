@@ -123,7 +123,5 @@ bool scope_sees_all(const struct rpc_identity *identity)
 
 bool scope_owns(const struct rpc_identity *identity, const char *source)
 {
-	size_t length = strlen(identity->name);
-	return scope_sees_all(identity) ||
-	    (!strncmp(source, identity->name, length) && (!source[length] || strchr("/@", source[length])));
+	return scope_sees_all(identity) || rpc_identity_owns(identity, source);
 }

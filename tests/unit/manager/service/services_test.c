@@ -61,13 +61,6 @@ const struct rpc_identity *rpc_call_identity(const struct rpc_call *call)
 	return &everyone.rpc;
 }
 
-char *rpc_identity_says(const struct rpc_identity *identity, const char *name)
-{
-	(void)identity;
-	(void)name;
-	return NULL;
-}
-
 const void *rpc_call_declared(const struct rpc_call *call)
 {
 	return call->entry->declared;
