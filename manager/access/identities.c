@@ -29,7 +29,7 @@ struct identities {
 	struct identity *attempts;
 	struct store_identities load;
 	struct store_identity_uses uses;
-	int64_t *used_ids, *used_us; /* of the write in flight */
+	int64_t *used_ids; /* of the write in flight */
 };
 
 static void identity_free(struct rpc_identity *base)
@@ -149,6 +149,13 @@ struct identity *identities_by_certificate(struct identities *all, const char *u
 	return NULL;
 }
 
+static void row_free(struct identities *all, struct row *row)
+{
+	HASH_DEL(all->rows, row);
+	free(row->rights);
+	free(row);
+}
+
 /* Ends those identities of a row that are not listed or whose time is over, and the row itself with the last one. */
 static bool row_trim(struct identities *all, struct row *row, bool unlisted)
 {
@@ -162,11 +169,8 @@ static bool row_trim(struct identities *all, struct row *row, bool unlisted)
 		identity_release(i);
 		ended = true;
 	}
-	if (!row->identities) {
-		HASH_DEL(all->rows, row);
-		free(row->rights);
-		free(row);
-	}
+	if (!row->identities)
+		row_free(all, row);
 	return ended;
 }
 
@@ -289,15 +293,8 @@ static void on_uses(struct store_op *op, const struct reeve_error *error)
 {
 	struct identities *all = (struct identities *)((char *)op - offsetof(struct identities, uses));
 	free(all->used_ids);
-	free(all->used_us);
-	all->used_ids = all->used_us = NULL;
+	all->used_ids = NULL;
 	jobs_done(all->jobs, JOB_IDENTITY_USES, error, false);
-}
-
-static int compare_ids(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
 }
 
 /* Records the uses of the last minute. A failed write loses them. */
@@ -307,21 +304,21 @@ static bool write_uses(void *arg)
 	struct identity *i;
 	int count = 0;
 	all->used_ids = mem_calloc(HASH_COUNT(all->rows) + 1, sizeof *all->used_ids);
-	all->used_us = mem_calloc(HASH_COUNT(all->rows) + 1, sizeof *all->used_us);
 	for (struct row *row = all->rows; row; row = row->hh.next) {
 		bool used = false;
 		LL_FOREACH (row->identities, i) {
 			used |= i->rpc.used;
 			i->rpc.used = false;
 		}
-		if (!used)
-			continue;
-		all->used_us[count] = all->host.database_us(all->host.clock);
-		all->used_ids[count++] = row->id;
+		if (used)
+			all->used_ids[count++] = row->id;
 	}
-	qsort(all->used_ids, (size_t)count, sizeof *all->used_ids, compare_ids);
 	all->uses = (struct store_identity_uses){
-	    .op.done = on_uses, .count = count, .ids = all->used_ids, .times_us = all->used_us};
+	    .op.done = on_uses,
+	    .count = count,
+	    .ids = all->used_ids,
+	    .time_us = all->host.database_us(all->host.clock),
+	};
 	if (count)
 		store_identity_uses(all->store, &all->uses);
 	else
@@ -350,9 +347,7 @@ void identities_destroy(struct identities *all)
 	HASH_ITER (hh, all->rows, row, next) {
 		LL_FOREACH_SAFE (row->identities, i, next_identity)
 			identity_release(i);
-		HASH_DEL(all->rows, row);
-		free(row->rights);
-		free(row);
+		row_free(all, row);
 	}
 	free(all->fingerprint);
 	free(all->key);

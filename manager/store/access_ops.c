@@ -81,10 +81,7 @@ static void used_start(struct role *role)
 {
 	const struct store_identity_uses *op = BATCH_OP(role, struct store_identity_uses, 0);
 	params_int8s(&role->params, op->ids, op->count);
-	params_array_begin(&role->params, PARAMS_TIME);
-	for (int i = 0; i < op->count; i++)
-		params_add_time(&role->params, op->times_us[i]);
-	params_array_end(&role->params);
+	params_time(&role->params, op->time_us);
 	role_run(role, SQL_IDENTITIES_USED, role_on_done);
 }
 

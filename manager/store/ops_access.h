@@ -34,7 +34,8 @@ void store_identities(struct store *store, struct store_identities *op);
 struct store_identity_uses {
 	struct store_op op;
 	int count;
-	const int64_t *ids, *times_us; /* in the order of ids */
+	const int64_t *ids;
+	int64_t time_us;
 };
 void store_identity_uses(struct store *store, struct store_identity_uses *op);
 
