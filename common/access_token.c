@@ -2,6 +2,7 @@
 #include "common/access_token.h"
 
 #include "common/mem.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -40,8 +41,7 @@ void access_hash_text(const char *secret, char text[ACCESS_HASH_TEXT])
 	uint8_t hash[ACCESS_HASH_BYTES];
 
 	access_hash(secret, strlen(secret), hash);
-	for (size_t i = 0; i < sizeof hash; i++)
-		snprintf(text + 2 * i, 3, "%02x", hash[i]);
+	text_hex(hash, sizeof hash, text);
 }
 
 bool access_hash_equal(const uint8_t a[ACCESS_HASH_BYTES], const uint8_t b[ACCESS_HASH_BYTES])

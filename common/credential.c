@@ -2,6 +2,7 @@
 #include "common/credential.h"
 
 #include "common/mem.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MASTER_MIN_BYTES = 16 }; /* a shorter one is none */
+enum { MASTER_MIN_BYTES = 16 }; /* with a shorter master no credential is valid */
 
 static const char prefix[] = "reeve_a";
 
@@ -37,8 +38,7 @@ void credential_write(
 
 	sign(key, CREDENTIAL_KEY_BYTES, text, mac);
 	text[length++] = '_';
-	for (size_t i = 0; i < sizeof mac; i++, length += 2)
-		snprintf(text + length, CREDENTIAL_BYTES - length, "%02x", mac[i]);
+	text_hex(mac, sizeof mac, text + length);
 }
 
 bool credential_is(const char *text, size_t length)

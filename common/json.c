@@ -8,6 +8,7 @@
 #include "common/text.h"
 
 #include <math.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,15 +29,9 @@ static json_t *text_value(const char *text)
 
 static json_t *bytes_value(const ProtobufCBinaryData *bytes)
 {
-	static const char digits[] = "0123456789abcdef";
-	char *hex = mem_malloc(2 * bytes->len + 1);
-	json_t *value;
+	char *hex = text_hex(bytes->data, bytes->len, mem_malloc(2 * bytes->len + 1));
+	json_t *value = json_stringn_nocheck(hex, 2 * bytes->len);
 
-	for (size_t i = 0; i < bytes->len; i++) {
-		hex[2 * i] = digits[bytes->data[i] >> 4];
-		hex[2 * i + 1] = digits[bytes->data[i] & 15];
-	}
-	value = json_stringn_nocheck(hex, 2 * bytes->len);
 	free(hex);
 	return value;
 }
@@ -44,20 +39,9 @@ static json_t *bytes_value(const ProtobufCBinaryData *bytes)
 static json_t *base64_value(const ProtobufCBinaryData *bytes)
 {
 	char *text = mem_malloc((bytes->len + 2) / 3 * 4 + 1);
-	size_t length = 0;
-	json_t *value;
+	int length = EVP_EncodeBlock((unsigned char *)text, bytes->data, (int)bytes->len);
+	json_t *value = json_stringn_nocheck(text, (size_t)length);
 
-	for (size_t i = 0; i < bytes->len; i += 3) {
-		size_t left = bytes->len - i;
-		uint32_t three = (uint32_t)bytes->data[i] << 16 | (left > 1 ? (uint32_t)bytes->data[i + 1] << 8 : 0) |
-		    (left > 2 ? bytes->data[i + 2] : 0);
-
-		text[length++] = json_base64_digits[three >> 18];
-		text[length++] = json_base64_digits[three >> 12 & 63];
-		text[length++] = left > 1 ? json_base64_digits[three >> 6 & 63] : '=';
-		text[length++] = left > 2 ? json_base64_digits[three & 63] : '=';
-	}
-	value = json_stringn_nocheck(text, length);
 	free(text);
 	return value;
 }

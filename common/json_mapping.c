@@ -82,9 +82,10 @@ bool json_mapped_real(const json_t *value, double *number, const struct path *pa
 /* Returns the value of a digit of base64, or of base64 for URLs; or -1. */
 static int digit_of(char c)
 {
-	const char *digit = c ? strchr(json_base64_digits, c == '-' ? '+' : c == '_' ? '/' : c) : NULL;
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *digit = c ? strchr(digits, c == '-' ? '+' : c == '_' ? '/' : c) : NULL;
 
-	return digit ? (int)(digit - json_base64_digits) : -1;
+	return digit ? (int)(digit - digits) : -1;
 }
 
 bool json_base64_read(const char *text, size_t length, ProtobufCBinaryData *bytes)

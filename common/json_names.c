@@ -8,8 +8,6 @@
 
 static const char time_suffix[] = "_us";
 
-const char json_base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 bool json_is_time(const ProtobufCFieldDescriptor *field)
 {
 	size_t length = strlen(field->name), suffix = strlen(time_suffix);

@@ -33,8 +33,6 @@ const char *json_enum_words(const ProtobufCEnumDescriptor *descriptor, char *out
 /* Finds the value with this JSON name. Returns false if there is none. */
 bool json_enum_number(const ProtobufCEnumDescriptor *descriptor, const char *word, int *number);
 
-extern const char json_base64_digits[];
-
 /* Reads base64, also that for URLs, with or without padding, into memory to be freed. Returns false if it is invalid; then
  * there may be memory, too. */
 bool json_base64_read(const char *text, size_t length, ProtobufCBinaryData *bytes);

@@ -26,6 +26,18 @@ const char *name_problem(const char *name, bool may_be_empty)
 	return NULL;
 }
 
+char *text_hex(const uint8_t *bytes, size_t length, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < length; i++) {
+		out[2 * i] = digits[bytes[i] >> 4];
+		out[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	out[2 * length] = '\0';
+	return out;
+}
+
 char *utf8_repair(const char *bytes, size_t length)
 {
 	static const char replacement[] = "\xef\xbf\xbd";

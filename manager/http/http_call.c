@@ -8,8 +8,8 @@
 #include "common/json_names.h"
 #include "common/mem.h"
 
-#include <ctype.h>
 #include <http_parser.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,13 +115,13 @@ static bool read_uuid(const char *text, uint8_t uuid[UUID_BYTES])
 
 	for (size_t i = 0; text[i]; i++) {
 		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-		int c = tolower((unsigned char)text[i]);
+		int digit = OPENSSL_hexchar2int((unsigned char)text[i]);
 
-		if (i >= 36 || (dash ? c != '-' : !isxdigit(c)))
+		if (i >= 36 || (dash ? text[i] != '-' : digit < 0))
 			return false;
 		if (dash)
 			continue;
-		uuid[digits / 2] = (uint8_t)(uuid[digits / 2] << 4 | (c <= '9' ? c - '0' : c - 'a' + 10));
+		uuid[digits / 2] = (uint8_t)(uuid[digits / 2] << 4 | digit);
 		digits++;
 	}
 	return digits == 2 * UUID_BYTES;

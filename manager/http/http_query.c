@@ -3,15 +3,9 @@
 
 #include "common/mem.h"
 
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int hex_value(char c)
-{
-	const char *digits = "0123456789abcdefABCDEF", *digit = c ? strchr(digits, c) : NULL;
-
-	return !digit ? -1 : digit - digits < 16 ? (int)(digit - digits) : (int)(digit - digits) - 6;
-}
 
 /* Decodes `length` bytes. Returns NULL if they are invalid. */
 static char *decode(const char *text, size_t length, size_t *decoded)
@@ -20,8 +14,8 @@ static char *decode(const char *text, size_t length, size_t *decoded)
 	size_t used = 0;
 
 	for (size_t i = 0; i < length; i++) {
-		int high = text[i] == '%' && i + 2 < length ? hex_value(text[i + 1]) : -1;
-		int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+		int high = text[i] == '%' && i + 2 < length ? OPENSSL_hexchar2int((unsigned char)text[i + 1]) : -1;
+		int low = high >= 0 ? OPENSSL_hexchar2int((unsigned char)text[i + 2]) : -1;
 
 		if (text[i] == '%' && low < 0) {
 			free(out);

@@ -69,10 +69,8 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		response.heartbeat_ms = c->op.manual ? 0 : (uint32_t)core->base.options.heartbeat_ms;
 		response.max_result_bytes = (uint32_t)core->base.options.max_result_bytes;
 		char key[2 * CREDENTIAL_KEY_BYTES + 1];
-		for (size_t i = 0; i < CREDENTIAL_KEY_BYTES; i++)
-			snprintf(key + 2 * i, 3, "%02x", c->op.credential_key[i]);
 		response.identity = c->op.signer;
-		response.credential_key = key;
+		response.credential_key = text_hex(c->op.credential_key, CREDENTIAL_KEY_BYTES, key);
 		rpc_call_reply(c->call, &response.base);
 	}
 	free(c);
