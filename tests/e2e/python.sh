@@ -111,7 +111,7 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 	worker one
 	before=$(sql "select count(*) from workers where name = 'one'")
 	signal one STOP
-	wait_until 20 '[ -z "$(alive_workers)" ]'
+	wait_until 20 '[ "$(sql "select lost from workers where name = '"'one'"' order by id desc limit 1")" = t ]'
 	signal one CONT
 	expect_eq '{"slept": 0}' "$(python 'print(client.wait(client.submit("slow", 0), 30))')"
 	expect_eq $((before + 1)) "$(sql "select count(*) from workers where name = 'one'")"

@@ -134,6 +134,7 @@ class Worker:
             time.sleep(1)  # a former process with this name counts as alive until its lease has ended
         with self._changed:
             self._incarnation = int(answer["incarnation"])
+            self._lost = False  # until here, further heartbeats of the former incarnation may have said that it is lost
             self._lease = answer["leaseMs"] / 1000
             self._interval = answer["heartbeatMs"] / 1000
             self._lease_end = time.monotonic() + self._lease
@@ -185,11 +186,10 @@ class Worker:
             answer = self.client.call("WorkerService/Heartbeat", request, timeout=self._interval)
         except Error:
             return  # the next one follows; without any, the lease ends
-        if answer.get("lost"):
-            if request["incarnation"] == self._incarnation and not self._over:
-                self._lost = True
-            return
         with self._changed:
+            if answer.get("lost"):
+                self._lost |= request["incarnation"] == self._incarnation and not self._over
+                return
             if request["incarnation"] == self._incarnation:
                 self._lease_end = max(self._lease_end, sent + self._lease)
             self._obey(answer.get("commands", []), True)
@@ -239,7 +239,6 @@ class Worker:
 
     def _fetch(self):
         if self._lost:
-            self._lost = False
             self._replace_incarnation()
         with self._changed:
             slots = 0 if self._draining or self._paused else self.concurrency - self._running
