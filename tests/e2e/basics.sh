@@ -307,7 +307,7 @@ test_people_get_tables() {
 	done
 	expect_match 'QUEUE +TYPE +QUEUED +DELAYED +EXECUTING +FAILED +OLDEST
 tables +sh +0 +0 +0 +0' "$(reeve queue list --queue tables)"
-	expect_match 'worker +alive +running +[0-9]+s +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve worker list)"
+	expect_match 'worker +alive +running +[0-9]+[sm] +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve worker list)"
 	expect_match 'completed +[1-9].*workers alive +1' "$(reeve stats)"
 	# No table is wider than its terminal, however long its values are.
 	long=a-name-that-is-much-longer-than-any-column-of-a-narrow-terminal
