@@ -22,7 +22,7 @@ static bool is_zero(const char *text, size_t length)
 }
 
 /* A later version than 00 may go on after the flags. */
-static const char *traceparent_problem(const char *text)
+const char *task_traceparent_problem(const char *text)
 {
 	const char *trace = text + 3, *parent = trace + 33, *flags = parent + 17, *end = flags + 2;
 	size_t length = strlen(text);
@@ -47,7 +47,7 @@ static const struct {
     {"queue", offsetof(Reeve__V1__TaskSpec, queue), name_or_none},
     {"key", offsetof(Reeve__V1__TaskSpec, key), name_or_none},
     {"source", offsetof(Reeve__V1__TaskSpec, source), name_or_none},
-    {"traceparent", offsetof(Reeve__V1__TaskSpec, traceparent), traceparent_problem},
+    {"traceparent", offsetof(Reeve__V1__TaskSpec, traceparent), task_traceparent_problem},
 };
 
 const char *task_text_problem(const Reeve__V1__TaskSpec *task, const char **field)

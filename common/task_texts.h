@@ -8,4 +8,7 @@
  * may be NULL. Programs that submit and managers check the same. */
 const char *task_text_problem(const Reeve__V1__TaskSpec *task, const char **field);
 
+/* Returns why a text is no W3C traceparent, as such a phrase, or NULL. */
+const char *task_traceparent_problem(const char *text);
+
 #endif

@@ -48,6 +48,7 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	if (reply)
 		peers_reply(peer, reply);
 	arena_clear(&call->arena);
+	free(call->traceparent);
 	free(call);
 	peers_release(peer);
 }
@@ -129,6 +130,11 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response)
 const uint8_t *rpc_call_request_id(const struct rpc_call *call)
 {
 	return call->has_request_id ? call->request_id : NULL;
+}
+
+const char *rpc_call_traceparent(const struct rpc_call *call)
+{
+	return call->traceparent;
 }
 
 const char *rpc_call_method(const struct rpc_call *call)
@@ -230,6 +236,7 @@ static struct rpc_call *open_call(
 	    .form = message->form,
 	    .deadline_ms = envelope->deadline_ms,
 	    .arrived_ms = frame->at_ms,
+	    .traceparent = message->traceparent ? mem_strdup(message->traceparent) : NULL,
 	    .actor = call->texts,
 	    .has_request_id = envelope->request_id,
 	};

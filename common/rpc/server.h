@@ -175,6 +175,9 @@ void rpc_call_serve(struct rpc_call *call, const ProtobufCMessage *request);
 /* Returns the roles of the call's method. */
 uint32_t rpc_call_roles(const struct rpc_call *call);
 
+/* Returns the caller's trace context, a W3C traceparent, or NULL. Only transports with headers have one. */
+const char *rpc_call_traceparent(const struct rpc_call *call);
+
 /* Returns the call's method: "/reeve.v1.TaskService/Submit". */
 const char *rpc_call_method(const struct rpc_call *call);
 

@@ -116,6 +116,7 @@ struct rpc_call {
 	uint8_t request_id[UUID_BYTES];
 	bool has_request_id;
 	struct rpc_identity *identity;
+	char *traceparent; /* or NULL */
 	const char *actor;
 	char *own_actor; /* the same, if the identity has a name, or NULL */
 	void (*closed)(void *arg);

@@ -18,6 +18,7 @@ struct rpc_server;
 struct rpc_message {
 	struct envelope_request envelope;
 	struct envelope_view key; /* an idempotency key; the request id is for a new one. NULL: it has none */
+	const char *traceparent;  /* the caller's trace context, or NULL */
 	uint32_t id;              /* of the call on its connection */
 	uint32_t form;            /* the transport's notes for the answer */
 };

@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/json_names.h"
 #include "common/mem.h"
+#include "common/task_texts.h"
 
 #include <http_parser.h>
 #include <openssl/crypto.h>
@@ -210,9 +211,12 @@ bool http_read(void *arg, struct frame *frame, struct rpc_message *out, struct r
 	struct envelope_request *envelope = &out->envelope;
 	const char *target = http_path(message), *query = strchr(target, '?');
 	const char *protocol = http_field(message, HTTP_PROTOCOL), *actor = http_field(message, HTTP_ACTOR);
+	const char *traceparent = http_field(message, HTTP_TRACEPARENT);
 	size_t path = query ? (size_t)(query - target) : strcspn(target, "#");
 
 	query = query ? query + 1 : "";
+	if (traceparent && !task_traceparent_problem(traceparent)) /* an invalid one is ignored, as W3C demands */
+		out->traceparent = traceparent;
 	out->form = http_form_of(door, message);
 	*envelope = (struct envelope_request){.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT};
 	envelope->method = view_of(target, path);

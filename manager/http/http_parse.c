@@ -35,6 +35,7 @@ static const char *const names[HTTP_FIELDS] = {
     [HTTP_ACTOR] = "reeve-actor",
     [HTTP_ASKED_METHOD] = "access-control-request-method",
     [HTTP_EXPECT] = "expect",
+    [HTTP_TRACEPARENT] = "traceparent",
 };
 
 /* The HTTP side of a connection. */

@@ -73,14 +73,16 @@ static void on_submitted(void *arg, const struct store_created *created, const s
 	submit_call_free(c);
 }
 
-/* Sets the texts that are stored as they are. */
-static void take_texts(struct store_task *task, const Reeve__V1__TaskSpec *spec)
+/* Sets the texts that are stored as they are. A task without a trace context has the caller's. */
+static void take_texts(struct store_task *task, const Reeve__V1__TaskSpec *spec, const struct rpc_call *call)
 {
 	static const ProtobufCFieldDescriptor *fields[SQL_SUBMITTED];
 	for (int i = 0; i < SQL_SUBMITTED; i++) {
 		if (!fields[i])
 			fields[i] = field_named(spec->base.descriptor, sql_columns_submitted[i]);
 		task->texts[i] = text_given(field_text(&spec->base, fields[i]));
+		if (!task->texts[i] && !strcmp(fields[i]->name, "traceparent"))
+			task->texts[i] = rpc_call_traceparent(call);
 	}
 }
 
@@ -110,7 +112,7 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const struct
 	    .source = *spec->source ? spec->source : rpc_call_actor(call),
 	    .parent = scope_parent(rpc_call_identity(call)),
 	};
-	take_texts(&task, spec);
+	take_texts(&task, spec, call);
 	return task;
 }
 

@@ -155,6 +155,18 @@ test_a_caller_may_be_named() {
 	expect_eq 'ann@web' "$(reeve show "$id" --json | jq -r .source)"
 }
 
+test_the_callers_trace_context_goes_with_its_tasks() {
+	trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 own=00-1bf7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+	tasks="{\"tasks\":[{\"queue\":\"q\",\"type\":\"sh\",\"details\":\"echo \$TRACEPARENT\"},{\"queue\":\"traced\",\"type\":\"none\",\"traceparent\":\"$own\"}]}"
+	ids=$(call TaskService/Submit "$tasks" -H "traceparent: $trace" | jq -r '.tasks[].id')
+	id=$(head -1 <<<"$ids")
+	reeve wait "$id"
+	expect_eq "$trace" "$(reeve show "$id" --json | jq -r .result)"
+	expect_eq "$own" "$(reeve show "$(tail -1 <<<"$ids")" --json | jq -r .traceparent)"
+	id=$(call TaskService/Submit "$tasks" -H 'traceparent: 00-wrong' | jq -r '.tasks[0].id')
+	expect_eq '' "$(reeve show "$id" --json | jq -r .traceparent)"
+}
+
 test_pages_say_whether_the_manager_can_serve() {
 	expect_eq 200 "$(page /healthz)"
 	expect_eq 200 "$(page /healthz -I)"

@@ -61,6 +61,12 @@ const struct rpc_identity *rpc_call_identity(const struct rpc_call *call)
 	return &everyone.rpc;
 }
 
+const char *rpc_call_traceparent(const struct rpc_call *call)
+{
+	(void)call;
+	return NULL;
+}
+
 const void *rpc_call_declared(const struct rpc_call *call)
 {
 	return call->entry->declared;
