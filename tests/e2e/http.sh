@@ -197,6 +197,8 @@ test_web_pages_need_a_listed_origin() {
 	grep -qi '^access-control-allow-origin: https://example.org' "$DIR/head"
 	expect_eq 421 "$(status $ping '{}' -H 'host: rebound.example:80')"
 	expect_eq 200 "$(status $ping '{}' -H 'host: localhost:80')"
+	# What is not an access token does not help such a page.
+	expect_eq 401 "$(status TaskService/List '{}' -H 'host: rebound.example:80' -H 'authorization: Bearer reeve_a0_1_1_1_')"
 }
 
 test_other_machines_need_insecure() {
@@ -216,6 +218,9 @@ test_callers_show_an_access_token() {
 	grep -qi '^www-authenticate: Bearer' "$DIR/head"
 	expect_eq 401 "$(status TaskService/Submit "$task" -H "authorization: Bearer ${token}x")"
 	expect_match '^unauthenticated: the access token is not valid' "$(error_of)"
+	# The keys of callers whom nobody knows are not stored.
+	expect_eq 200 "$(status AdminService/Ping '{}' -H 'idempotency-key: of a stranger')"
+	expect_eq 0 "$(sql 'select count(*) from call_keys')"
 	expect_eq 200 "$(status TaskService/Submit "$task" -H "authorization: Bearer $token" -H 'reeve-actor: ann' -H 'host: tasks.example')"
 	expect_eq web/ann "$("$REEVE_BIN/reeve" --manager "$ipc" show "$(jq -r '.tasks[0].id' "$DIR/answer")" --json | jq -r .source)"
 	expect_eq 403 "$(status QueueService/Set '{"name":"tokens"}' -H "authorization: Bearer $token")"
