@@ -14,13 +14,15 @@
 
 struct attempt;
 struct supervisor_client;
+struct tls_files;
 
 /* What a slot passes to the handler that it runs. */
 struct handler_context {
 	struct supervisor_client *supervisor; /* starts processes; NULL: the worker has no supervisor */
 	int event_fd;                         /* readable when the attempt must stop or its process has ended; −1: none */
 	int64_t kill_grace_ms;                /* between SIGTERM and SIGKILL */
-	const char *managers;                 /* the worker's managers, so that a process can submit tasks there */
+	const char *managers;                 /* the worker's managers, so that a process can submit tasks there … */
+	const struct tls_files *tls;          /* … and verify them by the CA and revocation lists of these files */
 };
 
 /* A task of this cost or more gets a slot alone; cheaper ones are started several at a time (slots.h). */

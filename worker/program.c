@@ -132,17 +132,6 @@ bool program_level_read(int argc, char *const *argv, enum log_level *level, stru
 	return true;
 }
 
-/* Sets the variables for `reeve` in handlers, which inherit them. */
-static void export_tls(const struct tls_files *files)
-{
-	const char *const variables[][2] = {{"REEVE_TLS_CERT", files->certificate}, {"REEVE_TLS_KEY", files->key},
-	    {"REEVE_TLS_CA", files->ca}, {"REEVE_TLS_CRL", files->crl}};
-
-	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-		if (variables[i][1])
-			mem_check(setenv(variables[i][0], variables[i][1], 1) == 0);
-}
-
 bool program_options_read(struct program_options *options, int argc, char **argv, int *code)
 {
 	struct reeve_error error = {0};
@@ -163,7 +152,6 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	if (options->wait_retries && !options->until_empty)
 		return wrong_usage("--wait-retries needs --until-empty", code);
 	options->level = log_level_named(options->log_level);
-	export_tls(&options->tls);
 	options->worker = (struct reeve_worker_options){
 	    .managers = options->managers,
 	    .token_file = options->token_file,

@@ -18,9 +18,11 @@ extern char **environ;
 void supervisor_take_environment(struct supervisor *supervisor)
 {
 	/* Programs do not call managers as the worker. */
-	unsetenv("REEVE_ACCESS_TOKEN");
-	unsetenv("REEVE_ACCESS_TOKEN_FILE");
-	unsetenv("REEVE_ATTEMPT_ACCESS_TOKEN");
+	static const char *const own[] = {"REEVE_ACCESS_TOKEN", "REEVE_ACCESS_TOKEN_FILE", "REEVE_ATTEMPT_ACCESS_TOKEN",
+	    "REEVE_TLS_CERT", "REEVE_TLS_KEY"};
+
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		unsetenv(own[i]);
 	while (environ && environ[supervisor->inherited])
 		supervisor->inherited++;
 	supervisor->variables =

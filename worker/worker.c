@@ -109,7 +109,8 @@ static void connect_parts(struct reeve_worker *worker)
 	struct handler_context context = {.supervisor = worker->supervisor,
 	    .event_fd = -1,
 	    .kill_grace_ms = worker->drain.kill_grace_ms,
-	    .managers = worker->session.managers};
+	    .managers = worker->session.managers,
+	    .tls = &worker->session.tls};
 	struct shared *shared = &worker->shared;
 	struct life *life = &worker->life;
 	struct in_flight *in_flight = &worker->in_flight;

@@ -489,12 +489,26 @@ test_one_manager_creates_the_first_admins_token() {
 	for n in 1 2 3; do stop "first-$n"; done
 }
 
+# Also into a pipe or a file, while the manager runs.
+test_the_first_admins_token_is_printed_at_once() {
+	sql 'delete from identities'
+	start prints "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/prints" --auth required
+	wait_until 30 'grep -qE "^reeve_[0-9]+_" "$DIR/log/prints.log"'
+	with "$(grep -E '^reeve_' "$DIR/log/prints.log")" reeve token list >/dev/null
+	stop prints
+}
+
 test_a_local_caller_needs_no_token_by_default() {
 	start_manager open
 	expect_match 'callers on this machine without an access token may do everything \(--auth local\)' "$(cat "$DIR/log/open.log")"
 	reeve submit nothing >/dev/null
 	expect_fail 4 with reeve_1_x reeve list
 	expect_match 'the access token is not valid' "$OUTPUT"
+	# Nor does what is not signed make its caller an admin.
+	for bad in reeve_a0_1_1_1_ "reeve_a0_1_1_1_$(printf '%064d' 0)"; do
+		expect_fail 4 with "$bad" reeve list
+		expect_match 'the access token of the attempt is not valid' "$OUTPUT"
+	done
 	stop open
 }
 

@@ -119,7 +119,7 @@ test_a_c_function_submits_tasks() {
 	id=$(reeve submit plan 3)
 	reeve wait "$id" --max-wait 30s >/dev/null
 	expect_eq '3 created' "$(field "$id" result)"
-	expect_eq '0,1,2' "$(sql "select string_agg(details, ',' order by id) from tasks where source = 'task $id'")"
+	expect_eq '0,1,2' "$(sql "select string_agg(details, ',' order by id) from tasks where source = 'task $id' and parent_id = $id")"
 	# A second run finds all of them.
 	sql "update task_history set status = 'dead' where task_id = $id"
 	reeve retry "$id" >/dev/null

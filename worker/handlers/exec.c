@@ -56,7 +56,7 @@ static bool open_pipe(int *ours, int *theirs, bool we_write)
 /* Returns the variables of the attempt, and those that every program of another user needs. */
 static char **environment_of(const struct run *run)
 {
-	char **environment = attempt_environment(run->attempt, run->context->managers);
+	char **environment = attempt_environment(run->attempt, run->context->managers, run->context->tls);
 	size_t count = 0;
 
 	if (!run->spec->user)
