@@ -361,26 +361,10 @@ bool reeve_attempt_access_token(const struct reeve_attempt *public, char token[R
 	return signer->known;
 }
 
-/* Returns the variable for a file of the worker, with a path that is valid in any folder; NULL: there is no such file. */
-static char *file_variable(const char *name, const char *path)
-{
-	char *folder, *variable;
-
-	if (!text_given(path))
-		path = getenv(name);
-	if (!text_given(path))
-		return NULL;
-	folder = *path == '/' ? NULL : getcwd(NULL, 0);
-	variable = mem_asprintf("%s=%s%s%s", name, folder ? folder : "", folder ? "/" : "", path);
-	free(folder);
-	return variable;
-}
-
-char **attempt_environment(const struct attempt *attempt, const char *managers, const struct tls_files *tls)
+char **attempt_environment(const struct attempt *attempt)
 {
 	const struct reeve_attempt *public = &attempt->public;
 	char token[REEVE_ATTEMPT_TOKEN_BYTES] = "";
-	size_t count = 0;
 
 	reeve_attempt_access_token(public, token);
 	char *variables[] = {
@@ -391,18 +375,11 @@ char **attempt_environment(const struct attempt *attempt, const char *managers, 
 	    mem_asprintf("REEVE_STAGE=%s", public->stage),
 	    mem_asprintf("REEVE_ATTEMPT=%u", public->attempt),
 	    mem_asprintf("REEVE_TOKEN=%lld", (long long)public->token),
-	    mem_asprintf("REEVE_MANAGER=%s", managers),
 	    mem_asprintf("TRACEPARENT=%s", public->traceparent),
 	    mem_asprintf("REEVE_ATTEMPT_ACCESS_TOKEN=%s", token),
-	    file_variable("REEVE_TLS_CA", tls->ca),
-	    file_variable("REEVE_TLS_CRL", tls->crl),
 	    NULL,
 	};
 
-	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-		if (variables[i])
-			variables[count++] = variables[i];
-	variables[count] = NULL;
 	return memcpy(mem_malloc(sizeof variables), variables, sizeof variables);
 }
 

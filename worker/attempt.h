@@ -10,7 +10,6 @@
 
 #include "common/credential.h"
 #include "common/hash.h"
-#include "common/rpc/tls.h"
 #include "worker/include/reeve/worker.h"
 
 #include <pthread.h>
@@ -145,10 +144,9 @@ void attempt_set_remark(struct attempt *attempt, const char *remark);
  * not a valid name, the attempt ends with a fatal error instead. */
 void attempt_seal(struct attempt *attempt, int64_t run_ms);
 
-/* Returns the variables that a program gets in its environment, "NAME=VALUE", NULL at the end. `managers` are their addresses,
- * and of the files of `tls` it gets those by which it verifies them, but not the worker's certificate and key. The caller frees
- * each and the array. */
-char **attempt_environment(const struct attempt *attempt, const char *managers, const struct tls_files *tls);
+/* Returns the variables of the attempt for a program's environment, "NAME=VALUE", NULL at the end. The caller frees each and
+ * the array. */
+char **attempt_environment(const struct attempt *attempt);
 
 /* Writes "task 12/3" (id/attempt) into `out` and returns it: the object of a log line. */
 const char *attempt_name(const struct attempt *attempt, char out[48]);

@@ -1,7 +1,7 @@
 /*
  * Handlers: what runs the tasks of a type. Each kind (handlers/ *.c) creates a `struct handler` with its own `run`,
  * which a slot calls. The table changes only when the handlers files are reloaded (handler_set.c), under the worker's lock.
- * A handler in the table is read-only, except for `cost_us` and `users`.
+ * A handler in the table is read-only, except for `cost_us`, `users`, `running` and `resume_ms`.
  */
 #ifndef REEVE_WORKER_HANDLER_H
 #define REEVE_WORKER_HANDLER_H
@@ -34,7 +34,10 @@ struct handler {
 	void *user_data;    /* passed to C functions */
 	bool processes;     /* starts processes: its slots need the supervisor and an event_fd */
 	bool from_file;     /* from a handlers file */
-	int users;          /* references of the table and of attempts; under the worker's lock once it runs */
+	int max_running;    /* how many of its attempts run at once; 0: as many as there are slots */
+	/* Under the worker's lock once it runs. */
+	int users;   /* references of the table and of attempts */
+	int running; /* attempts that slots have */
 
 	/* Runs an attempt to its end and sets its outcome (attempt->outcome). Called on a slot's thread, by several slots
 	 * at once. */
@@ -45,6 +48,8 @@ struct handler {
 	/* The usual duration of a run, in microseconds: a moving average of up to HANDLER_COST_FULL_US, which is also the
 	 * first value. It never changes for kinds that start processes. */
 	_Atomic int cost_us;
+
+	_Atomic int64_t resume_ms; /* nothing of it starts before this time (monotonic); 0: it may */
 
 	UT_hash_handle hh; /* in the table of handlers, by type */
 };
@@ -71,7 +76,7 @@ void handler_init(struct handler *handler, const char *type);
 /* Creates a handler that calls a function (handlers/function.c). */
 struct handler *function_handler_create(const char *type, reeve_handler *function, void *user_data);
 
-/* The settings of a handler that runs a program (handlers/exec.c). */
+/* The settings of a handler that runs a program (handlers/exec.c, handlers/stdio.c). */
 struct exec_spec {
 	char *path;              /* absolute, or relative to the directory where the worker was started */
 	char **argv;             /* ends with NULL */
@@ -81,11 +86,14 @@ struct exec_spec {
 	char **environment;      /* the worker's variables that it gets (NAME, or the prefix NAME*), ends with NULL;
 	                            NULL: all */
 	int64_t timeout_ms;      /* 0: only the task's limit */
-	size_t max_output_bytes; /* longer standard output fails the attempt */
+	size_t max_output_bytes; /* longer standard output, of stdio handlers a longer line, fails the attempt */
+	int children;            /* of stdio handlers: how many processes at most; 0: one for each slot */
 };
 
-/* Creates a handler that runs a program. Takes ownership of the spec's strings. */
+/* Create a handler that runs a program for each attempt, and one whose processes run one after another. Take ownership
+ * of the spec's strings. */
 struct handler *exec_handler_create(const char *type, const struct exec_spec *spec);
+struct handler *stdio_handler_create(const char *type, const struct exec_spec *spec);
 void exec_spec_clear(struct exec_spec *spec);
 
 /* Reads a handlers file (handlers/file.c) and adds its handlers to the table. False: *error names the file, the section

@@ -71,6 +71,8 @@ const struct option_table program_options_table = {
                 "  [handler sha256]\n"
                 "  exec = /usr/bin/sha256sum --tag\n"
                 "  timeout = 30s\n"
+                "With stdio in place of exec, the program's processes stay, and run one task after\n"
+                "another: a line of JSON in, an answer out (docs/worker.md).\n"
                 "\n"
                 "SIGTERM and SIGINT: take no more tasks, let running ones finish, stop. A second\n"
                 "one stops them at once. SIGHUP: read the handlers file and the log level again.\n"

@@ -158,6 +158,32 @@ static void run_batch(struct slot *slot)
 		atomic_fetch_sub(&slot->slots->shared->lease->functions, 1);
 }
 
+/* Counts an attempt that a slot takes, or no longer has. Called with the lock. */
+static void count_running(const struct attempt *attempt, int change)
+{
+	if (attempt->handler)
+		attempt->handler->running += change;
+}
+
+/* Returns true if a ready attempt must not start now. Called with the lock. */
+static bool is_blocked(struct slots *slots, const struct attempt *attempt, int64_t now_ms)
+{
+	const struct handler *handler = attempt->handler;
+	int64_t resume_ms = handler ? atomic_load(&handler->resume_ms) : 0;
+
+	if (slots->rests.count && rests_block(&slots->rests, slots->in_flight, attempt, slots->concurrency))
+		return true;
+	if (handler && handler->max_running && handler->running >= handler->max_running)
+		return true;
+	if (resume_ms <= now_ms)
+		return false;
+	if (!slots->resume_ms || resume_ms < slots->resume_ms) {
+		slots->resume_ms = resume_ms;
+		shared_wake(slots->shared); /* control wakes the slots then */
+	}
+	return true;
+}
+
 /* Begins the resting period that follows an attempt which has run. Called with the lock. */
 static void rest_after(struct slots *slots, const struct attempt *attempt)
 {
@@ -184,6 +210,7 @@ static void collect(struct slot *slot)
 		struct attempt *attempt = slot->batch[slot->collected];
 
 		attempt->event_fd = -1;
+		count_running(attempt, -1);
 		in_flight->taken_count--;
 		stopped = stopped || atomic_load(&attempt->stop) != STOP_NONE;
 		rest_after(slots, attempt);
@@ -202,15 +229,16 @@ static bool take(struct slot *slot)
 	struct slots *slots = slot->slots;
 	struct in_flight *in_flight = slots->in_flight;
 	struct attempt *attempt, *next;
+	int64_t now_ms = clock_monotonic_ms();
 	int cost = 0;
 
 	slot->count = slot->collected = 0;
 	/* Ready attempts wait for the renewal of the lease, which wakes the slots. */
-	if (!lease_runs(slots->shared->lease, clock_monotonic_ms()))
+	if (!lease_runs(slots->shared->lease, now_ms))
 		return false;
 	for (attempt = in_flight->ready; attempt && slot->count < SLOT_BATCH_MAX; attempt = next) {
 		next = attempt->next;
-		if (slots->rests.count && rests_block(&slots->rests, in_flight, attempt, slots->concurrency))
+		if (is_blocked(slots, attempt, now_ms))
 			continue;
 		cost += attempt_cost(attempt);
 		if (slot->count && cost > HANDLER_COST_FULL_US)
@@ -219,13 +247,14 @@ static bool take(struct slot *slot)
 		in_flight->ready_count--;
 		in_flight->taken_count++;
 		attempt->place = PLACE_TAKEN;
+		count_running(attempt, 1);
 		attempt->event_fd = slot->context.event_fd;
 		slot->batch[slot->count++] = attempt;
 	}
 	if (!slot->count)
 		return false;
 	slot->taken_over = false;
-	slot->taken_ms = clock_monotonic_ms();
+	slot->taken_ms = now_ms;
 	atomic_store(&slot->done, 0);
 	atomic_store(&slot->next, 0);
 	if (slot->count > 1) {
@@ -251,6 +280,7 @@ static void take_over(struct slot *slot)
 
 		attempt->event_fd = -1;
 		attempt->place = PLACE_READY;
+		count_running(attempt, -1);
 		in_flight->taken_count--;
 		DL_PREPEND(in_flight->ready, attempt);
 		in_flight->ready_count++;
@@ -264,7 +294,11 @@ static void take_over(struct slot *slot)
 
 void slots_sweep(struct slots *slots, int64_t now_ms)
 {
-	if (slots->rests.count && rests_end(&slots->rests, now_ms))
+	bool resume = slots->resume_ms && slots->resume_ms <= now_ms;
+
+	if (resume)
+		slots->resume_ms = 0;
+	if ((slots->rests.count && rests_end(&slots->rests, now_ms)) || resume)
 		in_flight_wake_slots(slots->in_flight, (int64_t)slots->in_flight->ready_count * HANDLER_COST_FULL_US);
 	if (!slots->concurrency)
 		in_flight_stop_ready(slots->in_flight, STOP_DRAIN);
@@ -282,7 +316,11 @@ void slots_sweep(struct slots *slots, int64_t now_ms)
 
 int64_t slots_next_ms(const struct slots *slots, int64_t now_ms)
 {
-	return slots->sweep_soon ? now_ms + SLOT_SWEEP_MS : rests_next_ms(&slots->rests);
+	int64_t rests_ms = rests_next_ms(&slots->rests);
+
+	if (slots->sweep_soon)
+		return now_ms + SLOT_SWEEP_MS;
+	return slots->resume_ms && slots->resume_ms < rests_ms ? slots->resume_ms : rests_ms;
 }
 
 /* Returns true if the slot's thread must end. Called with the lock. */

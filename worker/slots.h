@@ -36,9 +36,10 @@ struct slots {
 	int requested;     /* the last concurrency that a manager requested; −1: none */
 	bool changed;      /* `concurrency` has changed; the number of threads not yet */
 	struct rests rests;
-	int open_batches; /* batches of more than one attempt */
-	bool sweep_soon;  /* control will sweep within SLOT_SWEEP_MS */
-	bool end;         /* all threads must end */
+	int64_t resume_ms; /* when a handler that pauses may run a ready attempt; 0: no such attempt */
+	int open_batches;  /* batches of more than one attempt */
+	bool sweep_soon;   /* control will sweep within SLOT_SWEEP_MS */
+	bool end;          /* all threads must end */
 
 	/* Limits the logging of failures. Used without the lock. */
 	_Atomic int64_t log_second;

@@ -16,7 +16,7 @@ enum {
 	SPAWN_TEXT_MAX = 128 * 1024,       /* program, directory, arguments and environment of a process, with their NULs */
 	SPAWN_ARGUMENTS_MAX = 4096,        /* arguments of a process */
 	SPAWN_ENVIRONMENT_MAX = 16,        /* variables added to the worker's own */
-	SPAWN_FDS = 4,                     /* descriptors of a process */
+	SPAWN_FDS = 4,                     /* maximum number of descriptors of a process */
 	SPAWN_GROUPS_MAX = 256,            /* groups of its user */
 };
 
@@ -25,6 +25,7 @@ enum {
 enum spawn_request_kind {
 	SPAWN_START,  /* start a process, but not at or after the time `value` (monotonic, ms; 0: no limit) */
 	SPAWN_SIGNAL, /* send the signal `value` to a process's group; ignored if the process has ended */
+	SPAWN_END,    /* kill a process's group at the time `value` (monotonic, ms), unless the process has ended by then */
 	SPAWN_LEASE,  /* the lease has changed: read it */
 };
 
@@ -39,6 +40,7 @@ struct spawn_request {
 	int64_t value;
 	uint32_t arguments;   /* number of arguments */
 	uint32_t environment; /* number of added variables */
+	uint32_t fds;         /* number of descriptors */
 	uint32_t names;       /* number of names; SPAWN_ALL_NAMES: it gets all of the worker's variables */
 };
 

@@ -182,6 +182,45 @@ static void signal_child(struct supervisor *supervisor, const struct spawn_reque
 	signal_group(child->pid, (int)request->value);
 }
 
+/* Sets when a process's group is killed. */
+static void set_end(struct supervisor *supervisor, const struct spawn_request *request)
+{
+	struct child *child;
+
+	if (request->index >= SPAWN_MAX)
+		abort();
+	child = &supervisor->children[request->index];
+	if (child->id != request->id || child->ended)
+		return;
+	child->end_ms = request->value;
+	if (request->value < supervisor->next_end_ms)
+		supervisor->next_end_ms = request->value;
+}
+
+/* Kills the groups whose time has come. Returns the timeout for poll, up to `left_ms` (−1: no limit). */
+static int kill_due(struct supervisor *supervisor, int left_ms)
+{
+	int64_t now_ms = clock_monotonic_ms(), until_ms;
+
+	if (supervisor->next_end_ms <= now_ms) {
+		supervisor->next_end_ms = INT64_MAX;
+		for (uint32_t i = 0; i < supervisor->used; i++) {
+			struct child *child = &supervisor->children[i];
+
+			if (!child->id || child->ended || !child->end_ms)
+				continue;
+			if (child->end_ms <= now_ms) {
+				child->end_ms = 0;
+				signal_group(child->pid, SIGKILL);
+			} else if (child->end_ms < supervisor->next_end_ms) {
+				supervisor->next_end_ms = child->end_ms;
+			}
+		}
+	}
+	until_ms = supervisor->next_end_ms - now_ms;
+	return left_ms >= 0 && left_ms <= until_ms ? left_ms : until_ms < 3600 * 1000 ? (int)until_ms : left_ms;
+}
+
 /* Executes the request of one packet. */
 static void execute(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
 {
@@ -193,6 +232,7 @@ static void execute(struct supervisor *supervisor, size_t length, const int fds[
 	switch (request.kind) {
 	case SPAWN_START: supervisor_start(supervisor, length, fds); break;
 	case SPAWN_SIGNAL: signal_child(supervisor, &request); break;
+	case SPAWN_END: set_end(supervisor, &request); break;
 	case SPAWN_LEASE: /* the watchdog reads it */ break;
 	default: abort();
 	}
@@ -308,13 +348,14 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	supervisor.shared = shared;
 	supervisor.parent = parent;
 	supervisor.pid = getpid();
+	supervisor.next_end_ms = INT64_MAX;
 	take_precedence(&supervisor);
 	close_others(&supervisor);
 	block_signals(&supervisor);
 	supervisor_take_environment(&supervisor);
 	supervisor.children = mem_calloc(SPAWN_MAX, sizeof *supervisor.children);
 	for (;;) {
-		left_ms = watchdog(&supervisor);
+		left_ms = kill_due(&supervisor, watchdog(&supervisor));
 		ready[0] = (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unreported ? POLLOUT : 0)};
 		ready[1] = (struct pollfd){.fd = supervisor.signals, .events = POLLIN};
 		ready[2] = (struct pollfd){.fd = supervisor.worker, .events = POLLIN};

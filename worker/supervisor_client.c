@@ -27,7 +27,12 @@ enum {
 	END_MS = 2000,         /* how long it may take to end */
 };
 
-enum entry_state { ENTRY_FREE, ENTRY_RUNNING, ENTRY_ENDED };
+enum entry_state {
+	ENTRY_FREE,
+	ENTRY_RUNNING,
+	ENTRY_RETIRED, /* runs, and no thread follows it */
+	ENTRY_ENDED,
+};
 
 struct entry {
 	enum entry_state state;
@@ -49,17 +54,20 @@ struct supervisor_client {
 	int64_t unseen_since_ms; /* the last renewal at which it had read it */
 
 	pthread_mutex_t lock; /* guards the fields below */
+	pthread_cond_t freed; /* a retired process has ended */
 	struct entry *entries;
 	uint32_t *free_indices;
 	uint32_t free_count;
 	uint64_t last_id;
-	bool closing; /* we are ending the supervisor */
+	int64_t retired_ms; /* when the last retired process is killed; 0: none was retired */
+	bool closing;       /* we are ending the supervisor */
 	bool dead;
 };
 
 struct supervisor_client *supervisor_client_create(struct reeve_error *error)
 {
 	struct supervisor_client *client = mem_calloc(1, sizeof *client);
+	pthread_condattr_t monotonic;
 
 	client->shared = mmap(NULL, sizeof *client->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	client->supervisor = client->shared == MAP_FAILED ? -1 : supervisor_fork(&client->socket, client->shared);
@@ -72,6 +80,10 @@ struct supervisor_client *supervisor_client_create(struct reeve_error *error)
 	}
 	client->pidfd = pidfd_open(client->supervisor, 0);
 	pthread_mutex_init(&client->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&client->freed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	client->entries = mem_calloc(SPAWN_MAX, sizeof *client->entries);
 	client->free_indices = mem_calloc(SPAWN_MAX, sizeof *client->free_indices);
 	while (client->free_count < SPAWN_MAX) {
@@ -85,10 +97,16 @@ struct supervisor_client *supervisor_client_create(struct reeve_error *error)
 static void notify(const struct entry *entry)
 {
 	uint64_t one = 1;
-	ssize_t written = write(entry->event_fd, &one, sizeof one);
+	ssize_t written = entry->event_fd < 0 ? (ssize_t)sizeof one : write(entry->event_fd, &one, sizeof one);
 
 	assert(written == sizeof one || errno == EAGAIN);
 	(void)written;
+}
+
+static void free_entry(struct supervisor_client *client, uint32_t index)
+{
+	client->entries[index].state = ENTRY_FREE;
+	client->free_indices[client->free_count++] = index;
 }
 
 static void on_exit_message(struct supervisor_client *client, const struct spawn_exit *message)
@@ -98,7 +116,13 @@ static void on_exit_message(struct supervisor_client *client, const struct spawn
 	assert(message->index < SPAWN_MAX);
 	pthread_mutex_lock(&client->lock);
 	entry = &client->entries[message->index];
-	assert(entry->state == ENTRY_RUNNING && entry->id == message->id);
+	assert((entry->state == ENTRY_RUNNING || entry->state == ENTRY_RETIRED) && entry->id == message->id);
+	if (entry->state == ENTRY_RETIRED) {
+		free_entry(client, message->index);
+		pthread_cond_signal(&client->freed);
+		pthread_mutex_unlock(&client->lock);
+		return;
+	}
 	entry->state = ENTRY_ENDED;
 	entry->end = (struct spawn_end){.status = message->status,
 	    .start_error = message->start_error,
@@ -124,16 +148,21 @@ static bool on_death(struct supervisor_client *client)
 		struct entry *entry = &client->entries[i];
 		pid_t pid;
 
-		if (entry->state != ENTRY_RUNNING)
+		if (entry->state != ENTRY_RUNNING && entry->state != ENTRY_RETIRED)
 			continue;
-		entry->state = ENTRY_ENDED;
 		pid = atomic_load(&client->shared->processes[i].pid);
 		if (pid > 1)
 			kill(-pid, SIGKILL);
+		if (entry->state == ENTRY_RETIRED) {
+			free_entry(client, i);
+			continue;
+		}
+		entry->state = ENTRY_ENDED;
 		entry->end = (struct spawn_end){.lost = true, .begun = pid != 0};
 		notify(entry);
 	}
 	closing = client->closing;
+	pthread_cond_signal(&client->freed);
 	pthread_mutex_unlock(&client->lock);
 	return !closing;
 }
@@ -174,13 +203,26 @@ bool supervisor_client_watch(
 	return true;
 }
 
+/* Waits until the retired processes have ended; the supervisor, unless it hangs, kills those that do not. Called with
+ * the lock. */
+static void await_retired(struct supervisor_client *client)
+{
+	int64_t until_ms = client->retired_ms + END_MS;
+	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+
+	while (client->retired_ms && client->free_count < SPAWN_MAX)
+		if (pthread_cond_timedwait(&client->freed, &client->lock, &until) != 0)
+			return;
+	assert(client->free_count == SPAWN_MAX);
+}
+
 void supervisor_client_destroy(struct supervisor_client *client)
 {
 	if (!client)
 		return;
 	pthread_mutex_lock(&client->lock);
+	await_retired(client);
 	client->closing = true;
-	assert(client->free_count == SPAWN_MAX);
 	pthread_mutex_unlock(&client->lock);
 	shutdown(client->socket, SHUT_RDWR);
 	if (client->pidfd >= 0) {
@@ -196,6 +238,7 @@ void supervisor_client_destroy(struct supervisor_client *client)
 	close(client->socket);
 	while (waitpid(client->supervisor, NULL, 0) < 0 && errno == EINTR)
 		;
+	pthread_cond_destroy(&client->freed);
 	pthread_mutex_destroy(&client->lock);
 	munmap(client->shared, sizeof *client->shared);
 	free(client->entries);
@@ -266,12 +309,6 @@ static bool take_entry(struct supervisor_client *client, int event_fd, struct sp
 	return taken;
 }
 
-static void free_entry(struct supervisor_client *client, const struct spawned *spawned)
-{
-	client->entries[spawned->index].state = ENTRY_FREE;
-	client->free_indices[client->free_count++] = spawned->index;
-}
-
 bool supervisor_client_start(
     struct supervisor_client *client, const struct spawn_spec *spec, struct spawned *spawned, struct reeve_error *error)
 {
@@ -297,17 +334,20 @@ bool supervisor_client_start(
 	}
 	request.index = spawned->index;
 	request.id = spawned->id;
+	while (request.fds < SPAWN_FDS && spec->fds[request.fds] >= 0)
+		request.fds++;
 	control.align.cmsg_level = SOL_SOCKET;
 	control.align.cmsg_type = SCM_RIGHTS;
-	control.align.cmsg_len = CMSG_LEN(SPAWN_FDS * sizeof(int));
-	memcpy(CMSG_DATA(&control.align), spec->fds, sizeof spec->fds);
+	control.align.cmsg_len = CMSG_LEN(request.fds * sizeof(int));
+	memcpy(CMSG_DATA(&control.align), spec->fds, request.fds * sizeof(int));
+	message.msg_controllen = CMSG_SPACE(request.fds * sizeof(int));
 	problem = send_packet(client, &message, 0);
 	free(text);
 	/* EPIPE: the supervisor has died; the reader thread ends this entry like all others. */
 	if (problem && problem != EPIPE && problem != ECONNRESET) {
 		pthread_mutex_lock(&client->lock);
 		if (client->entries[spawned->index].id == spawned->id)
-			free_entry(client, spawned);
+			free_entry(client, spawned->index);
 		pthread_mutex_unlock(&client->lock);
 		return error_set(error, STATUS(INTERNAL), "cannot start %s: %s", spec->path, strerror(problem));
 	}
@@ -328,6 +368,41 @@ bool supervisor_client_signal(struct supervisor_client *client, const struct spa
 	return !dead && send_packet(client, &message, 0) == 0;
 }
 
+void supervisor_client_follow(struct supervisor_client *client, const struct spawned *spawned, int event_fd)
+{
+	struct entry *entry = &client->entries[spawned->index];
+
+	pthread_mutex_lock(&client->lock);
+	assert(entry->id == spawned->id && entry->state != ENTRY_FREE);
+	entry->event_fd = event_fd;
+	pthread_mutex_unlock(&client->lock);
+}
+
+void supervisor_client_retire(struct supervisor_client *client, const struct spawned *spawned, int64_t grace_ms)
+{
+	struct spawn_request request = {
+	    .kind = SPAWN_END, .index = spawned->index, .id = spawned->id, .value = clock_monotonic_ms() + grace_ms};
+	struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct entry *entry = &client->entries[spawned->index];
+	bool running;
+
+	pthread_mutex_lock(&client->lock);
+	assert(entry->id == spawned->id && (entry->state == ENTRY_RUNNING || entry->state == ENTRY_ENDED));
+	running = entry->state == ENTRY_RUNNING;
+	if (running) {
+		entry->state = ENTRY_RETIRED;
+		if (request.value > client->retired_ms)
+			client->retired_ms = request.value;
+	} else {
+		free_entry(client, spawned->index);
+	}
+	pthread_mutex_unlock(&client->lock);
+	if (running)
+		send_packet(
+		    client, &message, MSG_DONTWAIT); /* a full socket is that of a hanging supervisor, which is killed */
+}
+
 bool supervisor_client_ended(struct supervisor_client *client, const struct spawned *spawned, struct spawn_end *end)
 {
 	struct entry *entry = &client->entries[spawned->index];
@@ -338,7 +413,7 @@ bool supervisor_client_ended(struct supervisor_client *client, const struct spaw
 	ended = entry->state == ENTRY_ENDED;
 	if (ended) {
 		*end = entry->end;
-		free_entry(client, spawned);
+		free_entry(client, spawned->index);
 	}
 	pthread_mutex_unlock(&client->lock);
 	return ended;

@@ -1,7 +1,8 @@
 /*
  * The worker's client of the supervisor: starts processes, signals their process groups, and reports their end.
  *
- * Thread-safe. The thread that starts a process follows it, and is notified through an eventfd of its own.
+ * Thread-safe. The thread that starts a process follows it, and is notified through an eventfd of its own, until it
+ * hands the process to another thread or retires it.
  */
 #ifndef REEVE_WORKER_SUPERVISOR_CLIENT_H
 #define REEVE_WORKER_SUPERVISOR_CLIENT_H
@@ -23,8 +24,8 @@ struct supervisor_client *supervisor_client_create(struct reeve_error *error);
 bool supervisor_client_watch(
     struct supervisor_client *client, void (*died)(void *arg), void *arg, struct reeve_error *error);
 
-/* Ends the supervisor and what it still runs, and frees everything. No thread may still follow a process. NULL is
- * allowed. */
+/* Waits until all retired processes have ended, ends the supervisor, and frees everything. No thread may still follow
+ * a process. NULL is allowed. */
 void supervisor_client_destroy(struct supervisor_client *client);
 
 /* A process that supervisor_client_start has requested. */
@@ -42,8 +43,8 @@ struct spawn_spec {
 	const char *const *environment; /* added to the worker's own, ends with NULL */
 	char *const *names;             /* the worker's variables that it gets (NAME, or the prefix NAME*), ends with
 	                                   NULL; NULL: all */
-	int fds[SPAWN_FDS];             /* its descriptors from 0 on; the caller keeps ownership */
-	int event_fd;                   /* an eventfd, written when it has ended */
+	int fds[SPAWN_FDS];             /* its descriptors from 0 on, at least one, then −1; the caller keeps ownership */
+	int event_fd;                   /* an eventfd, written when it has ended; −1: none */
 	int64_t latest_ms;              /* it is not started at or after this time (clock_monotonic_ms); 0: no limit */
 };
 
@@ -54,6 +55,12 @@ bool supervisor_client_start(struct supervisor_client *client, const struct spaw
 
 /* Sends a signal to the group of a process; ignored if it has ended. False: the supervisor has died. */
 bool supervisor_client_signal(struct supervisor_client *client, const struct spawned *spawned, int signal_number);
+
+/* From now on a process that has not ended notifies this eventfd; −1: none. The caller checks whether it has ended. */
+void supervisor_client_follow(struct supervisor_client *client, const struct spawned *spawned, int event_fd);
+
+/* Forgets a process: `spawned` is invalid from then on. Its group is killed unless it has ended after this time. */
+void supervisor_client_retire(struct supervisor_client *client, const struct spawned *spawned, int64_t grace_ms);
 
 /* How a process ended. */
 struct spawn_end {

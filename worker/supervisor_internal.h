@@ -14,6 +14,7 @@ struct child {
 	pid_t pid;
 	int start_error;
 	int status;
+	int64_t end_ms; /* when its group is killed (SPAWN_END); 0: not set */
 	bool ended;     /* not yet reported to the worker */
 	bool signalled; /* the worker had a signal sent to it */
 	bool lease;     /* killed or not started, because the lease was over or it was too late to start */
@@ -31,6 +32,7 @@ struct supervisor {
 	uint32_t running;    /* children that have not ended */
 	uint32_t unreported; /* ended children, not yet reported to the worker */
 	int64_t over_ms;     /* the end of the lease at which everything was last killed */
+	int64_t next_end_ms; /* the earliest end_ms of a child; INT64_MAX: none */
 	bool worker_killed;
 	size_t inherited; /* how many variables the worker's environment has */
 	char **variables; /* those of the process that is being started: space for all and SPAWN_ENVIRONMENT_MAX more */

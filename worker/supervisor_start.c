@@ -55,7 +55,7 @@ static void end_with(const struct supervisor *supervisor)
 }
 
 /* Makes this process, which is root's, another user's, with its descriptors. Returns false if it cannot. */
-static bool change_user(const struct supervisor *supervisor, char *user)
+static bool change_user(const struct supervisor *supervisor, char *user, int fds)
 {
 	uid_t uid = (uid_t)strtoul(user, &user, 10);
 	gid_t groups[SPAWN_GROUPS_MAX];
@@ -65,7 +65,7 @@ static bool change_user(const struct supervisor *supervisor, char *user)
 		groups[count++] = (gid_t)strtoul(user, &user, 10);
 	if (count == 0)
 		return false;
-	for (int i = 0; i < SPAWN_FDS; i++)
+	for (int i = 0; i < fds; i++)
 		if (fchown(i, uid, groups[0]) < 0)
 			return false;
 	if (setgroups(count, groups) < 0 || setgid(groups[0]) < 0 || setuid(uid) < 0)
@@ -79,16 +79,17 @@ static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint
     const char *directory, char *user, const int fds[SPAWN_FDS], int64_t latest_ms)
 {
 	sigset_t none;
+	int count = 0;
 
 	end_with(supervisor);
 	end_precedence(supervisor);
 	setsid();
-	for (int i = 0; i < SPAWN_FDS; i++)
-		if (dup2(fds[i], i) < 0)
+	for (; count < SPAWN_FDS && fds[count] >= 0; count++)
+		if (dup2(fds[count], count) < 0)
 			goto failed;
-	if (close_range(SPAWN_FDS, ~0U, 0) < 0)
+	if (close_range((unsigned)count, ~0U, 0) < 0)
 		goto failed;
-	if (*user && !change_user(supervisor, user))
+	if (*user && !change_user(supervisor, user, count))
 		goto failed;
 	if (*directory && chdir(directory) < 0)
 		goto failed;
@@ -172,7 +173,8 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 
 	memcpy(&request, supervisor->packet, sizeof request);
 	if (request.index >= SPAWN_MAX || request.arguments > SPAWN_ARGUMENTS_MAX ||
-	    request.environment > SPAWN_ENVIRONMENT_MAX || supervisor->children[request.index].id)
+	    request.environment > SPAWN_ENVIRONMENT_MAX || request.fds < 1 || request.fds > SPAWN_FDS ||
+	    supervisor->children[request.index].id)
 		abort();
 	path = next_text(&at, end);
 	directory = path ? next_text(&at, end) : NULL;
@@ -192,7 +194,7 @@ void supervisor_start(struct supervisor *supervisor, size_t length, const int fd
 		supervisor_child_ended(supervisor, child, 0);
 		return;
 	}
-	if (fds[SPAWN_FDS - 1] < 0) { /* the kernel drops descriptors that exceed this process's limit */
+	if (fds[request.fds - 1] < 0) { /* the kernel drops descriptors that exceed this process's limit */
 		child->start_error = EMFILE;
 		supervisor_child_ended(supervisor, child, 0);
 		return;

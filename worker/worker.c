@@ -349,10 +349,10 @@ void reeve_worker_destroy(struct reeve_worker *worker)
 	atomic_compare_exchange_strong(&signalled, &expected, NULL);
 	if (worker->life.phase == LIFE_STUCK)
 		return;
-	supervisor_client_destroy(worker->supervisor);
 	in_flight_destroy(&worker->in_flight);
 	fetches_reset(&worker->fetches);
 	handler_set_clear(&worker->handlers);
+	supervisor_client_destroy(worker->supervisor); /* after the handlers: their processes end first */
 	session_clear(&worker->session);
 	slots_destroy(&worker->slots);
 	extensions_destroy(&worker->extensions);

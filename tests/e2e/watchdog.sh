@@ -68,6 +68,41 @@ test_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	expect_eq "$(event_field "$waiting" claimed token | tail -n 1)" "$(cat "$DIR/tokens.$waiting")" 'ran under'
 }
 
+# Children that stay end with the lease like all programs, and so does what has left their groups. New ones go on.
+test_a_frozen_workers_children_are_dead_when_its_lease_ends() {
+	cat >"$DIR/child" <<-'END'
+		#!/bin/bash
+		while IFS= read -r line; do
+			for name in TASK_ID TOKEN ATTEMPT; do
+				export "REEVE_$name=$(jq -r ".${name,,}" <<<"$line")"
+			done
+			jq -c --arg r "$(bash -c "$(jq -r .details <<<"$line")" </dev/null)" '{id, result: $r}' <<<"$line"
+		done
+	END
+	chmod +x "$DIR/child"
+	handlers <<-END
+		[handler breathe]
+		stdio = $DIR/child
+		[handler idle]
+		stdio = $DIR/child
+	END
+	start_worker frozen --concurrency 1
+	idle=$(reeve submit idle 'echo $PPID' --wait)
+	id=$(reeve submit breathe "$BREATHE")
+	wait_breathing "$id"
+	at=$(ms)
+	signal frozen STOP
+	expect_last_breath "$id" "$at" $LEASE
+	expect [ "$(($(ms) - at))" -ge 400 ]
+	wait_until 5 "[ -z \"\$(birth $idle)\" ]"
+	wait_until 10 '[ "$(sql "select count(*) from workers where lost")" != 0 ]'
+	signal frozen CONT
+	reeve wait "$id" --max-wait 20s
+	expect_eq 'completed attempt 2' "$(field "$id" status) $(field "$id" result)"
+	expect_eq "$(event_field "$id" claimed token | xargs)" "$(xargs <"$DIR/tokens.$id")"
+	expect_eq yes "$(reeve submit idle 'echo yes' --wait)"
+}
+
 # The worker is frozen for longer than the watchdog has to kill the handlers. When it continues, it must read the
 # watchdog's messages before it may conclude that the watchdog hangs.
 test_a_worker_frozen_for_long_does_not_blame_its_watchdog() {

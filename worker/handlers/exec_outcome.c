@@ -1,5 +1,5 @@
 /* The outcome of a program: from its exit status, its output, and what it reported on descriptor 3. */
-#include "worker/handlers/exec_internal.h"
+#include "worker/handlers/run.h"
 
 #include "common/mem.h"
 #include "common/text.h"
@@ -76,9 +76,9 @@ static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 	free(message);
 }
 
-/* Sets the outcome of a program that ended on its own. Its directive on descriptor 3 overrides its exit status, except
- * that a program that reported SUCCESS and was killed before it could exit has not succeeded. */
-static void set_ended(struct run *run, int status)
+/* The directive on descriptor 3 overrides the exit status, except that a program that reported SUCCESS and was killed
+ * before it could exit has not succeeded. */
+void run_set_reported(struct run *run, int status)
 {
 	Reeve__V1__Outcome outcome = REEVE__V1__OUTCOME__OUTCOME_FAILED;
 
@@ -108,8 +108,8 @@ static void set_ended(struct run *run, int status)
 		complete(run);
 }
 
-/* Adds the remark and the stage to the outcome, and the stack and retry delay if the attempt failed. */
-static void add_messages(struct run *run)
+/* Adds the remark and the stage, and the stack and retry delay if the attempt failed. */
+void run_add_messages(struct run *run)
 {
 	struct reeve_outcome *outcome = &run->attempt->outcome;
 	char *stack = run->answer.stack_trace;
@@ -125,7 +125,7 @@ static void add_messages(struct run *run)
 	run->answer.stack_trace = NULL;
 }
 
-static void set_outcome(struct run *run, const struct spawn_end *end)
+bool run_set_stopped(struct run *run, const struct spawn_end *end)
 {
 	enum stop_reason stop = atomic_load(&run->attempt->stop);
 	char *message;
@@ -151,18 +151,14 @@ static void set_outcome(struct run *run, const struct spawn_end *end)
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "output-too-long",
 		    "the output is longer than %zu bytes (max-output)", run->spec->max_output_bytes);
 	} else if (!end->signalled && !end->lease) {
-		set_ended(run, end->status);
+		return false;
 	} else if (run->timed_out) {
-		message = tail_text(&run->error, ERROR_BYTES);
+		message = run->keeps_input && *run->messages.problem ? mem_strdup(run->messages.problem)
+		                                                     : tail_text(&run->error, ERROR_BYTES);
 		attempt_end_late(run->attempt, message);
 		free(message);
 	} else {
 		attempt_end_stopped(run->attempt, stop);
 	}
-}
-
-void exec_set_outcome(struct run *run, const struct spawn_end *end)
-{
-	set_outcome(run, end);
-	add_messages(run);
+	return true;
 }

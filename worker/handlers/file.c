@@ -32,14 +32,24 @@ enum {
 	OUTPUT_MAX_BYTES = 256 * 1024 * 1024,
 };
 
+/* The kinds of handlers, by the key that says what runs the tasks. */
+static const struct kind {
+	const char *key;
+	struct handler *(*create)(const char *type, const struct exec_spec *spec);
+} kinds[] = {
+    {"exec", exec_handler_create},
+    {"stdio", stdio_handler_create},
+};
+
 struct reader {
 	struct handler **handlers;
 	const char *path;
 	int line;
 	int section_line;
-	bool ignored; /* the section belongs to another program */
-	char *type;   /* of the current section; NULL: none */
-	char *exec;
+	bool ignored;            /* the section belongs to another program */
+	char *type;              /* of the current section; NULL: none */
+	const struct kind *kind; /* of its handler; NULL: not known yet */
+	char *command;           /* the value that names the kind */
 	struct exec_spec spec;
 	struct reeve_error *error;
 };
@@ -88,8 +98,9 @@ static void clear_section(struct reader *reader)
 {
 	exec_spec_clear(&reader->spec);
 	free(reader->type);
-	free(reader->exec);
-	reader->type = reader->exec = NULL;
+	free(reader->command);
+	reader->type = reader->command = NULL;
+	reader->kind = NULL;
 	reader->spec = (struct exec_spec){.max_output_bytes = OUTPUT_DEFAULT_BYTES};
 }
 
@@ -103,21 +114,24 @@ static bool end_section(struct reader *reader)
 
 	if (!reader->type)
 		return true;
-	if (!reader->exec)
-		return fail(reader, reader->section_line, "has no exec");
+	if (!reader->kind)
+		return fail(reader, reader->section_line, "has no exec or stdio");
+	if (spec->children && reader->kind->create != stdio_handler_create)
+		return fail(reader, reader->section_line, "only stdio handlers have children");
 	if (spec->user && !spec->environment)
 		return fail(reader, reader->section_line,
 		    "user needs environment: the worker's variables that the program gets, or none");
-	spec->argv = arguments_split(reader->exec, &problem);
+	spec->argv = arguments_split(reader->command, &problem);
 	if (!spec->argv)
-		return fail(reader, reader->section_line, "exec: %s", problem.message);
+		return fail(reader, reader->section_line, "%s: %s", reader->kind->key, problem.message);
 	if (spec->directory && (stat(spec->directory, &status) < 0 || !S_ISDIR(status.st_mode)))
 		return fail(
 		    reader, reader->section_line, "directory: %s does not exist or is not a directory", spec->directory);
 	spec->path = find_program(spec->argv[0], spec->directory);
 	if (!spec->path)
-		return fail(reader, reader->section_line, "exec: there is no program %s that can be run", spec->argv[0]);
-	handler = exec_handler_create(reader->type, spec);
+		return fail(reader, reader->section_line, "%s: there is no program %s that can be run", reader->kind->key,
+		    spec->argv[0]);
+	handler = reader->kind->create(reader->type, spec);
 	*spec = (struct exec_spec){0};
 	handler->from_file = true;
 	if (!handler_add(reader->handlers, handler, &problem)) {
@@ -207,20 +221,31 @@ static bool read_user(struct reader *reader, const char *name)
 	return true;
 }
 
+static bool set_kind(struct reader *reader, const struct kind *kind, const char *value)
+{
+	if (reader->kind == kind)
+		return fail(reader, reader->line, "%s is given twice", kind->key);
+	if (reader->kind)
+		return fail(reader, reader->line, "has both %s and %s", reader->kind->key, kind->key);
+	reader->kind = kind;
+	reader->command = mem_strdup(value);
+	return true;
+}
+
 static bool set_value(void *arg, int line, const char *key, const char *value)
 {
 	struct reader *reader = arg;
 	struct exec_spec *spec = &reader->spec;
 	int64_t number;
+	char *end;
 
 	reader->line = line;
 	if (!reader->type)
 		return reader->ignored || fail(reader, reader->line, "%.100s stands before the first section", key);
-	if (!strcmp(key, "exec")) {
-		if (reader->exec)
-			return fail(reader, reader->line, "exec is given twice");
-		reader->exec = mem_strdup(value);
-	} else if (!strcmp(key, "timeout")) {
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (!strcmp(key, kinds[i].key))
+			return set_kind(reader, &kinds[i], value);
+	if (!strcmp(key, "timeout")) {
 		if (!duration_parse(value, &spec->timeout_ms) || spec->timeout_ms <= 0)
 			return fail(reader, reader->line, "timeout: %.100s is not a duration (30s, 5m, 1h30m)", value);
 	} else if (!strcmp(key, "max-output")) {
@@ -228,6 +253,12 @@ static bool set_value(void *arg, int line, const char *key, const char *value)
 			return fail(
 			    reader, reader->line, "max-output: %.100s is not a size from 1 byte to 256MiB (64KiB, 4MiB)", value);
 		spec->max_output_bytes = (size_t)number;
+	} else if (!strcmp(key, "children")) {
+		number = strtol(value, &end, 10);
+		if (*end || number < 1 || number > LIMIT_CONCURRENCY)
+			return fail(
+			    reader, reader->line, "children: %.100s is not a number from 1 to %d", value, LIMIT_CONCURRENCY);
+		spec->children = (int)number;
 	} else if (!strcmp(key, "environment")) {
 		return read_environment(reader, value);
 	} else if (!strcmp(key, "user")) {
@@ -237,7 +268,8 @@ static bool set_value(void *arg, int line, const char *key, const char *value)
 		spec->directory = mem_strdup(value);
 	} else {
 		return fail(reader, reader->line,
-		    "unknown key %.100s (known are exec, timeout, max-output, directory, environment, user)", key);
+		    "unknown key %.100s (known are exec, stdio, children, timeout, max-output, directory, environment, user)",
+		    key);
 	}
 	return true;
 }

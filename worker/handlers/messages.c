@@ -30,7 +30,7 @@ void messages_complain(struct messages *messages, const char *what)
 		if ((unsigned char)*at < ' ' || *at == 0x7F)
 			*at = ' ';
 	quoted[utf8_cut(quoted, strlen(quoted) < QUOTED_BYTES ? strlen(quoted) : QUOTED_BYTES)] = '\0';
-	snprintf(messages->problem, sizeof messages->problem, "descriptor 3: %s: %s%s", what, quoted,
+	snprintf(messages->problem, sizeof messages->problem, "%s: %s: %s%s", messages->source, what, quoted,
 	    length < messages->length ? "…" : "");
 	log_warn(messages->about, "%s (further problems are not logged)", messages->problem);
 	free(quoted);

@@ -14,9 +14,10 @@
 enum { MESSAGE_MAX_BYTES = 64 * 1024 }; /* of an object, without the end of its last line */
 
 struct messages {
-	int fd;            /* our end of the pipe, non-blocking; −1: closed */
-	const char *about; /* the object of log lines */
-	char *text;        /* the bytes of the next object so far */
+	int fd;             /* our end of the pipe, non-blocking; −1: closed */
+	const char *about;  /* the object of log lines */
+	const char *source; /* where they come from, for problems: "descriptor 3" */
+	char *text;         /* the bytes of the next object so far */
 	size_t length, size;
 	int depth;         /* of its brackets so far */
 	bool in_string;    /* inside a string, … */

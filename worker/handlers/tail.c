@@ -44,6 +44,22 @@ bool tail_read(struct tail *tail)
 	return tail->fd >= 0;
 }
 
+void tail_append(struct tail *tail, const char *bytes, size_t length)
+{
+	while (length) {
+		size_t space;
+
+		make_space(tail);
+		space = tail->size - tail->length;
+		if (space > length)
+			space = length;
+		memcpy(tail->bytes + tail->length, bytes, space);
+		tail->length += space;
+		bytes += space;
+		length -= space;
+	}
+}
+
 /* Advances *start to the beginning of a character. */
 static void skip_rest(const char **start, size_t *length)
 {

@@ -21,6 +21,9 @@ struct tail {
  * open. */
 bool tail_read(struct tail *tail);
 
+/* Adds bytes as if they had been read. */
+void tail_append(struct tail *tail, const char *bytes, size_t length);
+
 /* Returns the end of it as a UTF-8 string of up to `max` bytes, without trailing newlines; "" if there is none. The
  * caller must free() it. */
 char *tail_text(const struct tail *tail, size_t max);
