@@ -127,7 +127,7 @@ static bool on_arrived(void *arg, struct frame *frames)
 	return true;
 }
 
-static const struct rpc_conn_events conn_events = {on_opened, on_arrived, on_closed, NULL};
+static const struct rpc_conn_events conn_events = {on_opened, on_arrived, on_closed, NULL, NULL};
 
 uint32_t manager_queue(struct manager *manager, struct frame *frame)
 {

@@ -172,6 +172,15 @@ static struct chunk *take_sent(struct rpc_conn *conn, size_t count)
 	return done;
 }
 
+/* Returns whether the owner must be told that the backlog has shrunk, with the lock held. */
+static bool take_eased(struct rpc_conn *conn)
+{
+	bool eased = conn->heavy && conn->backlog <= conn->heavy && !conn->closing;
+
+	conn->heavy = eased ? 0 : conn->heavy;
+	return eased;
+}
+
 void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 {
 	struct chunk *done;
@@ -186,8 +195,7 @@ void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 	done = take_sent(conn, count);
 	conn->progress_ms = clock_monotonic_ms();
 	more = conn->out && !conn->closing;
-	eased = conn->heavy && conn->backlog <= conn->heavy && !conn->closing;
-	conn->heavy = eased ? 0 : conn->heavy;
+	eased = take_eased(conn);
 	if (eased) { /* before the flag is cleared: the connection may end then */
 		pthread_mutex_unlock(&conn->lock);
 		conn->events->eased(conn->owner);
@@ -204,6 +212,8 @@ void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 		conn->events->closed(conn->owner);
 	else if (finished)
 		conn->carrier->end(conn);
+	else if (conn->protocol && conn->protocol->sent)
+		conn->protocol->sent(conn->protocol_state);
 }
 
 /* Appends a chunk to the queue, with the lock held. */
@@ -258,6 +268,39 @@ void rpc_conn_queue(struct rpc_conn *conn, struct frame *frame)
 	pthread_mutex_unlock(&conn->lock);
 	if (!kept)
 		free(frame);
+}
+
+size_t rpc_conn_queue_bytes(struct rpc_conn *conn, const void *bytes, size_t length)
+{
+	size_t unsent;
+
+	pthread_mutex_lock(&conn->lock);
+	if (!conn->closing && length)
+		copy_bytes(conn, bytes, length);
+	unsent = conn->closing ? SIZE_MAX : conn->backlog - conn->held;
+	pthread_mutex_unlock(&conn->lock);
+	return unsent;
+}
+
+void rpc_conn_hold(struct rpc_conn *conn, size_t bytes)
+{
+	bool eased;
+
+	pthread_mutex_lock(&conn->lock);
+	if (bytes > SIZE_MAX / 2 || !conn->held)
+		conn->progress_ms = clock_monotonic_ms();
+	conn->held += bytes;
+	count_backlog(conn, bytes);
+	eased = take_eased(conn);
+	pthread_mutex_unlock(&conn->lock);
+	if (eased)
+		conn->events->eased(conn->owner);
+}
+
+void rpc_conn_withdraw(struct rpc_conn *conn, uint32_t id)
+{
+	if (conn->events->withdrawn)
+		conn->events->withdrawn(conn->owner, id);
 }
 
 void rpc_conn_flush(struct rpc_conn *conn)
@@ -320,7 +363,7 @@ struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 	pthread_mutex_lock(&conn->lock);
 	state.opened = conn->opened;
 	state.quiet_ms = now_ms - conn->last_received_ms;
-	state.stuck_ms = conn->writing ? now_ms - conn->progress_ms : 0;
+	state.stuck_ms = conn->writing || conn->held ? now_ms - conn->progress_ms : 0;
 	state.backlog = conn->closing ? 0 : conn->backlog;
 	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;
 	state.frame = conn->frame_length;

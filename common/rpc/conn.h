@@ -39,8 +39,9 @@ struct rpc_conn_events {
 	void (*opened)(void *owner); /* the other end sent the expected hello; may be NULL */
 	/* takes the frames; false: stop reading until rpc_conn_resume */
 	bool (*arrived)(void *owner, struct frame *frames);
-	void (*closed)(void *owner); /* it has ended; call rpc_conn_free soon */
-	void (*eased)(void *owner);  /* after rpc_conn_heavy: the backlog has shrunk; may be NULL */
+	void (*closed)(void *owner);                 /* it has ended; call rpc_conn_free soon */
+	void (*eased)(void *owner);                  /* after rpc_conn_heavy: the backlog has shrunk; may be NULL */
+	void (*withdrawn)(void *owner, uint32_t id); /* rpc_conn_withdraw was called; may be NULL */
 };
 
 /* What a protocol gets of a connection's bytes, and what it makes of them. */
@@ -59,6 +60,7 @@ struct rpc_intake {
 struct rpc_protocol {
 	void *(*open)(void *arg, struct rpc_conn *conn);
 	bool (*take)(void *state, struct rpc_intake *intake); /* false: the connection must be closed */
+	void (*sent)(void *state);                            /* all that was queued has been sent; may be NULL */
 	void (*free)(void *state);
 };
 
@@ -82,6 +84,15 @@ void *rpc_conn_protocol_state(const struct rpc_conn *conn);
  * up. rpc_conn_return subtracts it. */
 bool rpc_conn_afford(struct rpc_conn *conn, size_t bytes);
 void rpc_conn_return(struct rpc_conn *conn, size_t bytes);
+
+/* For a protocol that sends answers in pieces. rpc_conn_queue_bytes queues a copy of up to 64 KiB, and returns how many queued bytes
+ * are unsent: SIZE_MAX if the connection is closing. rpc_conn_hold adds bytes of answers that the protocol holds until the other end
+ * takes them, or subtracts them (a negative number): they count as unsent. */
+size_t rpc_conn_queue_bytes(struct rpc_conn *conn, const void *bytes, size_t length);
+void rpc_conn_hold(struct rpc_conn *conn, size_t bytes);
+
+/* A protocol calls it when the other end does not want the answer to a call any more. */
+void rpc_conn_withdraw(struct rpc_conn *conn, uint32_t id);
 
 /* Sends the hello and starts reading. Call it on the thread that will free the connection. */
 void rpc_conn_start(struct rpc_conn *conn);
@@ -119,8 +130,8 @@ void rpc_conn_free(struct rpc_conn *conn);
 struct rpc_conn_state {
 	bool opened;
 	int64_t quiet_ms; /* since the last byte arrived, or since the start */
-	int64_t stuck_ms; /* since the write in flight last made progress; 0: no write */
-	size_t backlog;   /* bytes not yet passed to the kernel; 0 while closing */
+	int64_t stuck_ms; /* since the other end last took bytes of what is being written or held; 0: there is nothing */
+	size_t backlog;   /* bytes not yet passed to the kernel, with those that a protocol holds; 0 while closing */
 	int64_t frame_ms; /* since the first byte of the incoming frame; 0: none */
 	size_t frame;     /* its length, as far as known */
 	size_t held;      /* its memory, counted in the budget; 0 while the connection is closing */

@@ -79,9 +79,9 @@ struct rpc_conn {
 	bool reading, writing, shutting;
 	bool resumed; /* rpc_conn_resume was called while the reader was active */
 	struct chunk *out, *out_last;
-	size_t out_offset; /* bytes of the first chunk that are sent */
-	size_t backlog;
-	size_t heavy; /* call `eased` when the backlog is no larger than this; 0: do not */
+	size_t out_offset;    /* bytes of the first chunk that are sent */
+	size_t backlog, held; /* held: the part that a protocol holds */
+	size_t heavy;         /* call `eased` when the backlog is no larger than this; 0: do not */
 	int64_t last_received_ms, progress_ms;
 	int64_t finish_ms;      /* when rpc_conn_finish was called; 0: it was not */
 	int64_t frame_since_ms; /* of the incoming frame; 0: none */

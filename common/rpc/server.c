@@ -92,6 +92,15 @@ void server_answer_for(struct rpc_call *call, reeve_status code, const char *tex
 	server_notify_closed(call);
 }
 
+void server_withdraw(struct rpc_call *call)
+{
+	if (call->answered)
+		return;
+	call->answered = true;
+	expire_remove(call);
+	server_notify_closed(call);
+}
+
 void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format, ...)
 {
 	struct reeve_error error;
@@ -328,13 +337,16 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 {
 	static const struct envelope_view nothing = {(const uint8_t *)"", 0};
 	const struct rpc_transport *transport = peer->transport;
-	struct frame *reply = transport->serve ? transport->serve(peer->door, frame) : NULL;
 	struct rpc_message message = {0};
+	struct frame *reply;
 	struct reeve_error error = {0};
 	struct rpc_call *call;
 	uint8_t *made = NULL;
 	bool good;
 
+	if (transport->awaits && !transport->awaits(peer->conn, frame))
+		return;
+	reply = transport->serve ? transport->serve(peer->door, frame) : NULL;
 	if (reply) {
 		peer->called = true;
 		peers_reply(peer, reply);

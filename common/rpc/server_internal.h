@@ -171,6 +171,9 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 /* Answers a call before its service does. The call is open until that answers, too; it may do so before this returns. */
 void server_answer_for(struct rpc_call *call, reeve_status code, const char *text);
 
+/* The caller does not want the answer any more. */
+void server_withdraw(struct rpc_call *call);
+
 /* Lets the method serve a call that is complete, once its request id is known. */
 void server_begin_call(struct rpc_call *call, const struct rpc_message *message);
 
@@ -247,9 +250,6 @@ int server_tls_unfinished(const struct rpc_server *server);
 
 /* Logs why a connection that has ended was refused, if it was. */
 void server_tls_note(struct peer *peer);
-
-/* Logs that a peer is refused because it has shown no certificate. */
-void server_tls_note_uncertified(struct peer *peer);
 
 /* Ends the threads of handshakes, before connections are closed for the end of the server. */
 void server_tls_stop(struct rpc_server *server);

@@ -127,7 +127,18 @@ static void end_pause(struct peer *peer)
 		queue_up(peer, 0);
 }
 
-static const struct rpc_conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased};
+/* The peer does not want the answer to a call any more. */
+static void peer_withdrawn(void *arg, uint32_t id)
+{
+	struct peer *peer = arg;
+	struct rpc_call *call;
+
+	DL_SEARCH_SCALAR2(peer->calls, call, id, id, next_of_peer);
+	if (call)
+		server_withdraw(call);
+}
+
+static const struct rpc_conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased, peer_withdrawn};
 
 /* Notes where the caller is, and of an ipc socket the user of its process when that connected. */
 static void note_caller(struct peer *peer, int fd, const struct sockaddr *from)
@@ -349,9 +360,10 @@ void peers_reply(struct peer *peer, struct frame *frame)
 		free(frame);
 		return;
 	}
-	rpc_conn_queue(peer->conn, frame);
-	if (peer->transport->answered)
-		peer->transport->answered(peer->conn);
+	if (peer->transport->send)
+		peer->transport->send(peer->conn, frame);
+	else
+		rpc_conn_queue(peer->conn, frame);
 	if (atomic_load(&server->budget.unsent) > server->budget.unsent_max)
 		cut_unread(server);
 	if (peer->dirty)
@@ -373,12 +385,6 @@ void peers_flush(struct rpc_server *server)
 	}
 }
 
-/* Returns whether a peer that should have shown a certificate has not, and has made no call without one, either. */
-static bool is_stranger(const struct peer *peer)
-{
-	return !peer->identity && rpc_conn_uncertified(peer->conn);
-}
-
 /* Returns why a peer must be closed, or NULL. `read`: reading from it is not suspended. */
 static const char *unwanted(const struct peer *peer, const struct rpc_conn_state *state, bool read)
 {
@@ -386,8 +392,6 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
 		return state->quiet_ms > GREETING_MS ? "does not greet" : NULL;
 	if (peer->refusal)
 		return clock_monotonic_ms() - peer->since_ms > TURNED_AWAY_MS ? "was turned away" : NULL;
-	if (is_stranger(peer) && clock_monotonic_ms() - peer->since_ms > GREETING_MS)
-		return "shows no certificate";
 	if (state->ended_ms > END_MS)
 		return "does not close it after the last answer";
 	if (state->stuck_ms > STUCK_MS)
@@ -440,8 +444,6 @@ void peers_sweep(struct rpc_server *server)
 		starved |= state.starved;
 		if (reason) {
 			log_debug("rpc", "closing a connection whose peer %s", reason);
-			if (is_stranger(peer))
-				server_tls_note_uncertified(peer);
 			rpc_conn_close(peer->conn);
 		} else if (stalled) {
 			resume_peer(peer);

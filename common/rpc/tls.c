@@ -109,6 +109,21 @@ static bool load_trusted(const struct tls *tls, SSL_CTX *context, struct reeve_e
 	return true;
 }
 
+/* Tells callers by HTTP that a manager knows both versions. It finds out from the first bytes which one they speak. */
+static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *length, const unsigned char *offered,
+    unsigned int offered_length, void *arg)
+{
+	static const unsigned char known[] = "\x02h2\x08http/1.1";
+	unsigned char *found;
+
+	(void)ssl, (void)arg;
+	if (SSL_select_next_proto(&found, length, known, sizeof known - 1, offered, offered_length) !=
+	    OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_NOACK;
+	*chosen = found;
+	return SSL_TLSEXT_ERR_OK;
+}
+
 static SSL_CTX *load(const struct tls *tls, struct reeve_error *error)
 {
 	SSL_CTX *context = SSL_CTX_new(tls->end == TLS_SERVER ? TLS_server_method() : TLS_client_method());
@@ -121,13 +136,15 @@ static SSL_CTX *load(const struct tls *tls, struct reeve_error *error)
 	/* A resumed session would skip the check of the certificate. */
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(context, 0);
+	if (tls->end == TLS_SERVER)
+		SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
 	ERR_clear_error();
 	if (!load_own(tls, context, error) || !load_trusted(tls, context, error)) {
 		SSL_CTX_free(context);
 		return NULL;
 	}
 	if (tls->end == TLS_CLIENT || tls->paths[CA])
-		SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+		SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	return context;
 }
 
@@ -180,7 +197,7 @@ static void note_ends(struct tls *tls)
 		const X509 *ca = X509_OBJECT_get0_X509(object);
 		X509_CRL *list = X509_OBJECT_get0_X509_CRL((X509_OBJECT *)(uintptr_t)object);
 
-		if (ca && tls->paths[CA]) /* the system's are not ours to renew */
+		if (ca)
 			note_end(&tls->ends[CA], X509_get0_notBefore(ca), X509_get0_notAfter(ca));
 		if (list)
 			note_end(&tls->ends[CRL], X509_CRL_get0_lastUpdate(list), X509_CRL_get0_nextUpdate(list));

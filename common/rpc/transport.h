@@ -44,8 +44,11 @@ struct rpc_transport {
 	    void *arg, uint32_t id, uint32_t form, const ProtobufCMessage *response, size_t max, struct reeve_error *error);
 	struct frame *(*refuse)(void *arg, uint32_t id, uint32_t form, reeve_status code, const char *message);
 
-	/* An answer has been queued. May be NULL. */
-	void (*answered)(struct rpc_conn *conn);
+	/* Sends an answer on its connection, and takes ownership of it. NULL: rpc_conn_queue. */
+	void (*send)(struct rpc_conn *conn, struct frame *answer);
+
+	/* Returns whether the other end still wants the answer to a frame that has arrived. NULL: it does. */
+	bool (*awaits)(struct rpc_conn *conn, struct frame *frame);
 };
 
 /* Like rpc_server_listen, for a transport, whose functions get `arg`. */

@@ -15,7 +15,8 @@ static const struct rpc_transport transport = {
     .decode = http_decode,
     .respond = http_respond,
     .refuse = http_refuse,
-    .answered = http_answered,
+    .send = http_send,
+    .awaits = http_awaits,
 };
 
 enum { ORIGIN_MAX_BYTES = 255 };

@@ -1,5 +1,5 @@
 /*
- * The HTTP door: the manager's calls by the Connect protocol over HTTP/1.1, and a few pages. docs/http.md describes it for
+ * The HTTP door: the manager's calls by the Connect protocol and gRPC, over HTTP/1.1 and HTTP/2, and a few pages. docs/http.md describes it for
  * callers. It is a transport of the RPC server, which does everything else.
  *
  * Everything runs on the loop's thread.

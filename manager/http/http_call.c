@@ -8,6 +8,7 @@
 #include "common/json_names.h"
 #include "common/mem.h"
 #include "common/task_texts.h"
+#include "manager/http/http_v2.h"
 
 #include <http_parser.h>
 #include <openssl/crypto.h>
@@ -57,7 +58,11 @@ uint32_t http_form_of(const struct http_door *door, const struct http_message *m
 	const char *origin = http_field(message, HTTP_ORIGIN);
 	uint32_t form = message->close ? FORM_CLOSE : 0;
 
-	if (takes_gzip(http_field(message, HTTP_ACCEPT_ENCODING)))
+	if (message->stream)
+		form |= FORM_HTTP2;
+	if (http_grpc_is(message))
+		form |= FORM_GRPC;
+	if (takes_gzip(http_field(message, form & FORM_GRPC ? HTTP_GRPC_ACCEPT_ENCODING : HTTP_ACCEPT_ENCODING)))
 		form |= FORM_GZIP;
 	if (message->method == HTTP_HEAD)
 		form |= FORM_HEAD;
@@ -226,14 +231,16 @@ bool http_read(void *arg, struct frame *frame, struct rpc_message *out, struct r
 		envelope->body = view_of((const char *)message + message->content_at, message->content_length);
 	else
 		envelope->body = view_of(query, strlen(query));
+	out->id = message->stream;
 	/* First the form: also an error has it. */
-	if (!(message->method == HTTP_POST ? read_content(message, &out->form, error)
-	                                   : read_query(query, &out->form, error)))
+	if (!(out->form & FORM_GRPC                ? http_grpc_read(message, &out->form, &envelope->deadline_ms, error)
+	            : message->method == HTTP_POST ? read_content(message, &out->form, error)
+	                                           : read_query(query, &out->form, error)))
 		return false;
 	if (protocol && strcmp(protocol, "1") != 0)
 		return error_set(
 		    error, STATUS(INVALID_ARGUMENT), "Connect-Protocol-Version must be 1, not \"%.40s\"", protocol);
-	return read_timeout(http_field(message, HTTP_TIMEOUT), &envelope->deadline_ms, error) &&
+	return (out->form & FORM_GRPC || read_timeout(http_field(message, HTTP_TIMEOUT), &envelope->deadline_ms, error)) &&
 	    read_token(http_field(message, HTTP_AUTHORIZATION), &envelope->token, error) &&
 	    read_key(door, http_field(message, HTTP_IDEMPOTENCY_KEY), out, error);
 }
@@ -291,6 +298,8 @@ bool http_decode(struct rpc_message *message, const ProtobufCMessageDescriptor *
 	uint8_t *bytes;
 	size_t length;
 
+	if (message->form & FORM_GRPC && !http_grpc_unwrap(body, &message->form, error))
+		return false;
 	if (message->form & FORM_QUERY && !take_message(body, made, message->form, error))
 		return false;
 	if (message->form & FORM_GZIPPED) {
@@ -312,9 +321,17 @@ static struct frame *respond_json(const struct http_door *door, uint32_t form, c
 	json_decref(object);
 	reply.content = text;
 	reply.length = strlen(text);
-	frame = http_reply(door, &reply);
+	frame = form & FORM_GRPC ? http_grpc_respond(form, text, reply.length, false) : http_reply(door, &reply);
 	free(text);
 	return frame;
+}
+
+/* Notes the stream of an answer. */
+static struct frame *address(struct frame *answer, uint32_t form, uint32_t stream)
+{
+	if (form & FORM_HTTP2)
+		http2_answer_of(answer)->stream = stream;
+	return answer;
 }
 
 struct frame *http_respond(
@@ -324,20 +341,19 @@ struct frame *http_respond(
 	struct frame *frame;
 	uint8_t *bytes;
 
-	(void)id;
 	reply.length = protobuf_c_message_get_packed_size(response);
 	if (reply.length > max) {
 		error_set(error, STATUS(INTERNAL), "the answer is %zu bytes long, the limit is %zu", reply.length, max);
 		return NULL;
 	}
 	if (form & FORM_JSON)
-		return respond_json(arg, form, response);
+		return address(respond_json(arg, form, response), form, id);
 	bytes = mem_malloc(reply.length + 1);
 	protobuf_c_message_pack(response, bytes);
 	reply.content = bytes;
-	frame = http_reply(arg, &reply);
+	frame = form & FORM_GRPC ? http_grpc_respond(form, bytes, reply.length, false) : http_reply(arg, &reply);
 	free(bytes);
-	return frame;
+	return address(frame, form, id);
 }
 
 /* Returns Connect's HTTP status for a code. */
@@ -363,7 +379,7 @@ static int status_of(reeve_status code)
 
 struct frame *http_refuse(void *arg, uint32_t id, uint32_t form, reeve_status code, const char *message)
 {
-	(void)id;
-	return http_problem(arg, form, status_of(code), code,
-	    code == STATUS(UNAUTHENTICATED) ? "www-authenticate: Bearer\r\n" : NULL, message);
+	return address(http_problem(arg, form, status_of(code), code,
+	                   code == STATUS(UNAUTHENTICATED) ? "www-authenticate: Bearer\r\n" : NULL, message),
+	    form, id);
 }

@@ -1,7 +1,8 @@
 /*
- * The parts of the door: http.c creates it; http_parse.c makes messages of bytes; http_call.c reads calls out of messages and
- * writes their answers; http_page.c answers all other messages; http_query.c reads the query of a GET; http_reply.c writes
- * answers; http_gzip.c compresses.
+ * The parts of the door: http.c creates it; http_draft.c has messages that are arriving; http_parse.c makes them of HTTP/1's bytes, and
+ * http_v2.c (with http_v2_send.c for the answers) of HTTP/2's; http_call.c reads calls out of messages and writes their answers, with
+ * http_grpc.c for gRPC's; http_page.c and http_standard.c answer all other messages; http_query.c reads the query of a GET;
+ * http_reply.c writes answers; http_gzip.c compresses.
  */
 #ifndef REEVE_MANAGER_HTTP_HTTP_INTERNAL_H
 #define REEVE_MANAGER_HTTP_HTTP_INTERNAL_H
@@ -9,7 +10,13 @@
 #include "common/rpc/transport.h"
 #include "manager/http/http.h"
 
-enum { ORIGINS_MAX = 64 };
+enum {
+	ORIGINS_MAX = 64,
+	HEAD_MAX_BYTES = 16 << 10, /* of request line and headers */
+	/* Contents of other lengths are not compressed: it is not worth it, or would keep the loop from other work. */
+	GZIP_MIN_BYTES = 1 << 10,
+	GZIP_MAX_BYTES = 1 << 20,
+};
 
 struct http_door {
 	struct http_options options;
@@ -34,14 +41,19 @@ enum http_field {
 	HTTP_ASKED_METHOD,
 	HTTP_EXPECT,
 	HTTP_TRACEPARENT,
+	HTTP_GRPC_TIMEOUT,
+	HTTP_GRPC_ENCODING,
+	HTTP_GRPC_ACCEPT_ENCODING,
 	HTTP_FIELDS,
 };
 
 /* A request, at the beginning of a frame's body. Behind it are the texts of its fields, each with a NUL, and then its content. */
 struct http_message {
 	uint32_t method;  /* enum http_method */
-	uint32_t problem; /* the status with which it must be answered, or 0; then only the texts below count */
+	uint32_t stream;  /* its number on an HTTP/2 connection; 0: HTTP/1 */
+	uint32_t problem; /* the status with which it must be answered, or 0: then its content does not count */
 	uint32_t close;   /* the connection ends after the answer */
+	uint32_t ended;   /* of a stream of messages: this is not one, but their end */
 	uint32_t content_at, content_length;
 	uint32_t field_at[HTTP_FIELDS], field_length[HTTP_FIELDS]; /* at 0: it is missing */
 };
@@ -63,11 +75,38 @@ const char *http_path(const struct http_message *message);
 /* Returns whether a call's content may be of this type. */
 bool http_is_call_type(const char *type);
 
+/* A message that is arriving, in one frame. */
+struct http_draft {
+	struct rpc_conn *conn;
+	struct frame *frame; /* or NULL: nothing has arrived */
+	size_t room, filled; /* of its body; the room is counted in the budget */
+};
+
+/* Makes room for what `length` further bytes can become. Returns false if the budget does not have it. */
+bool http_draft_room(struct http_draft *draft, size_t length);
+
+static inline struct http_message *http_draft_message(struct http_draft *draft)
+{
+	return (struct http_message *)frame_body(draft->frame);
+}
+
+/* Add bytes, for which the draft has room. http_draft_field begins or continues a field's text, which needs a NUL at its end. */
+void http_draft_append(struct http_draft *draft, const void *bytes, size_t length);
+void http_draft_field(struct http_draft *draft, enum http_field field, const char *bytes, size_t length);
+
+/* Returns the complete message, whose memory is counted in the budget. The draft is empty then. */
+struct frame *http_draft_take(struct http_draft *draft);
+void http_draft_drop(struct http_draft *draft);
+
+/* Returns HTTP_FIELDS for a header that does not matter. */
+enum http_field http_field_named(const char *name);
+
 /* How bytes become messages. */
 extern const struct rpc_protocol http_protocol;
 
-/* An answer has been queued on a connection: the next message may follow. */
-void http_answered(struct rpc_conn *conn);
+/* Functions of the transport: see common/rpc/transport.h. */
+void http_send(struct rpc_conn *conn, struct frame *answer);
+bool http_awaits(struct rpc_conn *conn, struct frame *frame);
 
 /* What an answer depends on, kept with a call. The upper half is the number of the origin in the door's list, from 1 on. */
 enum http_form {
@@ -78,6 +117,8 @@ enum http_form {
 	FORM_GZIPPED = 16, /* the content of the request is compressed */
 	FORM_QUERY = 32,   /* the content of the request is in the query */
 	FORM_BASE64 = 64,  /* … in base64 */
+	FORM_HTTP2 = 128,
+	FORM_GRPC = 256,
 	FORM_ORIGIN_BIT = 16,
 };
 
@@ -113,6 +154,29 @@ struct frame *http_reply(const struct http_door *door, const struct http_reply *
 /* Writes an answer with an error of Connect as its content. `headers` may be NULL. */
 struct frame *http_problem(const struct http_door *door, uint32_t form, int status, reeve_status code,
     const char *headers, const char *message);
+
+/* gRPC. http_grpc_is: whether a message is its. http_grpc_is_stream: whether it begins a stream of messages. */
+#define HTTP_REFLECTION "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+#define HTTP_REFLECTION_ALPHA "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+bool http_grpc_is(const struct http_message *message);
+bool http_grpc_is_stream(const struct http_message *message);
+
+/* Returns the length of the first message in the content, of which bytes have come until `filled`; 0: it is not complete. */
+size_t http_grpc_complete(const struct http_message *message, size_t filled);
+
+/* Reads the headers of a call. */
+bool http_grpc_read(const struct http_message *message, uint32_t *form, uint32_t *ms, struct reeve_error *error);
+
+/* Replaces a content by its message. Returns false with *error set if it is not one. */
+bool http_grpc_unwrap(struct envelope_view *body, uint32_t *form, struct reeve_error *error);
+
+/* Write an answer: a message, of several if there is `more`; the end of those; an error. */
+struct frame *http_grpc_respond(uint32_t form, const void *bytes, size_t length, bool more);
+struct frame *http_grpc_end(uint32_t form);
+struct frame *http_grpc_refuse(uint32_t form, reeve_status code, const char *message);
+
+/* Answers calls of gRPC's standard services: health and reflection. Unknown methods are answered UNIMPLEMENTED. */
+struct frame *http_serve_standard(const struct http_door *door, const struct http_message *message, uint32_t form);
 
 /* Finds a parameter of a query, "message=…&encoding=json". Returns its decoded value, to be freed, and its length; or NULL if it
  * is missing or invalid. */

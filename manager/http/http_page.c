@@ -8,6 +8,7 @@
 #include "manager/http/http_internal.h"
 
 #include "common/mem.h"
+#include "manager/http/http_v2.h"
 
 #include <http_parser.h>
 #include <reeve/v1/files.h>
@@ -67,7 +68,7 @@ static struct frame *answer_problem(const struct page *page)
 		return refuse(page, status, STATUS(INVALID_ARGUMENT), NULL, "only \"Expect: 100-continue\" is known");
 	default:
 		return refuse(page, status, STATUS(INVALID_ARGUMENT), NULL,
-		    "the request is not well-formed HTTP/1.1, has no Host, or has a header twice");
+		    "the request is not well-formed HTTP, has no Host, or has a header twice");
 	}
 }
 
@@ -148,10 +149,10 @@ static struct frame *answer_no_call(const struct page *page)
 		return refuse(page, HTTP_STATUS_METHOD_NOT_ALLOWED, STATUS(UNIMPLEMENTED),
 		    is_read(page) ? "allow: GET, POST\r\n" : "allow: POST\r\n",
 		    "calls are made by POST; only methods that change nothing also by GET");
-	if (!http_is_call_type(http_field(page->message, HTTP_CONTENT_TYPE)))
+	if (!(page->form & FORM_GRPC) && !http_is_call_type(http_field(page->message, HTTP_CONTENT_TYPE)))
 		return refuse(page, HTTP_STATUS_UNSUPPORTED_MEDIA_TYPE, STATUS(INVALID_ARGUMENT),
 		    "accept-post: application/json, application/proto\r\n",
-		    "Content-Type must be application/json or application/proto");
+		    "Content-Type must be application/json or application/proto; with HTTP/2, application/grpc, too");
 	return NULL;
 }
 
@@ -170,23 +171,36 @@ static struct frame *answer_page(const struct page *page)
 	    "there are /healthz, /readyz, /proto/ and calls: /reeve.v1.SERVICE/METHOD");
 }
 
+/* Answers a message that is no call of the contract. */
+static struct frame *serve(struct page *page)
+{
+	const struct http_message *message = page->message;
+
+	if (message->problem)
+		return answer_problem(page);
+	page->path = http_path(message);
+	page->length = strcspn(page->path, "?#");
+	if (!http_field(message, HTTP_AUTHORIZATION) && has_prefix(page, service_prefix) &&
+	    !is_own_host(http_field(message, HTTP_HOST)))
+		return refuse(page, HTTP_STATUS_MISDIRECTED_REQUEST, STATUS(PERMISSION_DENIED), NULL,
+		    "a call without an access token must be to an address or to localhost");
+	if (!http_origin_allowed(page->door, message))
+		return refuse(page, HTTP_STATUS_FORBIDDEN, STATUS(PERMISSION_DENIED), NULL,
+		    "the web page's origin is not listed (--http-origins)");
+	if (message->method == HTTP_OPTIONS && http_field(message, HTTP_ASKED_METHOD))
+		return answer_preflight(page);
+	if (has_prefix(page, service_prefix))
+		return answer_no_call(page);
+	return page->form & FORM_GRPC ? http_serve_standard(page->door, message, page->form) : answer_page(page);
+}
+
 struct frame *http_serve(void *arg, struct frame *frame)
 {
 	const struct http_message *message = http_message_of(frame);
 	struct page page = {.door = arg, .message = message, .form = http_form_of(arg, message)};
+	struct frame *answer = serve(&page);
 
-	if (message->problem)
-		return answer_problem(&page);
-	page.path = http_path(message);
-	page.length = strcspn(page.path, "?#");
-	if (!http_field(message, HTTP_AUTHORIZATION) && has_prefix(&page, service_prefix) &&
-	    !is_own_host(http_field(message, HTTP_HOST)))
-		return refuse(&page, HTTP_STATUS_MISDIRECTED_REQUEST, STATUS(PERMISSION_DENIED), NULL,
-		    "a call without an access token must be to an address or to localhost");
-	if (!http_origin_allowed(arg, message))
-		return refuse(&page, HTTP_STATUS_FORBIDDEN, STATUS(PERMISSION_DENIED), NULL,
-		    "the web page's origin is not listed (--http-origins)");
-	if (message->method == HTTP_OPTIONS && http_field(message, HTTP_ASKED_METHOD))
-		return answer_preflight(&page);
-	return has_prefix(&page, service_prefix) ? answer_no_call(&page) : answer_page(&page);
+	if (answer && message->stream)
+		http2_answer_of(answer)->stream = message->stream;
+	return answer;
 }

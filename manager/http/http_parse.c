@@ -9,6 +9,7 @@
 #include "manager/http/http_internal.h"
 
 #include "common/mem.h"
+#include "manager/http/http_v2.h"
 
 #include <http_parser.h>
 #include <stdlib.h>
@@ -16,26 +17,7 @@
 #include <strings.h>
 
 enum {
-	HEAD_MAX_BYTES = 16 << 10, /* of request line and headers */
-	NAME_MAX_BYTES = 32,       /* longer names of headers matter as little as unknown ones */
-	ROOM_MIN = 1024,           /* of a new frame */
-	ROOM_SLACK = 64,
-};
-
-static const char *const names[HTTP_FIELDS] = {
-    [HTTP_HOST] = "host",
-    [HTTP_CONTENT_TYPE] = "content-type",
-    [HTTP_CONTENT_ENCODING] = "content-encoding",
-    [HTTP_ACCEPT_ENCODING] = "accept-encoding",
-    [HTTP_AUTHORIZATION] = "authorization",
-    [HTTP_TIMEOUT] = "connect-timeout-ms",
-    [HTTP_PROTOCOL] = "connect-protocol-version",
-    [HTTP_IDEMPOTENCY_KEY] = "idempotency-key",
-    [HTTP_ORIGIN] = "origin",
-    [HTTP_ACTOR] = "reeve-actor",
-    [HTTP_ASKED_METHOD] = "access-control-request-method",
-    [HTTP_EXPECT] = "expect",
-    [HTTP_TRACEPARENT] = "traceparent",
+	NAME_MAX_BYTES = 32, /* longer names of headers matter as little as unknown ones */
 };
 
 /* The HTTP side of a connection. */
@@ -43,8 +25,9 @@ struct parse {
 	struct rpc_conn *conn;
 	size_t max; /* bytes of a content */
 	http_parser parser;
-	struct frame *frame; /* of the message that has begun, or NULL */
-	size_t room, filled; /* of its body; the room is counted in the budget */
+	struct http2 *http2; /* the connection speaks HTTP/2, and the rest is not used; or NULL */
+	bool chosen;         /* the first bytes have shown which */
+	struct http_draft draft;
 	bool begun;
 	bool open;  /* a message is complete and not answered */
 	bool close; /* … and the connection ends with the answer */
@@ -55,34 +38,6 @@ struct parse {
 	bool in_value;
 	enum http_field field; /* of the current header; HTTP_FIELDS: another */
 };
-
-static struct http_message *message_of(struct parse *p)
-{
-	return (struct http_message *)frame_body(p->frame);
-}
-
-/* Adds bytes to the frame, which has room for them. */
-static void append(struct parse *p, const char *bytes, size_t length)
-{
-	memcpy(frame_body(p->frame) + p->filled, bytes, length);
-	p->filled += length;
-}
-
-/* Begins or continues a field's text. */
-static void append_field(struct parse *p, enum http_field field, const char *bytes, size_t length)
-{
-	struct http_message *message = message_of(p);
-
-	if (!message->field_at[field])
-		message->field_at[field] = (uint32_t)p->filled;
-	append(p, bytes, length);
-	message->field_length[field] += (uint32_t)length;
-}
-
-static void end_text(struct parse *p)
-{
-	append(p, "", 1);
-}
 
 /* Ends the parsing with a status. Always returns a value that makes the parser stop. */
 static int stop(struct parse *p, int status)
@@ -107,7 +62,7 @@ static int on_url(http_parser *parser, const char *bytes, size_t length)
 	struct parse *p = parser->data;
 
 	p->field = HTTP_TARGET;
-	append_field(p, HTTP_TARGET, bytes, length);
+	http_draft_field(&p->draft, HTTP_TARGET, bytes, length);
 	return 0;
 }
 
@@ -115,7 +70,7 @@ static int on_url(http_parser *parser, const char *bytes, size_t length)
 static void end_field(struct parse *p)
 {
 	if (p->field != HTTP_FIELDS)
-		end_text(p);
+		http_draft_append(&p->draft, "", 1);
 	p->field = HTTP_FIELDS;
 	p->in_value = false;
 	p->name_length = 0;
@@ -137,13 +92,11 @@ static int on_name(http_parser *parser, const char *bytes, size_t length)
 /* Finds the header whose name has been read. Returns false if it is one that was there before and may only come once. */
 static bool begin_value(struct parse *p)
 {
-	struct http_message *message = message_of(p);
+	struct http_message *message = http_draft_message(&p->draft);
 
 	p->in_value = true;
 	p->name[p->name_length] = '\0';
-	for (int field = 0; field < HTTP_FIELDS; field++)
-		if (names[field] && !strcasecmp(p->name, names[field]))
-			p->field = (enum http_field)field;
+	p->field = http_field_named(p->name);
 	if (p->field == HTTP_FIELDS || !message->field_at[p->field])
 		return true;
 	if (p->field != HTTP_ACCEPT_ENCODING)
@@ -156,12 +109,12 @@ static int on_value(http_parser *parser, const char *bytes, size_t length)
 {
 	struct parse *p = parser->data;
 
-	if (message_of(p)->content_at) /* a trailer */
+	if (http_draft_message(&p->draft)->content_at) /* a trailer */
 		return 0;
 	if (!p->in_value && !begin_value(p))
 		return stop(p, HTTP_STATUS_BAD_REQUEST);
 	if (p->field != HTTP_FIELDS)
-		append_field(p, p->field, bytes, length);
+		http_draft_field(&p->draft, p->field, bytes, length);
 	return 0;
 }
 
@@ -196,12 +149,12 @@ static void go_on(struct parse *p)
 static int on_headers(http_parser *parser)
 {
 	struct parse *p = parser->data;
-	struct http_message *message = message_of(p);
+	struct http_message *message = http_draft_message(&p->draft);
 	int problem;
 
 	end_field(p);
 	parser->upgrade = 0; /* no other protocol is spoken here */
-	message->content_at = (uint32_t)p->filled;
+	message->content_at = (uint32_t)p->draft.filled;
 	problem = check_head(p, message);
 	if (problem)
 		return stop(p, problem);
@@ -214,9 +167,9 @@ static int on_content(http_parser *parser, const char *bytes, size_t length)
 {
 	struct parse *p = parser->data;
 
-	if (p->filled - message_of(p)->content_at + length > p->max)
+	if (p->draft.filled - http_draft_message(&p->draft)->content_at + length > p->max)
 		return stop(p, HTTP_STATUS_PAYLOAD_TOO_LARGE);
-	append(p, bytes, length);
+	http_draft_append(&p->draft, bytes, length);
 	return 0;
 }
 
@@ -232,8 +185,9 @@ static int on_complete(http_parser *parser)
 {
 	struct parse *p = parser->data;
 
-	message_of(p)->content_length = (uint32_t)p->filled - message_of(p)->content_at;
-	message_of(p)->close = !http_should_keep_alive(parser);
+	http_draft_message(&p->draft)->content_length =
+	    (uint32_t)p->draft.filled - http_draft_message(&p->draft)->content_at;
+	http_draft_message(&p->draft)->close = !http_should_keep_alive(parser);
 	p->open = true;
 	http_parser_pause(parser, 1);
 	return 0;
@@ -250,47 +204,13 @@ static const http_parser_settings settings = {
     .on_chunk_header = on_chunk,
 };
 
-static void drop_frame(struct parse *p)
-{
-	if (p->frame)
-		rpc_conn_return(p->conn, FRAME_HEAD_BYTES + p->room);
-	free(p->frame);
-	p->frame = NULL;
-	p->room = p->filled = 0;
-}
-
-/* Makes room for what `length` further bytes can become. Returns false if the budget does not have it. */
-static bool make_room(struct parse *p, size_t length)
-{
-	size_t needed = (p->frame ? p->filled : sizeof(struct http_message)) + length + ROOM_SLACK, room = p->room;
-	struct frame *frame;
-
-	if (p->frame && needed <= room)
-		return true;
-	room = needed < 2 * room ? 2 * room : needed;
-	room = room < ROOM_MIN ? ROOM_MIN : room;
-	if (!rpc_conn_afford(p->conn, p->frame ? room - p->room : FRAME_HEAD_BYTES + room))
-		return false;
-	frame = frame_create(room);
-	if (p->frame) {
-		memcpy(frame_body(frame), frame_body(p->frame), p->filled);
-		free(p->frame);
-	} else {
-		p->filled = sizeof(struct http_message);
-		memset(frame_body(frame), 0, p->filled);
-	}
-	p->frame = frame;
-	p->room = room;
-	return true;
-}
-
 /* Makes the message one that only says what is wrong. */
 static void spoil(struct parse *p, int status)
 {
-	struct http_message *message = message_of(p);
+	struct http_message *message = http_draft_message(&p->draft);
 
 	*message = (struct http_message){.problem = (uint32_t)status, .close = 1};
-	p->filled = sizeof *message;
+	p->draft.filled = sizeof *message;
 	p->open = true;
 }
 
@@ -308,16 +228,12 @@ static int status_of(const struct parse *p)
 /* Hands the message over. */
 static void hand_over(struct parse *p, struct rpc_intake *intake)
 {
-	struct http_message *message = message_of(p);
+	struct http_message *message = http_draft_message(&p->draft);
 
 	message->method = p->parser.method;
 	p->close = message->close;
 	p->ended = p->close;
-	p->frame->length = p->filled;
-	rpc_conn_return(p->conn, p->room - p->filled);
-	*intake->last = mem_realloc(p->frame, sizeof *p->frame + FRAME_HEAD_BYTES + p->filled);
-	p->frame = NULL;
-	p->room = p->filled = 0;
+	*intake->last = http_draft_take(&p->draft);
 	p->begun = false;
 }
 
@@ -332,33 +248,68 @@ static void parse_bytes(struct parse *p, struct rpc_intake *intake)
 	if (p->open)
 		hand_over(p, intake);
 	else if (!p->begun)
-		drop_frame(p);
+		http_draft_drop(&p->draft);
+}
+
+/* Finds out from the first bytes which version of HTTP the caller speaks. Returns false if there are too few. */
+static bool choose(struct parse *p, struct rpc_intake *intake)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+	size_t length = intake->length < sizeof preface - 1 ? intake->length : sizeof preface - 1;
+
+	if (memcmp(intake->bytes, preface, length) != 0) {
+		p->chosen = true;
+		return true;
+	}
+	intake->begun = length > 0;
+	if (length < sizeof preface - 1)
+		return false;
+	p->chosen = true;
+	p->http2 = http2_open(p->conn, p->max);
+	return true;
 }
 
 static bool http_take(void *state, struct rpc_intake *intake)
 {
 	struct parse *p = state;
 
+	if (!p->chosen && !choose(p, intake))
+		return true;
+	if (p->http2)
+		return http2_take(p->http2, intake);
 	if (p->ended)
 		intake->used = intake->length;
 	if (p->ended || p->open)
 		return true;
-	if (intake->length && make_room(p, intake->length))
+	if (intake->length && http_draft_room(&p->draft, intake->length))
 		parse_bytes(p, intake);
 	else
 		intake->starved = intake->length > 0;
 	intake->begun = p->begun;
-	intake->held = p->room;
-	intake->expected = p->filled;
-	if (p->begun && p->parser.content_length != ULLONG_MAX && message_of(p)->content_at)
+	intake->held = p->draft.room;
+	intake->expected = p->draft.filled;
+	if (p->begun && p->parser.content_length != ULLONG_MAX && http_draft_message(&p->draft)->content_at)
 		intake->expected += (size_t)p->parser.content_length;
 	return true;
 }
 
-void http_answered(struct rpc_conn *conn)
+static void http_sent(void *state)
+{
+	struct parse *p = state;
+
+	if (p->http2)
+		http2_sent(p->http2);
+}
+
+void http_send(struct rpc_conn *conn, struct frame *answer)
 {
 	struct parse *p = rpc_conn_protocol_state(conn);
 
+	if (p->http2) {
+		http2_send(p->http2, answer);
+		return;
+	}
+	rpc_conn_queue(conn, answer);
 	if (!p->open)
 		return;
 	p->open = false;
@@ -368,12 +319,19 @@ void http_answered(struct rpc_conn *conn)
 		rpc_conn_resume(conn);
 }
 
+bool http_awaits(struct rpc_conn *conn, struct frame *frame)
+{
+	const struct parse *p = rpc_conn_protocol_state(conn);
+
+	return !p->http2 || http2_awaits(p->http2, http_message_of(frame)->stream);
+}
+
 static void *http_open(void *arg, struct rpc_conn *conn)
 {
 	const struct http_door *door = arg;
 	struct parse *p = mem_calloc(1, sizeof *p);
 
-	p->conn = conn;
+	p->conn = p->draft.conn = conn;
 	p->max = door->options.max_message_bytes;
 	http_parser_set_max_header_size(HEAD_MAX_BYTES);
 	http_parser_init(&p->parser, HTTP_REQUEST);
@@ -383,8 +341,12 @@ static void *http_open(void *arg, struct rpc_conn *conn)
 
 static void http_free(void *state)
 {
-	drop_frame(state);
-	free(state);
+	struct parse *p = state;
+
+	if (p->http2)
+		http2_close(p->http2);
+	http_draft_drop(&p->draft);
+	free(p);
 }
 
-const struct rpc_protocol http_protocol = {http_open, http_take, http_free};
+const struct rpc_protocol http_protocol = {http_open, http_take, http_sent, http_free};

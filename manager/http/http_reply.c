@@ -2,6 +2,7 @@
 #include "manager/http/http_internal.h"
 
 #include "common/json_names.h"
+#include "manager/http/http_v2.h"
 
 #include <http_parser.h>
 #include <jansson.h>
@@ -12,9 +13,6 @@
 
 enum {
 	HEAD_BYTES = 2048, /* an origin has up to ORIGIN_MAX_BYTES of them */
-	/* Contents of other lengths are not compressed: it is not worth it, or would keep the loop from other work. */
-	GZIP_MIN_BYTES = 1 << 10,
-	GZIP_MAX_BYTES = 1 << 20,
 };
 
 static const char *reason_of(int status)
@@ -52,22 +50,28 @@ static int write_origin(const struct http_door *door, uint32_t form, char *out, 
 
 static struct frame *write_frame(const struct http_door *door, const struct http_reply *reply, const char *encoding)
 {
-	bool has_content = reply->status != HTTP_STATUS_NO_CONTENT;
+	bool has_content = reply->status != HTTP_STATUS_NO_CONTENT, second = reply->form & FORM_HTTP2;
 	char head[HEAD_BYTES], time_text[40];
 	struct frame *frame;
-	int used;
+	int used = 0;
 	size_t content = reply->form & FORM_HEAD ? 0 : reply->length;
 
-	used = snprintf(
-	    head, sizeof head, "HTTP/1.1 %d %s\r\ndate: %s\r\n", reply->status, reason_of(reply->status), date(time_text));
+	if (!second)
+		used = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\n", reply->status, reason_of(reply->status));
+	used += snprintf(head + used, sizeof head - (size_t)used, "date: %s\r\n", date(time_text));
 	if (reply->type)
 		used += snprintf(head + used, sizeof head - (size_t)used,
 		    "content-type: %s\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n", reply->type);
 	if (has_content)
 		used += snprintf(head + used, sizeof head - (size_t)used, "content-length: %zu\r\n", reply->length);
 	used += snprintf(head + used, sizeof head - (size_t)used, "%s%s%s", encoding,
-	    reply->form & FORM_CLOSE ? "connection: close\r\n" : "", reply->headers ? reply->headers : "");
+	    reply->form & FORM_CLOSE && !second ? "connection: close\r\n" : "", reply->headers ? reply->headers : "");
 	used += write_origin(door, reply->form, head + used, sizeof head - (size_t)used);
+	if (second)
+		return http2_compose(
+		    &(struct http2_answer){
+		        .status = (uint32_t)reply->status, .head = (uint32_t)used, .content = (uint32_t)content},
+		    head, reply->content, NULL);
 	used += snprintf(head + used, sizeof head - (size_t)used, "\r\n");
 	frame = frame_of_bytes((size_t)used + content);
 	memcpy(frame->wire, head, (size_t)used);
@@ -102,19 +106,23 @@ static const char *code_name(reeve_status code, char name[JSON_NAME_BYTES])
 struct frame *http_problem(const struct http_door *door, uint32_t form, int status, reeve_status code,
     const char *headers, const char *message)
 {
-	char name[JSON_NAME_BYTES];
-	json_t *object = json_pack("{ss ss}", "code", code_name(code, name), "message", message);
-	char *text = json_dumps(object, JSON_COMPACT);
-	struct http_reply reply = {
-	    .status = status,
-	    .form = form,
-	    .type = "application/json",
-	    .headers = headers,
-	    .content = text,
-	    .length = strlen(text),
-	};
-	struct frame *frame = http_reply(door, &reply);
+	char name[JSON_NAME_BYTES], *text;
+	struct frame *frame;
+	json_t *object;
 
+	if (form & FORM_GRPC)
+		return http_grpc_refuse(form, code, message);
+	object = json_pack("{ss ss}", "code", code_name(code, name), "message", message);
+	text = json_dumps(object, JSON_COMPACT);
+	frame = http_reply(door,
+	    &(struct http_reply){
+	        .status = status,
+	        .form = form,
+	        .type = "application/json",
+	        .headers = headers,
+	        .content = text,
+	        .length = strlen(text),
+	    });
 	json_decref(object);
 	free(text);
 	return frame;

@@ -23,6 +23,7 @@ ORIGINS = {
     "curl/": "libcurl",
     "event2/": "libevent",
     "http_parser.h": "http-parser",
+    "nghttp2/nghttp2.h": "nghttp2",
     "jansson.h": "jansson",
     "libpq-fe.h": "libpq",
     "nng/": "nng",

@@ -55,7 +55,7 @@ static int connect_pair(int *fd)
 Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 {
 	enum { FRAMES = 4000, LENGTH = 20000, TURN_MAX = 8 << 18 };
-	static const struct rpc_conn_events events = {note_event, never_arrived, note_event, NULL};
+	static const struct rpc_conn_events events = {note_event, never_arrived, note_event, NULL, NULL};
 	struct event_base *base = event_base_new();
 	int fd, reader = connect_pair(&fd);
 	size_t before, largest = 0;
@@ -96,7 +96,7 @@ Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 Test(rpc_server, a_long_message_arrives_in_turns, .timeout = 20)
 {
 	enum { LENGTH = 1 << 20, SENT = 200000, TURN_MAX = 65536 };
-	static const struct rpc_conn_events events = {note_event, never_arrived, note_event, NULL};
+	static const struct rpc_conn_events events = {note_event, never_arrived, note_event, NULL, NULL};
 	struct event_base *base = event_base_new();
 	int fd, writer = connect_pair(&fd), before = 0, left, largest = 0;
 	uint64_t length = htobe64(LENGTH);

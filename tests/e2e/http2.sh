@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Calls by HTTP/2: of Connect and of gRPC.
+. "$(dirname "$0")/lib.sh"
+
+start_postgres
+A=127.0.0.1:$(free_port)
+start_manager manager --http "http://$A" --max-message 4MiB
+start_worker worker
+protoc-c --descriptor_set_out="$DIR/reflection.bin" -I "$TOP/proto" "$TOP"/proto/grpc/reflection/*/reflection.proto
+REFLECTION=$DIR/reflection.bin
+
+grpc() { # COMMAND…: by grpcio, of Debian's Python
+	PYTHONDONTWRITEBYTECODE=1 timeout 60 /usr/bin/python3 "$TOP/tests/tools/grpc_call.py" "$REFLECTION" "$A" "$@"
+}
+
+call() { # SERVICE/METHOD JSON [OPTION…]: by Connect, and prints the answer
+	curl -sS -m 20 --http2-prior-knowledge -H 'content-type: application/json' -d "$2" "${@:3}" "http://$A/reeve.v1.$1"
+}
+
+open_calls() {
+	reeve stats --json | jq -r '.counters[] | select(.name == "open_calls") | .value'
+}
+
+test_connect_works_over_http_2() {
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"q","type":"sh","details":"echo done"}]}' | jq -r '.tasks[0].id')
+	expect_eq "done" "$(call TaskService/Wait "{\"ids\":[$id],\"waitMs\":10000}" | jq -r '.ended[0].result')"
+	expect_eq '2 404 not_found' "$(call TaskService/Get '{"id":999999}' -o "$DIR/answer" -w '%{http_version} %{http_code} ')$(
+		jq -r .code "$DIR/answer")"
+	expect_eq '2 200' "$(call AdminService/Ping '{}' -o "$DIR/answer" -w '%{http_version} %{http_code}')"
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	expect_eq '2 504' "$(call TaskService/Wait "{\"ids\":[$id],\"waitMs\":10000}" -H 'connect-timeout-ms: 200' -o "$DIR/answer" \
+		-w '%{http_version} %{http_code}')"
+	for path in /healthz /readyz /proto/ "/reeve.v1.AdminService/Ping?encoding=json&message=%7B%7D"; do
+		expect_eq '2 200' "$(curl -sS -m 20 --http2-prior-knowledge -o "$DIR/answer" -w '%{http_version} %{http_code}' "http://$A$path")"
+	done
+	expect_eq '2 405' "$(curl -sS -m 20 --http2-prior-knowledge -X DELETE -o "$DIR/answer" -w '%{http_version} %{http_code}' "http://$A/healthz")"
+	curl -sS -m 20 --http2-prior-knowledge -I "http://$A/healthz" | grep -qx $'content-length: 6\r'
+}
+
+test_long_contents_pass_in_both_directions() {
+	head -c 675000 /dev/urandom | base64 -w0 >"$DIR/details"
+	jq -Rc '{tasks: [{queue: "long", type: "none", details: .}]}' "$DIR/details" >"$DIR/request"
+	id=$(call TaskService/Submit "@$DIR/request" | jq -r '.tasks[0].id')
+	call TaskService/Get "{\"id\":$id}" | jq -rj .task.details | cmp - "$DIR/details"
+	call TaskService/Get "{\"id\":$id}" -H 'accept-encoding: gzip' | gunzip | jq -rj .task.details | cmp - "$DIR/details"
+	head -c 5000000 /dev/zero | tr '\0' ' ' >"$DIR/request"
+	expect_eq '2 413' "$(call TaskService/Submit "@$DIR/request" -o "$DIR/answer" -w '%{http_version} %{http_code}')"
+	expect_eq '2 431' "$(call AdminService/Ping '{}' -H "x-long: $(printf '%020000d' 1)" -o "$DIR/answer" -w '%{http_version} %{http_code}')"
+	expect_eq '2 200' "$(call AdminService/Ping '{}' -o "$DIR/answer" -w '%{http_version} %{http_code}')"
+}
+
+test_grpc_calls_and_their_errors() {
+	id=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"q","type":"sh","details":"echo by gRPC"}]}' | jq -r '.tasks[0].id')
+	expect_eq 'by gRPC' "$(grpc call reeve.v1.TaskService/Wait "{\"ids\":[$id],\"wait_ms\":10000}" | jq -r '.ended[0].result')"
+	expect_match '^NOT_FOUND: ' "$(grpc call reeve.v1.TaskService/Get '{"id":999999}')"
+	expect_eq 'INVALID_ARGUMENT: tasks[0].type is empty' "$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"ü%"}]}')"
+	id=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	expect_match '^DEADLINE_EXCEEDED: ' "$(grpc call reeve.v1.TaskService/Wait "{\"ids\":[$id],\"wait_ms\":20000}" timeout=0.3)"
+	details=$(printf 'x%.0s' {1..5000})
+	id=$(grpc call reeve.v1.TaskService/Submit "{\"tasks\":[{\"queue\":\"gz\",\"type\":\"none\",\"details\":\"$details\"}]}" gzip |
+		jq -r '.tasks[0].id')
+	expect_eq "$details" "$(grpc call reeve.v1.TaskService/Get "{\"id\":$id}" | jq -r .task.details)"
+	first=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"k","type":"none"}]}' 'idempotency-key: once')
+	expect_eq "$first" "$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"k","type":"none"}]}' 'idempotency-key: once')"
+}
+
+test_a_cancelled_call_is_withdrawn() {
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	before=$(open_calls)
+	expect_eq cancelled "$(grpc call reeve.v1.TaskService/Wait "{\"ids\":[$id],\"wait_ms\":60000}" cancel=0.5)"
+	wait_until 10 "[ \$(open_calls) = $before ]"
+}
+
+test_health_and_reflection() {
+	expect_eq "$(sed -n 's/^service \([A-Za-z]*\).*/reeve.v1.\1/p' "$TOP"/proto/reeve/v1/*.proto | sort)" \
+		"$(grpc list | grep '^reeve')"
+	expect_match 'grpc.health.v1.Health' "$(grpc list)"
+	expect_eq "$(grpc list)" "$(grpc list-alpha)"
+	expect_match 'Submit\(reeve.v1.SubmitRequest\) reeve.v1.SubmitResponse' "$(grpc describe reeve.v1.TaskService)"
+	expect_match 'traceparent = 16' "$(grpc describe reeve.v1.TaskSpec)"
+	expect_match '^5: ' "$(grpc describe reeve.v1.Nothing 2>&1)"
+	expect_eq '{"status": "SERVING"}' "$(grpc call grpc.health.v1.Health/Check '{}')"
+	expect_eq '{"status": "SERVING"}' "$(grpc call grpc.health.v1.Health/Check '{"service":"reeve.v1.TaskService"}')"
+	expect_match '^NOT_FOUND: ' "$(grpc call grpc.health.v1.Health/Check '{"service":"no"}')"
+}
+
+abuse() { # WHAT [ARGUMENT]: prints how the connection ended
+	timeout 60 python3 "$TOP/tests/tools/http2_abuse.py" "${A##*:}" "$@"
+}
+
+test_a_caller_that_abuses_http_2_harms_no_other() {
+	local abusers=()
+	jq -nc '{tasks: [{queue: "long", type: "none", details: ("x" * 900000)}]}' >"$DIR/request"
+	id=$(call TaskService/Submit "@$DIR/request" | jq -r '.tasks[0].id')
+	start good bash -c "while true; do curl -sSf -m 5 --http2-prior-knowledge 'http://$A/healthz' >>$DIR/good || echo bad >>$DIR/good; sleep 0.1; done"
+	before=$(open_calls)
+	expect_eq closed "$(abuse resets)"
+	wait_until 10 "[ \$(open_calls) -le $before ]"
+	for what in hoard flood halves garbage pings settings; do
+		abuse "$what" "$id" >"$DIR/ended.$what" &
+		abusers+=($!)
+	done
+	wait "${abusers[@]}"
+	expect_eq 'closed
+closed
+closed
+closed
+closed
+closed' "$(cat "$DIR"/ended.*)"
+	stop good
+	expect_eq alive "$(sort -u "$DIR/good")"
+}
+
+run_tests
