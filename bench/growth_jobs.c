@@ -303,10 +303,7 @@ static void add_uses(struct bench *b)
 	for (int i = 1; i <= 100; i++)
 		params_add_int8(&b->params, i);
 	params_array_end(&b->params);
-	params_array_begin(&b->params, PARAMS_TIME);
-	for (int i = 1; i <= 100; i++)
-		params_add_time(&b->params, now_ns() / 1000);
-	params_array_end(&b->params);
+	params_time(&b->params, now_ns() / 1000);
 }
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
