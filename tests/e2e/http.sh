@@ -223,7 +223,7 @@ test_callers_show_an_access_token() {
 	expect_eq 0 "$(sql 'select count(*) from call_keys')"
 	expect_eq 200 "$(status TaskService/Submit "$task" -H "authorization: Bearer $token" -H 'reeve-actor: ann' -H 'host: tasks.example')"
 	expect_eq web/ann "$("$REEVE_BIN/reeve" --manager "$ipc" show "$(jq -r '.tasks[0].id' "$DIR/answer")" --json | jq -r .source)"
-	expect_eq 403 "$(status QueueService/Set '{"name":"tokens"}' -H "authorization: Bearer $token")"
+	expect_eq 403 "$(status QueueService/Set '{"queue":"tokens"}' -H "authorization: Bearer $token")"
 	expect_match '^permission_denied: "web" may not call /reeve.v1.QueueService/Set' "$(error_of)"
 	expect_eq 200 "$(page /healthz)"
 }

@@ -15,7 +15,7 @@ client = Client(os.environ['H'])
 $1"
 }
 
-worker() { # NAME [LINE…]: starts a worker with some handlers
+worker() { # NAME [TOKEN FILE]: starts a worker with some handlers
 	local name=$1
 	cat >"$DIR/$name.py" <<END
 import os, time
@@ -41,7 +41,7 @@ for function in (again, fatal, broken, patient, slow, deaf):
     worker.handle(function.__name__, function)
 worker.run()
 END
-	start "$name" python3 "$DIR/$name.py"
+	start "$name" env REEVE_ACCESS_TOKEN_FILE="${2:-}" python3 "$DIR/$name.py"
 	wait_until 20 "alive_workers | grep -qx $name"
 }
 
@@ -86,6 +86,32 @@ test_a_token_comes_from_the_environment() {
 	expect_match '^[0-9]+$' "$(REEVE_ACCESS_TOKEN=$(cat "$DIR/token") REEVE_ACCESS_TOKEN_FILE='' python 'print(client.submit("nothing"))')"
 }
 
+test_a_worker_whose_calls_are_refused_says_so_and_ends() {
+	ipc=ipc://$DIR/socket
+	H=http://127.0.0.1:$(free_port)
+	start required "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$ipc" --http "$H" --auth required --lease 3s --heartbeat 500ms
+	wait_until 60 '"$REEVE_BIN/reeve" --manager "$ipc" stats >/dev/null'
+	"$REEVE_BIN/reeve" --manager "$ipc" token create refused --role worker --output "$DIR/token"
+	worker refused "$DIR/token"
+	id=$("$REEVE_BIN/reeve" --manager "$ipc" submit patient)
+	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	"$REEVE_BIN/reeve" --manager "$ipc" token revoke refused
+	ended refused 20
+	expect_eq 1 "$STATUS"
+	expect_match 'Error: unauthenticated: ' "$(cat "$DIR/log/refused.log")"
+	reeve cancel "$id"
+}
+
+test_what_a_handler_submits_has_a_parent() {
+	printf '[handler submits]\nexec = python3 -c "from reeve import Client; print(Client(%s).submit(%s), end=str())"\nenvironment = PYTHONPATH PYTHONDONTWRITEBYTECODE\n' \
+		"'$H'" "'nothing'" >"$DIR/handlers.ini"
+	start submitter "$REEVE_BIN/reeve-worker" --handlers "$DIR/handlers.ini"
+	id=$(reeve submit submits)
+	reeve wait "$id" >/dev/null
+	child=$(reeve show "$id" --json | jq -r .result)
+	expect_eq "$id" "$(reeve show "$child" --json | jq -r .parent_id)"
+}
+
 test_a_running_task_can_be_cancelled_or_time_out() {
 	worker one
 	id=$(python 'print(client.submit("patient"))')
@@ -119,7 +145,7 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 
 test_a_frozen_worker_does_not_go_on_with_its_tasks() {
 	worker one
-	id=$(python 'print(client.submit("patient"))')
+	id=$(python 'print(client.submit("deaf"))')
 	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
 	signal one STOP
 	worker two
@@ -127,6 +153,7 @@ test_a_frozen_worker_does_not_go_on_with_its_tasks() {
 	signal one CONT
 	ended one 10
 	expect_eq 75 "$STATUS"
+	signal two KILL
 	reeve cancel "$id"
 }
 

@@ -46,7 +46,12 @@ def environment_token():
     if not token and file:
         with open(file, encoding="ascii") as lines:
             token = lines.read().strip()
-    return token or None
+    return token or os.environ.get("REEVE_ATTEMPT_ACCESS_TOKEN") or None
+
+
+def as_text(value):
+    """Details or a result: a text, or a value that becomes JSON; None is empty."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
 class Client:
@@ -132,12 +137,7 @@ class Client:
 
     def submit_all(self, tasks, timeout=None):
         """Creates many tasks in one call and returns their ids."""
-        specs = [
-            dict(task, details=task["details"] if isinstance(task.get("details", ""), str) else json.dumps(task["details"]))
-            if "details" in task
-            else task
-            for task in tasks
-        ]
+        specs = [dict(task, details=as_text(task.get("details"))) for task in tasks]
         answer = self.call("TaskService/Submit", {"tasks": specs}, timeout)
         return [int(task["id"]) for task in answer["tasks"]]
 

@@ -13,8 +13,9 @@ import threading
 import time
 import traceback
 
-from .client import Error
+from .client import TRANSIENT, Error, as_text
 
+AGAIN = TRANSIENT + ("deadline_exceeded", "failed_precondition")  # errors after which a later call may succeed
 EXIT_LEASE_ENDED = 75
 MARGIN = 0.2  # of the lease, for handlers to stop before its end
 
@@ -82,6 +83,7 @@ class Worker:
         self._incarnation = 0
         self._fetch_id = 0
         self._waiting_fetch = None
+        self._error = None
         self._seq = 0
         self._succeeded = self._failed = 0
 
@@ -95,7 +97,8 @@ class Worker:
         self._draining = True
 
     def run(self, stop_on_signals=True):
-        """Runs until `stop`, SIGTERM or SIGINT, or a worker command that drains it."""
+        """Runs until `stop`, SIGTERM or SIGINT, or a worker command that drains it. Raises Error if managers refuse its calls, for
+        example after its token was revoked; its running handlers end before."""
         if stop_on_signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: self.stop())
@@ -110,6 +113,8 @@ class Worker:
             self._changed.notify_all()
         for thread in threads:
             thread.join()
+        if self._error:
+            raise self._error
         self.client.call("WorkerService/Leave", {"incarnation": self._incarnation, "reason": "stopped"})
 
     # --- the incarnation ---
@@ -261,6 +266,8 @@ class Worker:
         except Error as error:
             answer = {}
             self._lost |= error.code == "failed_precondition"
+            if error.code not in AGAIN:
+                self._fail(error)
         with self._changed:
             counted_from = sent + float(answer.get("parkedMs", 0)) / 1000
             current = int(answer.get("incarnation", 0)) == self._incarnation
@@ -268,6 +275,13 @@ class Worker:
                 self._begin(Task(assignment, counted_from))
             self._waiting_fetch = None
             self._obey(answer.get("commands", []) if current else [], False)
+
+    def _fail(self, error):
+        """Ends the worker, as a drain does, since its calls are refused: `run` raises the error."""
+        with self._changed:
+            self._error = self._error or error
+            self._draining = True
+            self._changed.notify_all()
 
     def _begin(self, task):
         """Starts the handler of a task. Call it with the lock."""
@@ -281,7 +295,7 @@ class Worker:
         result = {"outcome": "COMPLETED"}
         try:
             value = self.handlers[task.type](task)
-            result["result"] = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+            result["result"] = as_text(value)
         except Fatal as error:
             result.update(outcome="FATAL", error=str(error))
         except Retry as error:
@@ -320,6 +334,12 @@ class Worker:
             except Error as error:
                 if error.code == "invalid_argument":
                     self._report_alone(results)
+                elif error.code not in AGAIN:
+                    self._fail(error)
+                    with self._changed:
+                        for result in results:
+                            self._tasks.pop((result["task_id"], result["token"]), None)
+                pause = min(2 * pause, 1.0)
                 time.sleep(pause)
                 continue
             later = 0
