@@ -424,6 +424,19 @@ const char *rpc_conn_peer_name(struct rpc_conn *conn)
 	return named ? layer->filter.peer : NULL;
 }
 
+bool rpc_conn_uncertified(struct rpc_conn *conn)
+{
+	struct tls_layer *layer = conn->tls;
+	bool uncertified;
+
+	if (!layer)
+		return false;
+	pthread_mutex_lock(&layer->lock);
+	uncertified = layer->state == LAYER_OPEN && layer->filter.uncertified;
+	pthread_mutex_unlock(&layer->lock);
+	return uncertified;
+}
+
 /* Checks the other end's certificate again, and closes the connection if it is not valid any more. */
 void layer_check(struct tls_layer *layer)
 {

@@ -45,6 +45,9 @@ int rpc_conn_problem(struct rpc_conn *conn, char *detail, size_t size);
  * lives as long as the connection. */
 const char *rpc_conn_peer_name(struct rpc_conn *conn);
 
+/* Returns whether this end requires certificates, and the other end has shown none. */
+bool rpc_conn_uncertified(struct rpc_conn *conn);
+
 /* Closes the connection, now or in its turn, if the other end's certificate has expired or does not pass the check by
  * changed files. Call it about once a second. */
 void rpc_conn_recheck(struct rpc_conn *conn);

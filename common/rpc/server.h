@@ -65,7 +65,7 @@ struct rpc_identity {
 	uint32_t roles;
 	bool over;      /* it has ended or has changed: its callers must be identified again. The host sets it */
 	bool used;      /* it has made a call; the host can reset it */
-	bool held;      /* the guard decides about each of its calls again */
+	bool held;      /* the guard decides about each of its calls again; its callers need no certificate */
 	int references; /* of connections, calls and the host */
 	void (*free)(struct rpc_identity *identity); /* called without references */
 };
@@ -78,6 +78,7 @@ struct rpc_caller {
 	bool by_ipc;         /* on an ipc socket, by a process of this user: */
 	uid_t uid;
 	const char *certificate; /* the URI of its verified certificate ("reeve://w1"); NULL: it has none */
+	bool uncertified;        /* it has shown no certificate, and the server requires one: its identity must be `held` */
 };
 
 /* Identifies callers. One place asks it: before a call's message is unpacked. */
@@ -121,7 +122,7 @@ void rpc_server_expel(struct rpc_server *server);
 void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor,
     const struct rpc_entry *methods, void *service);
 
-/* Sets what finds request ids. Without it keys are ignored. */
+/* Sets what finds request ids. Without it keys are ignored, and so are those of callers without an identity. */
 void rpc_server_keys(struct rpc_server *server, rpc_find_key *find, void *arg);
 
 /* Serves a call with the request id that its key stands for. */

@@ -65,6 +65,7 @@ static bool identify(struct peer *peer, const struct envelope_view *token, struc
 	    .by_ipc = peer->by_ipc,
 	    .uid = peer->uid,
 	    .certificate = rpc_conn_peer_name(peer->conn),
+	    .uncertified = rpc_conn_uncertified(peer->conn),
 	};
 	struct rpc_identity *identity;
 	struct reeve_error why = {0};
@@ -72,6 +73,13 @@ static bool identify(struct peer *peer, const struct envelope_view *token, struc
 	if (!guard->identify)
 		return error_set(error, STATUS(UNAUTHENTICATED), "this server knows no callers");
 	identity = guard->identify(guard->arg, &caller, &why);
+	if (caller.uncertified && why.code != STATUS(UNAVAILABLE) && !(identity && identity->held)) {
+		release(identity);
+		identity = NULL;
+		server_tls_note_uncertified(peer);
+		error_set(&why, STATUS(UNAUTHENTICATED),
+		    "the manager requires a certificate (--tls-cert), except of handlers with the access token of their attempt");
+	}
 	if (!identity) {
 		if (token->length && why.code == STATUS(UNAUTHENTICATED))
 			guesses_note(peer);

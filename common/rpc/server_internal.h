@@ -251,6 +251,9 @@ int server_tls_unfinished(const struct rpc_server *server);
 /* Logs why a connection that has ended was refused, if it was. */
 void server_tls_note(struct peer *peer);
 
+/* Logs that a peer is refused because it has shown no certificate. */
+void server_tls_note_uncertified(struct peer *peer);
+
 /* Ends the threads of handshakes, before connections are closed for the end of the server. */
 void server_tls_stop(struct rpc_server *server);
 

@@ -27,7 +27,8 @@ void server_begin_call(struct rpc_call *call, const struct rpc_message *message)
 	    .request_length = message->envelope.body.length,
 	};
 
-	if (key.text && call->server->find_key)
+	/* What a key stands for is stored, so not for callers whom nobody knows. */
+	if (key.text && call->identity && call->server->find_key)
 		call->server->find_key(call->server->find_key_arg, call, &key);
 	else
 		guard_serve(call, call->request);

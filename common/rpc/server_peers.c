@@ -385,6 +385,12 @@ void peers_flush(struct rpc_server *server)
 	}
 }
 
+/* Returns whether a peer that should have shown a certificate has not, and has made no call without one, either. */
+static bool is_stranger(const struct peer *peer)
+{
+	return !peer->identity && rpc_conn_uncertified(peer->conn);
+}
+
 /* Returns why a peer must be closed, or NULL. `read`: reading from it is not suspended. */
 static const char *unwanted(const struct peer *peer, const struct rpc_conn_state *state, bool read)
 {
@@ -392,6 +398,8 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
 		return state->quiet_ms > GREETING_MS ? "does not greet" : NULL;
 	if (peer->refusal)
 		return clock_monotonic_ms() - peer->since_ms > TURNED_AWAY_MS ? "was turned away" : NULL;
+	if (is_stranger(peer) && clock_monotonic_ms() - peer->since_ms > GREETING_MS)
+		return "shows no certificate";
 	if (state->ended_ms > END_MS)
 		return "does not close it after the last answer";
 	if (state->stuck_ms > STUCK_MS)
@@ -444,6 +452,8 @@ void peers_sweep(struct rpc_server *server)
 		starved |= state.starved;
 		if (reason) {
 			log_debug("rpc", "closing a connection whose peer %s", reason);
+			if (is_stranger(peer))
+				server_tls_note_uncertified(peer);
 			rpc_conn_close(peer->conn);
 		} else if (stalled) {
 			resume_peer(peer);

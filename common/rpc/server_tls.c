@@ -110,18 +110,15 @@ static struct remark *place_of(struct server_tls *tls, const uint8_t address[16]
 	return oldest;
 }
 
-void server_tls_note(struct peer *peer)
+/* Logs that a peer is refused, unless that was logged not long ago. */
+static void note(struct peer *peer, int problem, const char *detail)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	char detail[160], address[64], more[64] = "";
-	int problem = rpc_conn_problem(peer->conn, detail, sizeof detail);
-	struct server_tls *tls;
+	char address[64], more[64] = "";
+	struct server_tls *tls = tls_of(peer->server);
 	struct remark *remark;
 	bool same;
 
-	if (problem == TLS_FINE)
-		return;
-	tls = tls_of(peer->server);
 	remark = place_of(tls, peer->address->bytes, problem);
 	same = remark->problem == problem && !memcmp(remark->address, peer->address->bytes, sizeof remark->address);
 	remark->count += same;
@@ -134,4 +131,18 @@ void server_tls_note(struct peer *peer)
 	write_address(remark->address, address, sizeof address);
 	log_warn("tls", "no connection with %s: %s%s%s%s%s", address, tls_problem_text(problem, TLS_SERVER),
 	    *detail ? " (" : "", detail, *detail ? ")" : "", more);
+}
+
+void server_tls_note(struct peer *peer)
+{
+	char detail[160];
+	int problem = rpc_conn_problem(peer->conn, detail, sizeof detail);
+
+	if (problem != TLS_FINE)
+		note(peer, problem, detail);
+}
+
+void server_tls_note_uncertified(struct peer *peer)
+{
+	note(peer, TLS_NO_CERTIFICATE, "");
 }

@@ -144,7 +144,7 @@ static SSL_CTX *load(const struct tls *tls, struct reeve_error *error)
 		return NULL;
 	}
 	if (tls->end == TLS_CLIENT || tls->paths[CA])
-		SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+		SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
 	return context;
 }
 
@@ -197,7 +197,7 @@ static void note_ends(struct tls *tls)
 		const X509 *ca = X509_OBJECT_get0_X509(object);
 		X509_CRL *list = X509_OBJECT_get0_X509_CRL((X509_OBJECT *)(uintptr_t)object);
 
-		if (ca)
+		if (ca && tls->paths[CA]) /* the system's are not ours to renew */
 			note_end(&tls->ends[CA], X509_get0_notBefore(ca), X509_get0_notAfter(ca));
 		if (list)
 			note_end(&tls->ends[CRL], X509_CRL_get0_lastUpdate(list), X509_CRL_get0_nextUpdate(list));

@@ -1,7 +1,8 @@
 /*
  * TLS of one end of connections: certificate, key, CA and revocation lists from PEM files, read again when they
- * change. TLS 1.3 only. A server with a CA requires certificates of its clients. A client verifies the server's certificate and
- * that it is for the host of the URL.
+ * change. TLS 1.3 only. A server with a CA requires certificates of its clients: it ends the handshake with a client that shows
+ * another one, and notes that a client shows none (rpc_conn_uncertified). A client verifies the server's certificate and that
+ * it is for the host of the URL.
  *
  * All functions are thread-safe.
  */

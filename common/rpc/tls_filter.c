@@ -238,8 +238,6 @@ static enum tls_step fail(struct tls_filter *filter)
 		    tls_problem_of_alert(reason - SSL_AD_REASON_OFFSET, filter->end, SSL_get_certificate(filter->ssl));
 	else if (reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_UNSUPPORTED_SSL_VERSION)
 		filter->problem = TLS_OLD_VERSION;
-	else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-		filter->problem = TLS_NO_CERTIFICATE;
 	else
 		filter->problem = TLS_BROKEN;
 	if (filter->problem == TLS_BROKEN && code)
@@ -288,6 +286,7 @@ enum tls_step tls_filter_handshake(struct tls_filter *filter)
 	if (step == TLS_DONE) {
 		X509 *certificate = SSL_get0_peer_certificate(filter->ssl);
 
+		filter->uncertified = !certificate && SSL_get_verify_mode(filter->ssl) != SSL_VERIFY_NONE;
 		filter->expires = earliest_end(SSL_get0_verified_chain(filter->ssl));
 		if (certificate && !copy_name(certificate, GEN_URI, filter->peer, sizeof filter->peer))
 			*filter->peer = 0;

@@ -20,6 +20,7 @@ struct tls_filter {
 	enum tls_end end;
 	SSL *ssl;
 	bool begun;               /* the first byte of the other end has been checked */
+	bool uncertified;         /* the other end should have shown a certificate, and has shown none */
 	unsigned generation;      /* of the files by which the other end was verified last */
 	struct tls_bytes in, out; /* received and not decrypted; encrypted and not sent */
 	size_t idle_bytes;        /* decrypted without content for the caller since the last content */

@@ -39,7 +39,8 @@ static struct rpc_identity *by_token(struct access *access, const struct rpc_cal
 	return NULL;
 }
 
-/* Identifies a caller by its connection alone. */
+/* Identifies a caller by its connection alone. Whose certificate names an identity is that, or nobody: the end of an identity
+ * must not make its callers admins. */
 static struct rpc_identity *by_origin(struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct identity *found = NULL;
@@ -49,7 +50,7 @@ static struct rpc_identity *by_origin(struct access *access, const struct rpc_ca
 		found = caller->uid == access->uid ? access->own
 		    : caller->uid == 0             ? access->root
 		                                   : identities_by_user(access->identities, caller->uid);
-	if (!found && caller->local && !access->required)
+	if (!found && caller->local && !access->required && !identities_names(caller->certificate))
 		found = access->local;
 	if (found)
 		return use(found);
@@ -59,26 +60,28 @@ static struct rpc_identity *by_origin(struct access *access, const struct rpc_ca
 		    (unsigned)caller->uid);
 	else if (caller->certificate)
 		error_set(error, STATUS(UNAUTHENTICATED),
-		    "the certificate of %.100s has no identity, and the call no access token: set REEVE_ACCESS_TOKEN_FILE",
+		    "the certificate of %.100s has no identity, or that has ended, and the call has no access token: `reeve token create "
+		    "NAME --certificate` creates the identity",
 		    caller->certificate);
 	else
 		error_set(error, STATUS(UNAUTHENTICATED), "the call has no access token: set REEVE_ACCESS_TOKEN_FILE");
 	return NULL;
 }
 
-/* Identifies the handler of an attempt. If its worker has no access token, it has the rights of its user, whatever it sends: its
- * credential only says which attempt it is. */
+/* Identifies the handler of an attempt. If its worker has no access token, it has the rights of its user: its credential only says
+ * which attempt it is. But one without a certificate where others need one has them as long as the attempt runs. */
 static struct rpc_identity *by_credential(
     struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct credential attempt;
 	bool valid = identities_read_credential(access->identities, caller->token, caller->token_length, &attempt);
-	struct rpc_identity *origin = attempt.identity == 0 ? by_origin(access, caller, error) : NULL;
 	struct identity *of = valid && attempt.identity > 0 ? identities_by_id(access->identities, attempt.identity) : NULL;
-	if (attempt.identity == 0) {
-		if (!origin || !valid)
-			return origin;
+	if (valid && attempt.identity == 0) {
+		struct rpc_identity *origin = by_origin(access, caller, error);
+		if (!origin)
+			return NULL;
 		of = identity_create_attempt(access->identities, (struct identity *)origin, &attempt, origin->roles);
+		of->bound = caller->uncertified;
 		identity_release((struct identity *)origin);
 		return &of->rpc;
 	}
@@ -151,12 +154,12 @@ static void on_attempt_read(struct store_op *op, const struct reeve_error *error
 	free(held);
 }
 
-/* An attempt's calls are served as long as it runs; if its worker has no access token, all but submits always are. */
+/* An attempt's calls are served as long as it runs; those that its caller may make without it always are. */
 static void hold(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
 	struct access *access = arg;
 	const struct identity *i = (const struct identity *)rpc_call_identity(call);
-	if (!i->attempt.identity && rpc_call_roles(call) != MAY_SUBMIT) {
+	if (!i->attempt.identity && !i->bound && rpc_call_roles(call) != MAY_SUBMIT) {
 		rpc_call_serve(call, request);
 		return;
 	}

@@ -137,10 +137,16 @@ struct identity *identities_by_user(struct identities *all, uid_t uid)
 	return NULL;
 }
 
+static const char scheme[] = "reeve://";
+
+bool identities_names(const char *uri)
+{
+	return uri && strncmp(uri, scheme, strlen(scheme)) == 0;
+}
+
 struct identity *identities_by_certificate(struct identities *all, const char *uri)
 {
-	static const char scheme[] = "reeve://";
-	if (strncmp(uri, scheme, strlen(scheme)) != 0)
+	if (!identities_names(uri))
 		return NULL;
 	for (struct row *row = all->rows; row; row = row->hh.next)
 		if (row->identities->certificate && !strcmp(row->identities->name, uri + strlen(scheme)) &&

@@ -30,6 +30,7 @@ struct identity {
 	struct identity *prev, *of; /* `of`: of its worker; NULL: it is not an attempt's */
 	struct identities *all;
 	struct credential attempt;
+	bool bound; /* all of its calls need the attempt */
 };
 
 struct identities;
@@ -51,6 +52,9 @@ bool identities_loaded(const struct identities *identities);
 struct identity *identities_by_token(struct identities *identities, const char *token, size_t length);
 struct identity *identities_by_user(struct identities *identities, uid_t uid);
 struct identity *identities_by_certificate(struct identities *identities, const char *uri);
+
+/* Returns whether a certificate's URI names an identity (reeve://NAME), which need not exist. NULL is allowed. */
+bool identities_names(const char *uri);
 
 /* Reads a credential (common/credential.h). Returns false if it is not valid; then its identity may be −1. */
 bool identities_read_credential(

@@ -39,7 +39,7 @@ void call_key_find(void *arg, struct rpc_call *call, const struct rpc_key *key)
 {
 	const struct services *s = arg;
 	const struct rpc_identity *identity = rpc_call_identity(call);
-	char *scope = mem_asprintf("%s\n%s", identity ? identity->name : "", rpc_call_method(call));
+	char *scope = mem_asprintf("%s\n%s", identity->name, rpc_call_method(call));
 	struct keyed_call *k = mem_calloc(1, sizeof *k);
 	k->call = call;
 	k->op.op = service_op(s, call, on_found);

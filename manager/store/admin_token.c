@@ -78,8 +78,10 @@ bool admin_token_create(
 		    "the admin's access token is in %s: cannot rename it to %s: %s", part, file, strerror(errno));
 	else if (!good && part)
 		unlink(part);
-	if (good && id && !part)
-		printf("%s\n", token);
+	if (good && id && !part && (printf("%s\n", token) < 0 || fflush(stdout) != 0))
+		good = error_set(error, STATUS(PERMISSION_DENIED),
+		    "the admin's access token: cannot write the standard output: %s; --create-admin-token makes another one",
+		    strerror(errno));
 	*created = good && id;
 	free(part);
 	return good;

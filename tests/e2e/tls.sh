@@ -6,7 +6,7 @@ CERTS=$DIR/certs
 export REEVE_CERTS_DIR=$CERTS
 reeve certs init >"$DIR/log/certs.log"
 reeve certs issue manager --ip 127.0.0.1 >>"$DIR/log/certs.log"
-reeve certs issue ann >>"$DIR/log/certs.log"
+reeve certs issue ann --uri test:ann >>"$DIR/log/certs.log" # of no identity: an admin, as all callers on this machine
 REEVE_CERTS_DIR=$DIR/other reeve certs init >>"$DIR/log/certs.log"
 REEVE_CERTS_DIR=$DIR/other reeve certs issue eve >>"$DIR/log/certs.log"
 OTHER=$DIR/other
@@ -36,11 +36,13 @@ logged_once() { # REGEX SINCE
 }
 
 # Each call of the client ends with this message, and the manager logs its own once.
-expect_refused() { # CLIENTS MANAGERS COMMAND…
-	local since=$(($(wc -l <"$LOG") + 1)) clients=$1 managers=$2
+expect_refused() { # [CODE] CLIENTS MANAGERS COMMAND…
+	local since=$(($(wc -l <"$LOG") + 1)) code=3 clients managers
+	[[ $1 != ? ]] || { code=$1 && shift; }
+	clients=$1 managers=$2
 	shift 2
 	for _ in 1 2; do
-		expect_fail 3 "$@" --connect-timeout 1s list
+		expect_fail "$code" "$@" --connect-timeout 1s list
 		expect_match "$clients" "$OUTPUT"
 	done
 	wait_until 10 "logged_once 'no connection with 127.0.0.1: $managers' $since"
@@ -123,7 +125,7 @@ test_http_passes_through_tls() {
 	head -c 700000 /dev/zero | tr '\0' x | jq -Rc '{tasks: [{type: "long", queue: "web", details: .}]}' >"$DIR/long"
 	id=$(call Submit @"$DIR/long" "${ann[@]}" | jq -r '.tasks[0].id')
 	expect_eq 700000 "$(call Get "{\"id\": $id}" "${ann[@]}" | jq '.task.details | length')"
-	! call Submit '{"tasks":[{"type":"nothing"}]}' >/dev/null 2>&1 || fail 'a call without a certificate'
+	expect_match '"code":"unauthenticated","message":"the manager requires a certificate' "$(call Submit '{"tasks":[{"type":"nothing"}]}')"
 	# By ALPN.
 	expect_eq 2 "$(curl -sS -m 20 --cacert "$CERTS/ca.pem" "${ann[@]}" --http2 -o "$DIR/answer" -w '%{http_version}' "https://$url/healthz")"
 	expect_eq 1.1 "$(curl -sS -m 20 --cacert "$CERTS/ca.pem" "${ann[@]}" --http1.1 -o "$DIR/answer" -w '%{http_version}' "https://$url/healthz")"
@@ -141,9 +143,19 @@ test_each_refusal_has_its_reason_at_both_ends() {
 	expect_refused 'it refuses this program.s certificate: not issued by a CA that it trusts' \
 		'its certificate was not issued by a trusted CA \(--tls-ca\) \(reeve://eve\)' \
 		reeve --tls-cert "$OTHER/eve.pem" --tls-key "$OTHER/eve.key"
-	expect_refused 'it requires a certificate, and this program has none' 'it has no certificate' env -u REEVE_TLS_CERT -u REEVE_TLS_KEY "$REEVE_BIN/reeve"
+	expect_refused 4 'the manager requires a certificate \(--tls-cert\)' 'it has no certificate' env -u REEVE_TLS_CERT -u REEVE_TLS_KEY "$REEVE_BIN/reeve"
 	expect_refused 'its port speaks TLS: tls[+]tcp:// in place of tcp://' 'it does not speak TLS' reeve --manager "tcp://127.0.0.1:$port"
 	expect_refused 'its port does not speak TLS' 'it speaks TLS, and this port does not' reeve --manager "tls+tcp://127.0.0.1:$PLAIN"
+	# Its connection ends soon, also if it greets and makes no call.
+	python3 - "$port" "$CERTS/ca.pem" <<-END
+		import socket, ssl, sys
+		context = ssl.create_default_context(cafile=sys.argv[2])
+		with context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 20), server_hostname="127.0.0.1") as s:
+		    s.sendall(bytes.fromhex("0053500000300000"))
+		    try:
+		        while s.recv(100): pass
+		    except ssl.SSLEOFError: pass
+	END
 	reeve certs issue late --lifetime 1s >/dev/null
 	reeve certs issue gone >/dev/null
 	cp "$CERTS/gone.pem" "$CERTS/gone.key" "$DIR"
@@ -246,6 +258,7 @@ test_a_renewed_certificate_is_used_without_a_restart() {
 
 test_a_revoked_worker_loses_its_connection() {
 	local LOG=$DIR/log/revoking.log
+	reeve token create w1 --role worker --certificate
 	start_manager revoking --tls-cert "$CERTS/manager.pem" --tls-key "$CERTS/manager.key" --tls-crl "$CERTS/crl.pem"
 	reeve certs issue w1 >/dev/null
 	own w1
@@ -260,6 +273,7 @@ test_a_revoked_worker_loses_its_connection() {
 
 # Its worker comes back when it finds a new one.
 test_a_certificate_that_expires_during_a_run() {
+	reeve token create w2 --role worker --certificate
 	reeve certs issue w2 --lifetime 5s >/dev/null
 	own w2
 	start_worker w2
@@ -314,6 +328,57 @@ test_a_certificate_is_an_identity() {
 	admin token revoke bob >/dev/null
 	wait_until 10 'expect_fail 4 reeve list'
 	stop strict
+}
+
+# One whose identity is unknown, has expired or was revoked is refused where others on this machine are admins.
+test_a_certificate_without_its_identity_is_refused() {
+	local name
+	reeve token create short --role reader --certificate --expires 2s
+	reeve token create over --role reader --certificate
+	for name in none short over; do reeve certs issue $name >/dev/null; done
+	named() { REEVE_TLS_CERT=$CERTS/$1.pem REEVE_TLS_KEY=$CERTS/$1.key "$REEVE_PLAIN" "${@:2}"; }
+	wait_until 5 'named over list >/dev/null'
+	reeve token revoke over >/dev/null
+	for name in none short over; do
+		wait_until 10 "expect_fail 4 named $name list"
+		expect_fail 4 named $name list
+		expect_match "the certificate of reeve://$name has no identity, or that has ended" "$OUTPUT"
+		expect_fail 4 named $name token list
+	done
+}
+
+# A handler calls with the access token of its attempt alone: neither the environment nor a descriptor shows it the worker's key.
+test_a_handler_cannot_act_as_its_worker() {
+	local reeve="'$REEVE_BIN/reeve'" id child said
+	reeve token create hands --role worker --certificate
+	reeve certs issue hands >/dev/null
+	cp "$CERTS/ca.pem" "$CERTS/crl.pem" "$DIR"
+	own hands
+	handlers <<-END
+		[handler sh]
+		exec = /bin/bash
+		directory = /
+		[handler listed]
+		exec = /bin/bash
+		environment = PATH REEVE_TLS_CERT REEVE_TLS_KEY
+	END
+	cd "$DIR"
+	start_worker worker --tls-ca ca.pem --tls-crl crl.pem --tls-cert "$CERTS/hands.pem" --tls-key "$CERTS/hands.key"
+	own ann
+	for type in sh listed; do
+		said=$(reeve submit "$type" 'env | grep -E "^REEVE_TLS|hands"; ls -l /proc/self/fd | grep -F hands; true' --wait)
+		expect_eq "REEVE_TLS_CA=$DIR/ca.pem
+REEVE_TLS_CRL=$DIR/crl.pem" "$(sort <<<"$said")"
+	done
+	id=$(reeve submit sh "$reeve submit nothing --delay 1h")
+	child=$(reeve wait "$id" --json | jq -r .result)
+	expect_eq "$id" "$(reeve show "$child" --json | jq .parent_id)"
+	said=$(reeve submit sh "unset REEVE_ATTEMPT_ACCESS_TOKEN; $reeve submit nothing 2>&1; $reeve fetch 2>&1; true" --wait)
+	expect_eq 2 "$(grep -c 'the manager requires a certificate (--tls-cert)' <<<"$said")"
+	said=$(reeve submit sh "$reeve fetch 2>&1; true" --wait)
+	expect_match '"hands" may not call /reeve.v1.WorkerService/Register' "$said"
+	stop worker
+	reeve token revoke hands >/dev/null
 }
 
 # It needs no --insecure; callers beyond the machine need a certificate with an identity, or a token.

@@ -357,7 +357,6 @@ Test(tls_filter, a_server_names_its_reason)
 	const char *client;
 
 	strcpy(own, test_ca_issue(&ca, "server", "DNS:manager", -60, 60));
-	expect_client_refused(&server, NULL, TLS_NO_CERTIFICATE, TLS_BY_PEER + TLS_NO_CERTIFICATE);
 	client = test_ca_issue(&ca, "client", "URI:reeve://a", -60, -10);
 	expect_client_refused(&server, client, TLS_EXPIRED, TLS_BY_PEER + TLS_EXPIRED);
 	client = test_ca_issue(&ca, "client", "URI:reeve://a", 60, 120);
@@ -372,6 +371,29 @@ Test(tls_filter, a_server_names_its_reason)
 	strcpy(crl, test_ca_revoke(&ca, &ca.serial, 1));
 	expect_client_refused(&server, client, TLS_REVOKED, TLS_BY_PEER + TLS_REVOKED);
 	test_ca_free(&other);
+}
+
+/* The server knows which clients have shown no certificate; one that needs none does not mind. */
+Test(tls_filter, a_client_without_a_certificate_is_known)
+{
+	char own[192], clients[192];
+	struct tls_files server = {.certificate = own};
+	const struct tls_files with = {.certificate = clients, .ca = ca.file}, without = {.ca = ca.file};
+	struct pair pair;
+
+	strcpy(own, test_ca_issue(&ca, "server", "DNS:manager", -60, 60));
+	strcpy(clients, test_ca_issue(&ca, "client", NULL, -60, 60));
+	for (int i = 0; i < 4; i++) {
+		server.ca = i & 1 ? ca.file : NULL;
+		open_pair(&pair, &server, i & 2 ? &with : &without, "manager");
+		tls_filter_handshake(&pair.client);
+		pass(&pair.client, &pair.server, 1000000, tls_filter_handshake);
+		cr_assert_eq(pass(&pair.server, &pair.client, 1000000, tls_filter_handshake), TLS_DONE);
+		cr_assert_eq(pass(&pair.client, &pair.server, 1000000, tls_filter_handshake), TLS_DONE);
+		cr_assert_eq(pair.server.uncertified, i == 1, "%d", i);
+		cr_assert(!pair.client.uncertified);
+		close_pair(&pair);
+	}
 }
 
 /* Open connections are checked again, by the files as they are now. */
@@ -404,31 +426,6 @@ Test(tls_filter, certificates_are_checked_again)
 	close_pair(&pair);
 }
 
-/* What expires within a week, or a fifth of its lifetime. */
-Test(tls_filter, what_expires_soon_is_listed)
-{
-	static const struct {
-		int from_s, until_s;
-		bool soon;
-	} cases[] = {{-60, 3600, false}, {-3600, 600, true}, {-60, 10 * 86400, false}, {-300 * 86400, 5 * 86400, true},
-	    {-60, -10, true}};
-	struct tls_ending endings[TLS_FILES];
-	struct reeve_error error;
-
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		const char *own = test_ca_issue(&ca, "own", NULL, cases[i].from_s, cases[i].until_s);
-		struct tls *tls = tls_create(TLS_SERVER, &(struct tls_files){.certificate = own}, &error);
-
-		cr_assert_eq(tls_endings(tls, endings), cases[i].soon, "%zu", i);
-		if (cases[i].soon) {
-			cr_assert_str_eq(endings[0].path, own);
-			cr_assert_leq(endings[0].left_s, cases[i].until_s);
-			cr_assert_geq(endings[0].left_s, cases[i].until_s - 30);
-		}
-		tls_destroy(tls);
-	}
-}
-
 /* A list that has expired refuses all certificates, so its end is listed too. */
 Test(tls_filter, the_end_of_a_revocation_list_is_listed)
 {
@@ -451,41 +448,4 @@ Test(tls_filter, the_end_of_a_revocation_list_is_listed)
 	tls_destroy(tls);
 	expect_client_refused(
 	    &server, test_ca_issue(&ca, "client", "URI:reeve://a", -60, 60), TLS_NO_CRL, TLS_BY_PEER + TLS_NO_CRL);
-}
-
-/* What is wrong with the files. A reload that fails changes nothing. */
-Test(tls_filter, files_that_do_not_fit_are_refused)
-{
-	struct reeve_error error;
-	char own[192], other[192];
-	struct tls_files files = {.certificate = own, .ca = ca.file};
-	struct tls *tls;
-	FILE *file;
-
-	strcpy(own, test_ca_issue(&ca, "server", "DNS:manager", -60, 3600));
-	strcpy(other, test_ca_issue(&ca, "other", NULL, -60, 3600));
-	cr_assert_null(tls_create(TLS_SERVER, &(struct tls_files){.ca = ca.file}, &error));
-	cr_assert_str_eq(error.message, "tls+tcp:// needs a certificate and its key (--tls-cert, --tls-key)");
-	cr_assert_null(tls_create(TLS_CLIENT, &(struct tls_files){.crl = own}, &error));
-	cr_assert_str_eq(error.message, "--tls-crl needs --tls-ca");
-	cr_assert_null(tls_create(TLS_CLIENT, &(struct tls_files){.key = own}, &error));
-	cr_assert_null(tls_create(TLS_SERVER, &(struct tls_files){.certificate = "/nowhere"}, &error));
-	cr_assert_str_eq(error.message, "--tls-cert /nowhere: no certificate can be read: No such file or directory");
-	files.key = other;
-	cr_assert_null(tls_create(TLS_SERVER, &files, &error));
-	cr_assert(strstr(error.message, "--tls-key"), "%s", error.message);
-	files.key = NULL;
-	files.crl = own;
-	cr_assert_null(tls_create(TLS_SERVER, &files, &error));
-	cr_assert(strstr(error.message, "no revocation list can be read"), "%s", error.message);
-	files.crl = NULL;
-	tls = tls_create(TLS_SERVER, &files, &error);
-	cr_assert_not_null(tls);
-	file = fopen(own, "w");
-	fputs("-----BEGIN CERTIFICATE-----\n", file);
-	fclose(file);
-	cr_assert_eq(tls_generation(tls), 1);
-	cr_assert_not(tls_reload(tls, &error));
-	cr_assert_eq(tls_generation(tls), 1);
-	tls_destroy(tls);
 }

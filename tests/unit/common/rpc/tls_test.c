@@ -134,9 +134,6 @@ Test(tls, refusals_have_reasons)
 	struct rpc_client *client;
 	char url[64];
 
-	client = secure_client(manager->url, NULL);
-	expect_absence(client, tls_problem_text(TLS_BY_PEER + TLS_NO_CERTIFICATE, TLS_CLIENT));
-	rpc_client_destroy(client);
 	client = secure_client(manager->url, test_ca_issue(&ca, "late", "URI:reeve://a", -60, -1));
 	expect_absence(client, tls_problem_text(TLS_BY_PEER + TLS_EXPIRED, TLS_CLIENT));
 	rpc_client_destroy(client);
@@ -181,6 +178,20 @@ Test(tls, a_certificate_expires_during_a_connection)
 
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	expect_absence(client, tls_problem_text(TLS_BY_PEER + TLS_EXPIRED, TLS_CLIENT));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+	tls_destroy(tls);
+}
+
+Test(tls, a_caller_without_a_certificate_is_refused)
+{
+	struct tls *tls = server_tls();
+	struct fake_manager *manager = start_secure(tls);
+	struct rpc_client *client = secure_client(manager->url, NULL);
+	struct reeve_error error;
+
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(UNAUTHENTICATED));
+	cr_assert(strstr(error.message, "requires a certificate (--tls-cert)"), "%s", error.message);
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 	tls_destroy(tls);

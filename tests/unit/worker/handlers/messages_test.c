@@ -25,7 +25,7 @@ static void open_pipe(void)
 
 	cr_assert_eq(pipe2(ends, O_NONBLOCK), 0);
 	fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
-	messages = (struct messages){.fd = ends[0], .about = "task 1/1"};
+	messages = (struct messages){.fd = ends[0], .about = "task 1/1", .source = "descriptor 3"};
 	theirs = ends[1];
 	taken[0] = '\0';
 }

@@ -1,0 +1,99 @@
+/* The files of certificates: what is wrong with them, and when they expire. */
+#include "common/rpc/tls_context.h"
+#include "tls_support.h"
+
+#include "common/rpc/tls.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct test_ca ca;
+
+static void make_ca(void)
+{
+	test_ca_make(&ca);
+}
+
+static void free_ca(void)
+{
+	test_ca_free(&ca);
+}
+
+TestSuite(tls_files, .init = make_ca, .fini = free_ca, .timeout = 60);
+
+/* What expires within a week, or a fifth of its lifetime. */
+Test(tls_files, what_expires_soon_is_listed)
+{
+	static const struct {
+		int from_s, until_s;
+		bool soon;
+	} cases[] = {{-60, 3600, false}, {-3600, 600, true}, {-60, 10 * 86400, false}, {-300 * 86400, 5 * 86400, true},
+	    {-60, -10, true}};
+	struct tls_ending endings[TLS_FILES];
+	struct reeve_error error;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *own = test_ca_issue(&ca, "own", NULL, cases[i].from_s, cases[i].until_s);
+		struct tls *tls = tls_create(TLS_SERVER, &(struct tls_files){.certificate = own}, &error);
+
+		cr_assert_eq(tls_endings(tls, endings), cases[i].soon, "%zu", i);
+		if (cases[i].soon) {
+			cr_assert_str_eq(endings[0].path, own);
+			cr_assert_leq(endings[0].left_s, cases[i].until_s);
+			cr_assert_geq(endings[0].left_s, cases[i].until_s - 30);
+		}
+		tls_destroy(tls);
+	}
+}
+
+/* The system's CAs are not the program's to renew. */
+Test(tls_files, the_ends_of_the_systems_cas_are_not_listed)
+{
+	struct tls_ending endings[TLS_FILES];
+	struct reeve_error error;
+	struct tls *tls;
+
+	setenv("SSL_CERT_FILE", test_ca_issue(&ca, "old", NULL, -60, -10), 1);
+	tls = tls_create(TLS_CLIENT, &(struct tls_files){0}, &error);
+	cr_assert_eq(tls_endings(tls, endings), 0);
+	tls_destroy(tls);
+}
+
+/* What is wrong with the files. A reload that fails changes nothing. */
+Test(tls_files, files_that_do_not_fit_are_refused)
+{
+	struct reeve_error error;
+	char own[192], other[192];
+	struct tls_files files = {.certificate = own, .ca = ca.file};
+	struct tls *tls;
+	FILE *file;
+
+	strcpy(own, test_ca_issue(&ca, "server", "DNS:manager", -60, 3600));
+	strcpy(other, test_ca_issue(&ca, "other", NULL, -60, 3600));
+	cr_assert_null(tls_create(TLS_SERVER, &(struct tls_files){.ca = ca.file}, &error));
+	cr_assert_str_eq(error.message, "tls+tcp:// needs a certificate and its key (--tls-cert, --tls-key)");
+	cr_assert_null(tls_create(TLS_CLIENT, &(struct tls_files){.crl = own}, &error));
+	cr_assert_str_eq(error.message, "--tls-crl needs --tls-ca");
+	cr_assert_null(tls_create(TLS_CLIENT, &(struct tls_files){.key = own}, &error));
+	cr_assert_null(tls_create(TLS_SERVER, &(struct tls_files){.certificate = "/nowhere"}, &error));
+	cr_assert_str_eq(error.message, "--tls-cert /nowhere: no certificate can be read: No such file or directory");
+	files.key = other;
+	cr_assert_null(tls_create(TLS_SERVER, &files, &error));
+	cr_assert(strstr(error.message, "--tls-key"), "%s", error.message);
+	files.key = NULL;
+	files.crl = own;
+	cr_assert_null(tls_create(TLS_SERVER, &files, &error));
+	cr_assert(strstr(error.message, "no revocation list can be read"), "%s", error.message);
+	files.crl = NULL;
+	tls = tls_create(TLS_SERVER, &files, &error);
+	cr_assert_not_null(tls);
+	file = fopen(own, "w");
+	fputs("-----BEGIN CERTIFICATE-----\n", file);
+	fclose(file);
+	cr_assert_eq(tls_generation(tls), 1);
+	cr_assert_not(tls_reload(tls, &error));
+	cr_assert_eq(tls_generation(tls), 1);
+	tls_destroy(tls);
+}
