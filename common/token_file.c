@@ -76,33 +76,52 @@ char *token_file_of(const char *urls)
 	return path;
 }
 
-bool token_find(const char *option, const char *file, const char *urls, char **token, struct reeve_error *error)
+static bool from_text(const char *text, const char *from, struct found_token *token, struct reeve_error *error)
 {
-	const char *set = getenv("REEVE_ACCESS_TOKEN");
-	bool good = true;
-	char *own;
-
-	*token = NULL;
-	if (text_given(option) || (!file && text_given(set))) {
-		*token = mem_strdup(text_given(option) ? option : set);
-		if (take_text(*token, text_given(option) ? "token" : "REEVE_ACCESS_TOKEN", error))
-			return true;
-		free(*token);
-		*token = NULL;
-		return false;
-	}
-	if (!text_given(file))
-		file = getenv("REEVE_ACCESS_TOKEN_FILE");
-	if (text_given(file))
-		return (*token = read_file(file, false, error)) != NULL;
-	set = getenv("REEVE_ATTEMPT_ACCESS_TOKEN");
-	if (text_given(set)) {
-		*token = mem_strdup(set);
+	token->text = mem_strdup(text);
+	if (take_text(token->text, from, error))
 		return true;
-	}
+	free(token->text);
+	token->text = NULL;
+	return false;
+}
+
+static bool from_file(const char *path, const char *urls, struct found_token *token, struct reeve_error *error)
+{
+	token->text = token_read(path, urls, error);
+	token->path = token->text ? mem_strdup(path) : NULL;
+	return token->text != NULL;
+}
+
+char *token_read(const char *path, const char *urls, struct reeve_error *error)
+{
+	char *own = token_file_of(urls), *text = read_file(path, own && !strcmp(path, own), error);
+
+	free(own);
+	return text;
+}
+
+bool token_find(
+    const char *option, const char *file, const char *urls, struct found_token *token, struct reeve_error *error)
+{
+	const char *set = getenv("REEVE_ACCESS_TOKEN"), *set_file = getenv("REEVE_ACCESS_TOKEN_FILE");
+	const char *attempt = getenv("REEVE_ATTEMPT_ACCESS_TOKEN");
+	char *own;
+	bool good;
+
+	*token = (struct found_token){0};
+	if (text_given(option))
+		return from_text(option, "token", token, error);
+	if (text_given(file))
+		return from_file(file, urls, token, error);
+	if (text_given(set))
+		return from_text(set, "REEVE_ACCESS_TOKEN", token, error);
+	if (text_given(set_file))
+		return from_file(set_file, urls, token, error);
+	if (text_given(attempt))
+		return from_text(attempt, "REEVE_ATTEMPT_ACCESS_TOKEN", token, error);
 	own = token_file_of(urls);
-	if (own && access(own, F_OK) == 0)
-		good = (*token = read_file(own, true, error)) != NULL;
+	good = !own || access(own, F_OK) != 0 || from_file(own, urls, token, error);
 	free(own);
 	return good;
 }

@@ -26,6 +26,16 @@ static void raise_file_limit(void)
 	}
 }
 
+/* Removes the access token from this process's environment, where programs of its user could read it in /proc. Call it when the
+ * worker has the token. */
+static void forget_token(void)
+{
+	char *token = getenv("REEVE_ACCESS_TOKEN");
+
+	if (token)
+		explicit_bzero(token, strlen(token));
+}
+
 /* The thread that receives SIGHUP; all others block it. */
 struct reloader {
 	struct reeve_worker *worker;
@@ -131,6 +141,7 @@ int main(int argc, char **argv)
 	sigaddset(&reloader.hangup, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &reloader.hangup, NULL);
 	reloader.worker = worker = reeve_worker_create(&options.worker);
+	forget_token();
 	raise_file_limit();
 	reeve_worker_stop_on_signals(worker);
 	reeve_worker_handle_file(worker, options.handlers);

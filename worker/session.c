@@ -33,7 +33,8 @@ struct registration {
 void session_clear(struct session *session)
 {
 	free(session->managers);
-	free(session->token);
+	free(session->token.text);
+	free(session->token.path);
 	tls_files_free(&session->tls);
 	free(session->name);
 	names_free(&session->queues);

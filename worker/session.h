@@ -12,6 +12,7 @@
 
 #include "common/credential.h"
 #include "common/rpc/tls.h"
+#include "common/token_file.h"
 #include "worker/backoff.h"
 #include "worker/fetches.h"
 #include "worker/handler_set.h"
@@ -39,7 +40,7 @@ struct session {
 
 	/* What a Register carries; read-only. */
 	char *managers;
-	char *token; /* the access token, or NULL */
+	struct found_token token;
 	struct tls_files tls;
 	char *name;
 	char host[256];

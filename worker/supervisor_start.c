@@ -21,8 +21,13 @@ void supervisor_take_environment(struct supervisor *supervisor)
 	static const char *const own[] = {"REEVE_ACCESS_TOKEN", "REEVE_ACCESS_TOKEN_FILE", "REEVE_ATTEMPT_ACCESS_TOKEN",
 	    "REEVE_TLS_CERT", "REEVE_TLS_KEY"};
 
-	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+		char *value = getenv(own[i]);
+
+		if (value)
+			explicit_bzero(value, strlen(value)); /* /proc shows it */
 		unsetenv(own[i]);
+	}
 	while (environ && environ[supervisor->inherited])
 		supervisor->inherited++;
 	supervisor->variables =

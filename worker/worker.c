@@ -261,7 +261,8 @@ static void supervisor_died(void *arg)
 static bool start_threads(struct reeve_worker *worker, struct reeve_error *error)
 {
 	const struct rpc_client_options options = {.urls = worker->session.managers,
-	    .token = worker->session.token,
+	    .token = worker->session.token.text,
+	    .token_file = worker->session.token.path,
 	    .actor = worker->session.name,
 	    .tls = worker->session.tls};
 

@@ -209,7 +209,7 @@ static const struct option_table rotate_table = {
     .summary =
         "Replaces an access token by a new one with the same name and rights, and prints that. The old one stays "
         "valid for --grace; then its connections end.",
-    .epilogue = "Example: reeve token rotate fleet --grace 2d --output fleet.token",
+    .epilogue = "Example: reeve token rotate fleet --grace 2d --output fleet.new",
     .specs = rotate_specs,
 };
 

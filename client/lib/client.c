@@ -58,7 +58,7 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	pthread_condattr_t monotonic;
 	struct rpc_client *rpc;
 	struct reeve_client *client;
-	char *token = NULL;
+	struct found_token token;
 
 	if (wanted->connect_timeout_ms < 0 || wanted->call_timeout_ms < 0) {
 		fail(failure, STATUS(INVALID_ARGUMENT), "a client's timeouts must not be negative");
@@ -68,9 +68,11 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 		fail(failure, error.code, "%s", error.message);
 		return NULL;
 	}
-	rpc_options.token = token;
+	rpc_options.token = token.text;
+	rpc_options.token_file = token.path;
 	rpc = rpc_client_create(&rpc_options, &error);
-	free(token);
+	free(token.text);
+	free(token.path);
 	if (!rpc) {
 		fail(failure, error.code, "%s", error.message);
 		return NULL;

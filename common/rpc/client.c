@@ -140,7 +140,7 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 	struct rpc_client *client = mem_calloc(1, sizeof *client);
 
 	create_locks(client);
-	client->token = mem_strdup(options->token ? options->token : "");
+	client_token_open(&client->token, options->token, options->token_file, options->urls);
 	client->actor = options->actor ? mem_strdup(options->actor) : default_actor();
 	client->max_message_bytes = options->max_message_bytes ? options->max_message_bytes : DEFAULT_MESSAGE_BYTES;
 	client->ping_interval_ms = options->ping_interval_ms > 0 ? options->ping_interval_ms : DEFAULT_PING_INTERVAL_MS;
@@ -194,7 +194,7 @@ void rpc_client_destroy(struct rpc_client *client)
 	pthread_mutex_destroy(&client->lock);
 	tls_destroy(client->tls);
 	free(client->managers);
-	free(client->token);
+	client_token_close(&client->token);
 	free(client->actor);
 	free(client);
 }

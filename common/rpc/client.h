@@ -23,9 +23,11 @@ struct rpc_client;
 typedef uint64_t rpc_call_id;
 
 struct rpc_client_options {
-	const char *urls;         /* "tcp://a:7171,tls+tcp://b:7171" */
-	const char *token;        /* sent with every call; may be NULL */
-	const char *actor;        /* the caller's name; NULL: user@host */
+	const char *urls;  /* "tcp://a:7171,tls+tcp://b:7171" */
+	const char *token; /* sent with every call; may be NULL */
+	const char
+	    *token_file;   /* it was read from this file: see token_read. It is read again when that changes; NULL: never */
+	const char *actor; /* the caller's name; NULL: user@host */
 	size_t max_message_bytes; /* a longer call, or one over the manager's limit, is refused locally; 0: 64 MiB */
 	int64_t ping_interval_ms; /* while calls are open; otherwise the manager's interval if longer; 0: 500 */
 	int64_t ping_limit_ms;    /* a pinged manager that is silent for this long is not alive; 0: 1500 */

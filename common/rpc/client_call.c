@@ -23,11 +23,12 @@ enum {
 
 static struct envelope_request envelope_of(const struct call *call)
 {
-	const struct rpc_client *client = call->client;
+	struct rpc_client *client = call->client;
+	const char *token = client_token_check(&client->token);
 
 	return (struct envelope_request){
 	    .method = {(const uint8_t *)call->name, call->name_length},
-	    .token = {(const uint8_t *)client->token, strlen(client->token)},
+	    .token = {(const uint8_t *)token, strlen(token)},
 	    .actor = {(const uint8_t *)client->actor, strlen(client->actor)},
 	    .body = {call->body, call->body_length},
 	    .request_id = call->request_id,

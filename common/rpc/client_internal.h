@@ -18,6 +18,8 @@
 
 #include <nng/nng.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
 
 enum manager_state {
 	MANAGER_DOWN,      /* dialed again at redial_ms */
@@ -113,8 +115,21 @@ struct call {
 	char name[]; /* the method's full name */
 };
 
+/* The access token, for all threads. */
+struct client_token {
+	_Atomic(const char *) text;
+	pthread_mutex_t lock;
+	char *path, *urls; /* NULL: it is not of a file */
+	ino_t inode;       /* of the file when it was read */
+	off_t size;
+	struct timespec modified;
+	int64_t checked_ms;
+	struct former_token *all;
+};
+
 struct rpc_client {
-	char *token, *actor;
+	struct client_token token;
+	char *actor;
 	struct tls *tls; /* NULL: no manager has a URL with TLS */
 	size_t max_message_bytes;
 	int64_t ping_interval_ms, ping_limit_ms;
@@ -143,6 +158,12 @@ struct rpc_client {
 	int64_t clock_ms, clock_read_ms;
 	uint32_t max_details, max_message;
 };
+
+/* client_token_check returns the token as its file has it now. Call it without the client's lock. The text lives as long as
+ * the client. */
+void client_token_open(struct client_token *token, const char *text, const char *path, const char *urls);
+void client_token_close(struct client_token *token);
+const char *client_token_check(struct client_token *token);
 
 void client_lock(struct rpc_client *client);
 void client_unlock(struct rpc_client *client);

@@ -314,7 +314,7 @@ static bool take_call(struct rpc_call *call, struct rpc_message *message, uint8_
 	if (!call->method)
 		return error_set(error, STATUS(UNIMPLEMENTED), "no method \"%.*s\"",
 		    (int)(envelope->method.length < 200 ? envelope->method.length : 200), (const char *)envelope->method.bytes);
-	call->peer->called = true;
+	call->peer->called |= call->identity != NULL;
 	if (rpc_call_remaining_ms(call) == 0)
 		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its full deadline");
 	return (!transport->decode ||
@@ -348,7 +348,6 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 		return;
 	reply = transport->serve ? transport->serve(peer->door, frame) : NULL;
 	if (reply) {
-		peer->called = true;
 		peers_reply(peer, reply);
 		return;
 	}

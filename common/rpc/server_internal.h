@@ -75,7 +75,7 @@ struct peer {
 	int open_calls;        /* and other references; the peer is freed when there are none */
 	bool dirty;            /* has replies that are queued, not flushed */
 	bool over;
-	bool called;         /* has made a call */
+	bool called;         /* has made a call, with an identity */
 	const char *refusal; /* why it was turned away, the answer to all its calls; or NULL */
 	int64_t since_ms;
 	/* Frames that have arrived and are not processed yet. */

@@ -59,9 +59,9 @@ bool scope_metric(
 	return check(identity, (struct names){r->metrics, r->n_metrics}, "category", field, category, error);
 }
 
-bool scope_has_types(const struct rpc_identity *identity)
+bool scope_is_limited(const struct rpc_identity *identity)
 {
-	return types_of(identity).count > 0;
+	return types_of(identity).count > 0 || queues_of(identity).count > 0;
 }
 
 static bool accept_names(const struct rpc_identity *identity, struct names limit, const char *what, const char *field,

@@ -12,8 +12,8 @@ bool scope_type(const struct rpc_identity *identity, const char *field, const ch
 bool scope_metric(
     const struct rpc_identity *identity, const char *field, const char *category, struct reeve_error *error);
 
-/* Returns whether the identity is limited to some types. */
-bool scope_has_types(const struct rpc_identity *identity);
+/* Returns whether the identity is limited to some queues or types. */
+bool scope_is_limited(const struct rpc_identity *identity);
 
 /* Checks the names of queues or types that a worker accepts. No names stand for all: then they become those that the identity is
  * limited to. */

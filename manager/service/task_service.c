@@ -88,6 +88,7 @@ static void take_texts(struct store_task *task, const Reeve__V1__TaskSpec *spec,
 
 static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const struct rpc_call *call)
 {
+	const struct rpc_identity *identity = rpc_call_identity(call);
 	const Reeve__V1__RetryPolicy *retry = spec->retry;
 	struct store_task task = {
 	    .queue = *spec->queue ? spec->queue : "default",
@@ -110,13 +111,15 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const struct
 	    .pipeline = *spec->pipeline ? spec->pipeline : NULL,
 	    .stage = *spec->stage ? spec->stage : NULL,
 	    .source = *spec->source ? spec->source : rpc_call_actor(call),
-	    .parent = scope_parent(rpc_call_identity(call)),
+	    .owner = identity->roles & MAY_OPERATE ? NULL : identity->name,
+	    .parent = scope_parent(identity),
 	};
 	take_texts(&task, spec, call);
 	return task;
 }
 
-/* Checks whether the caller may submit a task. The types of a pipeline's stages change with its definition. */
+/* Checks whether the caller may submit a task. The queues and types of a pipeline's stages change with its
+ * definition. */
 static bool may_submit(
     const struct rpc_identity *identity, const char *field, const struct store_task *task, struct reeve_error *error)
 {
@@ -124,9 +127,9 @@ static bool may_submit(
 		return false;
 	if (!task->pipeline)
 		return scope_type(identity, field, task->type, error);
-	return !scope_has_types(identity) ||
-	    error_set(error, STATUS(PERMISSION_DENIED), "%s: \"%s\" may use no pipelines, as it is limited to some types",
-	        field, identity->name);
+	return !scope_is_limited(identity) ||
+	    error_set(error, STATUS(PERMISSION_DENIED),
+	        "%s: \"%s\" may use no pipelines, as it is limited to some queues or types", field, identity->name);
 }
 
 /* Whether the batches of the tasks must be looked up first: see foreign_wait. */

@@ -17,6 +17,7 @@ struct store_task {
 	int64_t run_at_us; /* STORE_TIME_BEGIN: now */
 	int64_t delay_ms;
 	const char *key;      /* NULL: none */
+	const char *owner;    /* if an older task has the key, it must be this identity's; NULL: it may be anyone's */
 	int64_t key_ttl_ms;   /* 0: as the queue sets it */
 	int32_t max_attempts; /* core/submit replaces 0 by the queue's value */
 	int64_t timeout_ms;   /* the same */

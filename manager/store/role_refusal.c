@@ -26,6 +26,8 @@ static reeve_status status_of_sqlstate(const char *state)
 		return STATUS(INVALID_ARGUMENT);
 	if (!strncmp(state, "53", 2) || !strncmp(state, "58", 2))
 		return STATUS(UNAVAILABLE); /* out of disk, of memory, of connections */
+	if (!strcmp(state, "RV403"))
+		return STATUS(PERMISSION_DENIED);
 	if (!strcmp(state, "RV404"))
 		return STATUS(NOT_FOUND);
 	if (!strcmp(state, "RV409") || !strcmp(state, "RV429"))

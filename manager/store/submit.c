@@ -251,9 +251,11 @@ static bool has_taken_version(const struct store_task *task, const struct store_
 
 static bool add_taken_keys(struct role *role)
 {
+	static const struct params_column owners[] = {COLUMN(struct store_task, owner, TEXT)};
 	const struct batch *batch = role->state;
 	int n = choose(role, key_is_taken);
 	params_columns(&role->params, batch->some, n, COLUMNS(key_columns));
+	params_columns(&role->params, batch->some, n, COLUMNS(owners));
 	return n > 0;
 }
 

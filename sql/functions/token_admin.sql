@@ -10,7 +10,7 @@ begin
       select from identities where revoked is null and expires > clock_timestamp() and hash is not null and rights -> 'roles' ? 'admin') then
     return null;
   end if;
-  update identities set hash = secret_hash, old_hash = null, old_until = null, uid = null, rights = admin, expires = 'infinity'
+  update identities set hash = secret_hash, old_hash = null, old_until = null, uid = null, certificate = false, rights = admin, expires = 'infinity'
   where name = 'admin' and revoked is null returning id into of_id;
   if found then
     perform token_event('admin', 'token_rotated', 'reeve-manager');

@@ -54,7 +54,7 @@ test_each_method_refuses_callers_without_one_of_its_roles() {
 }
 
 test_a_token_is_read_from_the_environment_or_a_file() {
-	local token
+	local token secret
 	expect_fail 4 reeve submit nothing
 	expect_match 'the call has no access token: set REEVE_ACCESS_TOKEN_FILE' "$OUTPUT"
 	admin token create app --role submitter --output "$DIR/token"
@@ -70,9 +70,10 @@ test_a_token_is_read_from_the_environment_or_a_file() {
 	done
 	expect_fail 2 reeve --access-token-file "$DIR/none" submit nothing
 	expect_match "access token's file $DIR/none: No such file" "$OUTPUT"
-	# The secret is nowhere in the database or the log.
-	expect_eq 0 "$(sql "select count(*) from identities i where i::text like '%${token##*_}%'")"
-	expect_no_match "${token##*_}" "$(cat "$LOG")"
+	# The secret, which may have "_" in it, is nowhere in the database or the log.
+	secret=${token#reeve_*_}
+	expect_eq 0 "$(sql "select count(*) from identities i where position('$secret' in i::text) > 0")"
+	expect_no_match "$secret" "$(cat "$LOG")"
 	admin token revoke app >/dev/null
 }
 
@@ -107,6 +108,12 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 		expect_fail 4 with "$token" reeve submit $options
 		expect_match '"shop" may not use the (queue|type)' "$OUTPUT"
 	done
+	# The stages of a pipeline may have other queues.
+	echo '{"name": "to-others", "stages": [{"name": "one", "type": "nothing"}, {"name": "two", "type": "nothing", "queue": "secret"}]}' >"$DIR/pipeline"
+	admin pipeline define "$DIR/pipeline" >/dev/null
+	expect_fail 4 with "$(admin token create pipes --role submitter --queue mail)" reeve submit --queue mail --pipeline to-others --stage two
+	expect_match '"pipes" may use no pipelines, as it is limited to some queues or types' "$OUTPUT"
+	admin token revoke pipes >/dev/null
 	# It does not learn when another's task ends.
 	expect_fail 4 with "$token" timeout 20 "$REEVE_BIN/reeve" wait "$other"
 	expect_match "task $other is another caller's" "$OUTPUT"
@@ -126,6 +133,34 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 	with "$token" reeve submit nothing --queue mail --batch "$own" >/dev/null
 	with "$token" reeve batch close "$own" >/dev/null
 	admin token revoke shop >/dev/null
+}
+
+# A key that another identity has used tells and changes nothing.
+test_a_submitter_uses_no_keys_of_others() {
+	local mine other id batch
+	mine=$(admin token create shopa --role submitter --queue mail)
+	other=$(admin token create shopb --role submitter --queue mail)
+	id=$(with "$mine" reeve submit nothing --queue mail --key order-2 --version 1 --delay 1h 'pay 10')
+	expect_eq "$id" "$(with "$mine" reeve submit nothing --queue mail --key order-2 --version 1 'pay 10' 2>/dev/null)"
+	for version in '' '--version 1' '--version 2'; do
+		expect_fail 4 with "$other" reeve submit nothing --queue mail --key order-2 $version 'pay 10000'
+		expect_match 'the key "order-2" in the queue "mail" is of another caller.s task' "$OUTPUT"
+	done
+	# Of a call with several tasks nothing is created; and other calls are served.
+	printf '{"type":"nothing","key":"new-%s"}\n' 1 2 | sed '2s/new-2/order-2/' >"$DIR/bulk"
+	expect_fail 4 with "$other" reeve submit --queue mail --bulk "$DIR/bulk"
+	expect_eq 0 "$(sql "select count(*) from keys where key = 'new-1'")"
+	expect_eq 'shopa pay 10' "$(admin show "$id" --json | jq -r '"\(.source | split("/")[0]) \(.details)"')"
+	with "$mine" reeve submit nothing --queue mail --key order-2 --version 2 'pay 20' >/dev/null 2>&1
+	wait_until 20 '[ "$(admin show "$id" --json | jq -r .details)" = "pay 20" ]'
+	# Nor when it has ended, or in a batch; but an operator may.
+	with "$mine" reeve cancel "$id" >/dev/null 2>&1 || admin cancel "$id" >/dev/null
+	expect_fail 4 with "$other" reeve submit nothing --queue mail --key order-2 --version 3
+	batch=$(with "$other" reeve batch open nightly --queue mail)
+	expect_fail 4 with "$other" reeve submit nothing --queue mail --batch "$batch" --key order-2 --version 3
+	expect_eq "$id" "$(admin submit nothing --queue mail --key order-2 --version 3 --delay 1h 2>/dev/null)"
+	admin cancel "$id" >/dev/null
+	for name in shopa shopb; do admin token revoke $name >/dev/null; done
 }
 
 test_a_worker_serves_only_its_queues() {
@@ -324,6 +359,22 @@ test_a_rotated_token_has_a_grace() {
 	admin token revoke turn
 }
 
+# Programs read a changed file again, so that a fleet gets its new token without a restart, also after the old one's end.
+test_a_rotated_tokens_file_is_read_again() {
+	admin token create turning --role worker --output "$DIR/turning.token"
+	start_worker turning --access-token-file "$DIR/turning.token" --queue turning
+	admin token rotate turning --grace 0s --output "$DIR/turning.new"
+	wait_until 20 'grep -q "the access token is not valid" "$DIR/log/turning.log"'
+	mv "$DIR/turning.new" "$DIR/turning.token"
+	expect_eq back "$(admin submit echo back --queue turning --wait)"
+	expect_match "read the access token.s changed file $DIR/turning.token again" "$(cat "$DIR/log/turning.log")"
+	: >"$DIR/turning.token"
+	wait_until 40 'grep -q "turning.token: there is no access token; the access token stays as it was" "$DIR/log/turning.log"'
+	expect_eq still "$(admin submit echo still --queue turning --wait)"
+	stop turning
+	admin token revoke turning
+}
+
 test_an_expired_token_is_refused_and_its_name_is_free() {
 	local token
 	token=$(admin token create short --role reader --expires 2s)
@@ -435,6 +486,10 @@ test_programs_of_a_worker_do_not_get_its_token() {
 	start_worker
 	unset REEVE_ACCESS_TOKEN REEVE_ACCESS_TOKEN_FILE
 	expect_eq '' "$(admin submit sh 'env | grep ^REEVE_ACCESS_TOKEN || true' --wait)"
+	# Nor do the environments of the supervisor and the worker show it.
+	expect_eq '0 2' "$(admin submit sh 'read -r _ _ _ worker _ </proc/$PPID/stat
+		cat /proc/$PPID/environ /proc/$worker/environ | tr "\0" "\n" >'"$DIR/seen"'
+		echo $(grep -c "^REEVE_ACCESS_TOKEN=." '"$DIR/seen"') $(grep -c "^PATH=" '"$DIR/seen"')' --wait)"
 	admin token revoke fleet
 	stop worker KILL
 }
@@ -486,6 +541,12 @@ test_one_manager_creates_the_first_admins_token() {
 	with "$new" reeve token list >/dev/null
 	wait_until 5 'expect_fail 4 with "$old" reeve list'
 	expect_eq 1 "$(sql 'select count(*) from identities')"
+	# Also after the name was used for something else.
+	with "$new" reeve token create other --role admin >/dev/null
+	with "$new" reeve token revoke admin >/dev/null
+	"$REEVE_BIN/reeve" --manager "ipc://$DIR/first-1" token create admin --role reader --certificate
+	new=$("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --create-admin-token 2>/dev/null)
+	wait_until 5 'with "$new" reeve token list >/dev/null'
 	for n in 1 2 3; do stop "first-$n"; done
 }
 

@@ -79,6 +79,35 @@ Test(rpc_guard, a_method_for_anyone_does_not_ask_about_tokens)
 	fake_manager_free(manager);
 }
 
+/* Callers without an identity may ping, but that is no use of a connection that others need. */
+Test(rpc_guard, pings_of_strangers_exclude_no_other)
+{
+	enum { MAX = 5 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &(struct rpc_server_options){.max_connections = MAX});
+	nng_socket strangers[MAX + 1]; /* one more than the limit, which this machine may have */
+	Reeve__V1__Request request = REQUEST_INIT;
+	struct reeve_error error;
+	struct rpc_client *client;
+	uint8_t bytes[512];
+	char message[512];
+
+	request.token = "unknown";
+	request.method = (char *)"/reeve.v1.AdminService/Ping";
+	for (int i = 0; i <= MAX; i++)
+		strangers[i] = dial_req(manager->url);
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i <= MAX; i++)
+			cr_assert_eq(exchange(strangers[i], bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
+		pause_ms(400);
+	}
+	client = fake_client(manager->url);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "%s", error.message);
+	rpc_client_destroy(client);
+	for (int i = 0; i <= MAX; i++)
+		nng_close(strangers[i]);
+	fake_manager_free(manager);
+}
+
 Test(rpc_guard, another_token_on_the_same_connection_is_another_caller)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
