@@ -281,9 +281,12 @@ Test(stdio, output_without_a_task_ends_the_child)
 	expect(run_one("write(json.dumps({'id': task['id'], 'result': 1}) + '\\n{\"id\"')"), OUTCOME(COMPLETED), "", "1");
 	expect_replaced(child);
 	child = child_of_next();
-	expect(run_one("say(result=1); write('late\\n'); open('late', 'w').write('1\\n')"), OUTCOME(COMPLETED), "", "1");
+	expect(run_one("say(result=1)\nwhile not os.path.exists('now'): time.sleep(0.01)\n"
+	               "write('late\\n'); open('late', 'w').write('1\\n')"),
+	    OUTCOME(COMPLETED), "", "1");
+	write_file("now", "");
 	read_pid("late");
-	cr_expect_neq(child_of_next(), child); /* this finds the line, if the answer was read without it */
+	cr_expect_neq(child_of_next(), child); /* this finds the line */
 	cr_expect(gone_soon(child));
 	cr_expect_eq(exec_close(), 0);
 }
