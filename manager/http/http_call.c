@@ -11,7 +11,6 @@
 #include "manager/http/http_v2.h"
 
 #include <http_parser.h>
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,26 +113,7 @@ static bool read_token(const char *text, struct envelope_view *token, struct ree
 	return true;
 }
 
-/* Reads a UUID in its usual form. */
-static bool read_uuid(const char *text, uint8_t uuid[UUID_BYTES])
-{
-	size_t digits = 0;
-
-	for (size_t i = 0; text[i]; i++) {
-		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-		int digit = OPENSSL_hexchar2int((unsigned char)text[i]);
-
-		if (i >= 36 || (dash ? text[i] != '-' : digit < 0))
-			return false;
-		if (dash)
-			continue;
-		uuid[digits / 2] = (uint8_t)(uuid[digits / 2] << 4 | digit);
-		digits++;
-	}
-	return digits == 2 * UUID_BYTES;
-}
-
-/* Sets the request id: a key that is one, or a new one, and then the key. The server copies the id before the next call is read. */
+/* Sets a new request id, and the key. The server copies the id before the next call is read. */
 static bool read_key(
     const struct http_door *door, const char *key, struct rpc_message *message, struct reeve_error *error)
 {
@@ -144,8 +124,6 @@ static bool read_key(
 	if (key && !*key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "Idempotency-Key is empty");
 	message->envelope.request_id = uuid;
-	if (key && read_uuid(key, uuid) && uuid7_time_ms(uuid) >= 0)
-		return true;
 	uuid7_make(door->options.now_us(door->options.arg) / 1000, uuid);
 	if (key)
 		message->key = view_of(key, strlen(key));

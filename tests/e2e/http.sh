@@ -80,12 +80,12 @@ test_errors_are_those_of_connect() {
 }
 
 test_a_repeated_call_takes_effect_once() {
-	key=$(printf '%012x' "$(($(date +%s%N) / 1000000))")
-	key=${key:0:8}-${key:8:4}-7abc-8def-0123456789ab
 	task='{"tasks":[{"queue":"q","type":"sh","details":"echo once"}]}'
-	first=$(call TaskService/Submit "$task" -H "idempotency-key: $key")
-	expect_eq "$first" "$(call TaskService/Submit "$task" -H "idempotency-key: $key")"
-	expect_eq 1 "$(sql "select count(*) from requests where id = '$key'")"
+	for key in 019ac2f0-1f2e-7abc-8def-0123456789ab 00000000-0000-4000-8000-000000000000; do
+		first=$(call TaskService/Submit "$task" -H "idempotency-key: $key")
+		expect_eq "$first" "$(call TaskService/Submit "$task" -H "idempotency-key: $key")"
+		expect_eq 409 "$(status TaskService/Submit '{"tasks":[{"queue":"q","type":"none"}]}' -H "idempotency-key: $key")"
+	done
 	expect_no_match "^$first\$" "$(call TaskService/Submit "$task")"
 }
 
@@ -222,6 +222,11 @@ test_callers_show_an_access_token() {
 	expect_eq 200 "$(status AdminService/Ping '{}' -H 'idempotency-key: of a stranger')"
 	expect_eq 0 "$(sql 'select count(*) from call_keys')"
 	expect_eq 200 "$(status TaskService/Submit "$task" -H "authorization: Bearer $token" -H 'reeve-actor: ann' -H 'host: tasks.example')"
+	# A key counts for its identity.
+	other=$("$REEVE_BIN/reeve" --manager "$ipc" token create other --role submitter)
+	key='idempotency-key: 019ac2f0-1f2e-7abc-8def-0123456789ac'
+	expect_eq 2 "$(for t in "$token" "$other" "$token"; do call TaskService/Submit "$task" -H "authorization: Bearer $t" -H "$key" | jq .tasks; done | sort -u | grep -c id)"
+	expect_eq 200 "$(status TaskService/Submit "$task" -H "authorization: Bearer $token" -H 'reeve-actor: ann')"
 	expect_eq web/ann "$("$REEVE_BIN/reeve" --manager "$ipc" show "$(jq -r '.tasks[0].id' "$DIR/answer")" --json | jq -r .source)"
 	expect_eq 403 "$(status QueueService/Set '{"queue":"tokens"}' -H "authorization: Bearer $token")"
 	expect_match '^permission_denied: "web" may not call /reeve.v1.QueueService/Set' "$(error_of)"

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import urllib.parse
+import uuid
 
 # Codes after which the same call may succeed later; a call keeps its idempotency key then.
 TRANSIENT = ("unavailable", "resource_exhausted", "aborted")
@@ -29,14 +30,6 @@ class TaskFailed(Exception):
         status = task.get("status", "").replace("TASK_STATUS_", "").lower()
         super().__init__(f"task {task['id']} is {status}: {task.get('lastError', '')}")
         self.task = task
-
-
-def uuid7():
-    """A UUID of version 7, which a manager takes as the request id itself."""
-    value = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
-    text = f"{value:032x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def environment_token():
@@ -70,9 +63,9 @@ class Client:
 
     def call(self, method, request=None, timeout=None, key=None, again=None):
         """Calls "TaskService/Get" with a message as a dict, and returns the answer as a dict. Repeats what may be repeated
-        until the timeout: calls carry an idempotency key, `key` or a new one. `again`: fields that a repetition has."""
+        until the timeout: calls carry an idempotency key, `key` or a new one; none if it is False. `again`: fields that a repetition has."""
         end = time.monotonic() + (self.timeout if timeout is None else timeout)
-        key = key or uuid7()
+        key = uuid.uuid4().hex if key is None else key
         pause = 0.05
         while True:
             try:
@@ -110,9 +103,10 @@ class Client:
             "Content-Type": "application/json",
             "Connect-Protocol-Version": "1",
             "Connect-Timeout-Ms": str(int(left * 1000) + 1),
-            "Idempotency-Key": key,
             "Reeve-Actor": self.actor,
         }
+        if key:
+            headers["Idempotency-Key"] = key
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         connection = self._connection()

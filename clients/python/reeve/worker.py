@@ -188,7 +188,7 @@ class Worker:
     def _beat_once(self):
         request, sent = self._snapshot(), time.monotonic()
         try:
-            answer = self.client.call("WorkerService/Heartbeat", request, timeout=self._interval)
+            answer = self.client.call("WorkerService/Heartbeat", request, timeout=self._interval, key=False)
         except Error:
             return  # the next one follows; without any, the lease ends
         with self._changed:
@@ -262,7 +262,7 @@ class Worker:
             }
             sent = time.monotonic()
         try:
-            answer = self.client.call("WorkerService/Fetch", request, timeout=8, again={"resend": True})
+            answer = self.client.call("WorkerService/Fetch", request, timeout=8, key=False, again={"resend": True})
         except Error as error:
             answer = {}
             self._lost |= error.code == "failed_precondition"
@@ -330,7 +330,7 @@ class Worker:
                     continue
                 incarnation = self._incarnation
             try:
-                answer = self.client.call("WorkerService/Report", {"incarnation": incarnation, "results": results})
+                answer = self.client.call("WorkerService/Report", {"incarnation": incarnation, "results": results}, key=False)
             except Error as error:
                 if error.code == "invalid_argument":
                     self._report_alone(results)
@@ -358,7 +358,7 @@ class Worker:
         """Reports results one by one. One that a manager finds invalid is replaced by a fatal error."""
         for result in results:
             try:
-                self.client.call("WorkerService/Report", {"incarnation": self._incarnation, "results": [result]})
+                self.client.call("WorkerService/Report", {"incarnation": self._incarnation, "results": [result]}, key=False)
             except Error as error:
                 if error.code != "invalid_argument":
                     continue
