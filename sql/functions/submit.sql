@@ -29,7 +29,9 @@ declare
   of_type text := submit.type;
   input constant text := format('%s', submit.details);
   in_queue text := coalesce(submit.queue, 'default');
-  actor text := coalesce(submit.source, session_user::text);
+  -- The name of a role that may only submit: its sources begin with it, and it uses only keys of its own tasks.
+  submitter constant text := case when not pg_has_role(session_user, current_user, 'member') then session_user end;
+  actor text := coalesce(submitter || '/' || nullif(submit.source, ''), submit.source, session_user);
   checked record;
   ttl_ms bigint;
   rests record;
@@ -125,7 +127,12 @@ begin
       on conflict do nothing;
       exit when found;
       select task_id into owner from keys where queue = in_queue and key = submit.key;
-      if found and submit.version is not null then
+      if found and submitter is not null and exists (
+        select from (select source from tasks where id = owner union all select source from task_history where task_id = owner) o
+        where o.source <> submitter and not starts_with(o.source, submitter || '/')) then
+        raise exception using errcode = '42501',
+          message = format('the key "%s" in the queue "%s" is of another caller''s task', submit.key, in_queue);
+      elsif found and submit.version is not null then
         select * into newer from submit_newer(array[jsonb_strip_nulls(to_jsonb(t)) || jsonb_build_object('run_at_us', time_us(due),
           'delay_ms', 0, 'key_ttl_ms', ttl_ms) || case when waits then '{"inbox": true}' else '{}' end::jsonb]);
         if newer.run_at is not null then

@@ -76,6 +76,31 @@ wait_ingested() {
 	wait_until 20 "[ \"\$(sql 'select count(*) from inbox')\" = 0 ]"
 }
 
+test_a_role_acts_for_itself() {
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	sql "create role mallory login; grant usage on schema reeve to mallory; grant execute on function reeve.submit to mallory"
+	mallory() {
+		"$REEVE_TEST_PG_BIN/psql" -XAtq -v VERBOSITY=verbose -v ON_ERROR_STOP=1 -h "$PGDIR" -U mallory -d reeve -c "$1"
+	}
+	id=$(app "select reeve.submit('echo', 'mine', key => 'order', version => 1)")
+	expect_eq "$id" "$(app "select reeve.submit('echo', 'mine', key => 'order', source => 'import')")"
+	wait_ended 20 "$id"
+	for parameters in '' ', version => 2' ", version => 2, source => 'app'"; do
+		expect_fail 1 mallory "select reeve.submit('echo', 'not mine', key => 'order'$parameters)"
+		expect_match '42501.*the key "order" in the queue "default" is of another caller.s task' "$OUTPUT"
+	done
+	expect_eq "mine" "$(reeve show "$id" --json | jq -r .details)"
+	expect_eq "$id" "$(app "select reeve.submit('echo', 'newer', key => 'order', version => 2, source => 'import')")"
+	expect_eq app/import "$(sql "select source from all_tasks where id = $id")"
+	taken=$(mallory "select reeve.submit('echo', key => 'order', queue => 'other', source => 'app')")
+	expect_eq mallory/app "$(sql "select source from all_tasks where id = $taken")"
+	# The schema's owner names any source, and uses all keys.
+	expect_eq "$id" "$(sql "select reeve.submit('echo', key => 'order', source => 'shop')")"
+}
+
 test_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
 	start_postgres
 	start_manager
@@ -166,7 +191,7 @@ test_every_parameter_arrives() {
 		retry_max_ms, retry_policy, key, batch_id, source, run_at = created, blocked_run_at is null from tasks where id = $plain")"
 	full=$(app "select reeve.submit('t', '{\"a\": \"ü\"}', queue => 'q', priority => -7, delay => '1 day 1 hour', key => 'k', key_ttl => '2 hours',
 		max_attempts => 3, timeout => '1 min 30.5 s', backoff => 'poly:250ms:1.5', jitter => 10, source => 'shop')")
-	expect_eq 'q|t|{"a": "ü"}|-7|3|90500|250|3600000|{"kind": "polynomial", "exponent": 1.5, "jitter_percent": 10}|k|shop|t' \
+	expect_eq 'q|t|{"a": "ü"}|-7|3|90500|250|3600000|{"kind": "polynomial", "exponent": 1.5, "jitter_percent": 10}|k|app/shop|t' \
 		"$(sql "select queue, type, details, priority, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, retry_policy, key, source,
 		run_at = created + interval '25 hours' from tasks where id = $full")"
 	expect_eq 7200000 "$(sql "select keep_ms from keys where key = 'k' and task_id = $full")"
