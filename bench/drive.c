@@ -3,7 +3,7 @@
  *
  *	bench-drive NAME CONNINFO MANAGER WORKER-PROGRAM TASKS PROCESSES CONCURRENCY PREFETCH
  *
- * NAME is drain, e2e, submit, latency or rpc. CONNINFO is the manager's database, as a user who may run CHECKPOINT.
+ * NAME is drain, e2e, submit, latency, rpc or handlers. CONNINFO is the manager's database, as a user who may run CHECKPOINT.
  */
 #include "bench/drive.h"
 
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(struct bench *);
 	} all[] = {{"drain", bench_drain}, {"e2e", bench_e2e}, {"submit", bench_submit}, {"latency", bench_latency},
-	    {"rpc", bench_rpc}};
+	    {"rpc", bench_rpc}, {"handlers", bench_handlers}};
 	struct reeve_failure failure;
 
 	if (argc != 9)

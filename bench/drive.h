@@ -22,6 +22,7 @@ void bench_e2e(struct bench *bench);
 void bench_submit(struct bench *bench);
 void bench_latency(struct bench *bench);
 void bench_rpc(struct bench *bench);
+void bench_handlers(struct bench *bench);
 
 /* Returns the number of tasks in the history. */
 int64_t history_count(struct bench *bench);

@@ -3,7 +3,8 @@
  *
  *	bench-worker MANAGER SHARED CONCURRENCY PREFETCH
  *
- * It starts when its standard input ends. SHARED is the file described in crew.h.
+ * It starts when its standard input ends. SHARED is the file described in crew.h. With REEVE_BENCH_HANDLERS it runs the
+ * programs of that handlers file instead.
  */
 #include "bench/crew.h"
 
@@ -48,12 +49,17 @@ int main(int argc, char **argv)
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (shared == MAP_FAILED)
 		return 2;
+	const char *handlers = getenv("REEVE_BENCH_HANDLERS");
 	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){
-	    .managers = argv[1], .concurrency = atoi(argv[3]), .prefetch = atoi(argv[4]), .no_supervisor = true});
+	    .managers = argv[1], .concurrency = atoi(argv[3]), .prefetch = atoi(argv[4]), .no_supervisor = !handlers});
 	char c;
 
-	reeve_worker_handle(worker, "noop", noop, NULL);
-	reeve_worker_handle(worker, "stamp", stamp, NULL);
+	if (handlers) {
+		reeve_worker_handle_file(worker, handlers);
+	} else {
+		reeve_worker_handle(worker, "noop", noop, NULL);
+		reeve_worker_handle(worker, "stamp", stamp, NULL);
+	}
 	reeve_worker_stop_on_signals(worker);
 	while (read(0, &c, 1) > 0)
 		;

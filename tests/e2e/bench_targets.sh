@@ -16,7 +16,7 @@ figures_that_meet_all() { # each aim's own bound
 		awk '{ for (i = 2; i <= NF; i++) print $i, $1, "unit" }'
 }
 
-PARTS=(drain latency streams cold idle slots pair listed growth)
+PARTS=(drain latency handlers streams cold idle slots pair listed growth)
 
 test_figures_that_meet_all_aims_are_good() {
 	figures_that_meet_all >"$DIR/figures"
