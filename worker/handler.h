@@ -76,25 +76,27 @@ void handler_init(struct handler *handler, const char *type);
 /* Creates a handler that calls a function (handlers/function.c). */
 struct handler *function_handler_create(const char *type, reeve_handler *function, void *user_data);
 
-/* The settings of a handler that runs a program (handlers/exec.c, handlers/stdio.c). */
-struct exec_spec {
-	char *path;              /* absolute, or relative to the directory where the worker was started */
-	char **argv;             /* ends with NULL */
-	char *directory;         /* its working directory; NULL: the worker's */
-	char *user;              /* whose program it is, as struct spawn_spec has it; NULL: the worker's */
-	char *user_name, *home;  /* the same, for its environment */
-	char **environment;      /* the worker's variables that it gets (NAME, or the prefix NAME*), ends with NULL;
+/* The settings of a handler in a handlers file; those of programs (handlers/exec.c, handlers/stdio.c) first. */
+struct handler_spec {
+	char *path;             /* absolute, or relative to the directory where the worker was started */
+	char **argv;            /* ends with NULL */
+	char *directory;        /* its working directory; NULL: the worker's */
+	char *user;             /* whose program it is, as struct spawn_spec has it; NULL: the worker's */
+	char *user_name, *home; /* the same, for its environment */
+	char **environment;     /* the worker's variables that it gets (NAME, or the prefix NAME*), ends with NULL;
 	                            NULL: all */
+	char *command; /* the value that names the program, the URL (handlers/http.c) or the file (handlers/plugin.c) */
 	int64_t timeout_ms;      /* 0: only the task's limit */
 	size_t max_output_bytes; /* longer standard output, of stdio handlers a longer line, fails the attempt */
 	int children;            /* of stdio handlers: how many processes at most; 0: one for each slot */
 };
 
-/* Create a handler that runs a program for each attempt, and one whose processes run one after another. Take ownership
- * of the spec's strings. */
-struct handler *exec_handler_create(const char *type, const struct exec_spec *spec);
-struct handler *stdio_handler_create(const char *type, const struct exec_spec *spec);
-void exec_spec_clear(struct exec_spec *spec);
+/* Frees the spec's strings. */
+void handler_spec_clear(struct handler_spec *spec);
+
+/* Lets handlers files have `http` (handlers/http.c). Only the program reeve-worker has it, so that the library does not need
+ * libcurl. Called once, before there are threads. */
+void http_handlers_enable(void);
 
 /* Reads a handlers file (handlers/file.c) and adds its handlers to the table. False: *error names the file, the section
  * and the line; the table may already have the handlers before that line. */

@@ -133,6 +133,7 @@ int main(int argc, char **argv)
 
 	if (program_options_read(&options, argc, argv, &code))
 		return code;
+	http_handlers_enable();
 	if (options.check)
 		return check(&options);
 	log_setup("reeve-worker", options.level);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Handlers whose process stays and runs one task after another.
+# Handlers whose process stays and runs one task after another: children, services, plugins.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -101,6 +101,191 @@ test_a_child_that_dies_is_replaced_and_its_task_is_retried() {
 		"$(event_field "$id" failed note)"
 }
 
+#
+# http
+#
+
+service() { # starts the service, and a worker whose handler `call` calls it
+	local port
+	port=$(free_port)
+	start service python3 "$TOP/tests/tools/http_service.py" --folder "$DIR" --port "$port"
+	wait_until 20 "(: </dev/tcp/127.0.0.1/$port)"
+	handlers <<-END
+		[handler call]
+		http = http://127.0.0.1:$port/tasks?of=reeve
+		max-output = 100KiB
+	END
+	start_worker caller --concurrency 2 "$@"
+}
+
+ran() { # DETAILS [OPTION…]: runs it to its end, prints what became of it
+	local id details=$1
+	shift
+	id=$(reeve submit call "$details" --retry-base 10ms --max-attempts 2 "$@")
+	reeve wait "$id" >/dev/null 2>&1 || true
+	reeve show "$id" --json | jq -r '[.status, .attempt, .error_code // "", .last_error // "", .result // ""] | join("|")'
+}
+
+test_the_status_of_the_answer_decides() {
+	service
+	expect_eq 'completed|1|||done ünïcödé' "$(ran '{"body": "done ünïcödé"}')"
+	expect_eq 'completed|1|||' "$(ran '{"status": 204}')"
+	expect_eq 'dead|1|http:400|the service answered 400: no such account|' "$(ran '{"status": 400, "body": "no such account\n"}')"
+	expect_eq 'dead|1|http:404|the service answered 404|' "$(ran '{"status": 404}')"
+	for status in 302 408 425 429 500 502 503; do
+		expect_eq "dead|2|http:$status|the service answered $status: busy|" "$(ran "{\"status\": $status, \"body\": \"busy\"}")"
+	done
+	expect_eq "dead|1|result-not-utf8|the answer of 3 bytes is not UTF-8 text without NUL bytes|" "$(ran '{"do": "raw", "body": "a\u00e9b"}')"
+}
+
+test_the_service_sets_the_time_of_the_retry() {
+	service
+	for status in 429 503; do
+		id=$(reeve submit call "{\"status\": $status, \"headers\": {\"Retry-After\": \"1\"}}" --retry-base 1h --max-attempts 2)
+		expect_fail 1 reeve wait "$id"
+		expect_eq t "$(sql "select run_at - last_updated between '900ms' and '1100ms' from task_attempts where task_id = $id and attempt = 1")"
+	done
+}
+
+test_the_headers_have_the_task() {
+	service
+	names='["Reeve-Task-Id", "Reeve-Task-Type", "Reeve-Queue", "Reeve-Key", "Reeve-Stage", "Reeve-Attempt", "Reeve-Token", "Content-Type", "Traceparent"]'
+	id=$(reeve submit call "{\"echo\": $names}" --queue 'a queue' --key "k: 1" --traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01)
+	reeve wait "$id" >/dev/null
+	expect_eq "$id
+call
+a queue
+k: 1
+-
+1
+$(event_field "$id" claimed token)
+application/json
+00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" "$(field "$id" result)"
+	# The next call has the same connection.
+	expect_eq completed "$(ran '{}' | cut -d'|' -f1)"
+	expect_eq 1 "$(sort -u "$DIR/calls" | wc -l)"
+}
+
+test_answers_that_are_none() {
+	service
+	expect_eq 'dead|1|output-too-long|the answer is longer than 102400 bytes (max-output)|' "$(ran '{"do": "endless"}')"
+	expect_match '^dead\|2\|http\|the answer.s head is longer than 64 KiB' "$(ran '{"do": "head"}')"
+	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/tasks\?of=reeve: .*(transfer closed|bytes remaining)' "$(ran '{"do": "half"}')"
+	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/tasks\?of=reeve: Empty reply' "$(ran '{"do": "close"}')"
+	stop service
+	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/tasks\?of=reeve: .*Failed to connect' "$(ran '{}')"
+}
+
+test_timeout_cancel_and_stop_close_the_connection() {
+	service --drain-timeout 1s
+	expect_eq 'dead|2|timeout|not done after 500 ms|' "$(ran '{"after": 60}' --timeout 500ms)"
+	wait_until 10 "[ \"\$(wc -l <'$DIR/closed')\" = 2 ]"
+	id=$(reeve submit call '{"after": 60}')
+	wait_until 20 "[ \"\$(wc -l <'$DIR/calls')\" = 3 ]"
+	reeve cancel "$id"
+	wait_until 10 "[ \"\$(wc -l <'$DIR/closed')\" = 3 ]"
+	expect_fail 1 reeve wait "$id"
+	expect_eq cancelled "$(field "$id" status)"
+	id=$(reeve submit call '{"after": 60}')
+	wait_until 20 "[ \"\$(wc -l <'$DIR/calls')\" = 4 ]"
+	stop caller
+	wait_until 10 "[ \"\$(wc -l <'$DIR/closed')\" = 4 ]"
+	expect_eq "$id queued 0" "$(reeve show "$id" --json | jq -r '"\(.id) \(.status) \(.attempt)"')"
+}
+
+test_a_service_at_a_unix_socket() {
+	start service python3 "$TOP/tests/tools/http_service.py" --folder "$DIR" --socket "$DIR/service.sock"
+	wait_until 20 "[ -S $DIR/service.sock ]"
+	handlers <<-END
+		[handler call]
+		http = http://unix:$DIR/service.sock:/tasks
+	END
+	start_worker local
+	expect_eq 'completed|1|||done' "$(ran '{"body": "done"}')"
+}
+
+#
+# Plugins.
+#
+
+build_plugin() { # NAME SOURCE
+	cc -shared -fPIC -I"$TOP/worker/include" -o "$DIR/$1.so" "$2"
+}
+
+# As it is: with the header alone, outside the tree, and without the worker's sanitizers.
+test_the_plugin_of_the_example() {
+	build_plugin greet "$TOP/examples/plugin/greet.c"
+	handlers <<-END
+		[handler greet]
+		plugin = $DIR/greet.so
+	END
+	start_worker greeter
+	expect_eq 'Hello, Ann!' "$(reeve submit greet Ann --wait)"
+	id=$(reeve submit greet)
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'dead nobody' "$(field "$id" status) $(field "$id" error_code)"
+	# The loader would take another file in its place for the same one: it is refused. With another name it is loaded.
+	sed 's/Hello/Good evening/' "$TOP/examples/plugin/greet.c" >"$DIR/evening.c"
+	build_plugin evening "$DIR/evening.c"
+	cp "$DIR/evening.so" "$DIR/new.so"
+	mv "$DIR/new.so" "$DIR/greet.so"
+	signal greeter HUP
+	wait_until 10 "grep -q 'greet.so has changed since this worker loaded it' $DIR/log/greeter.log"
+	expect_eq 'Hello, Ann!' "$(reeve submit greet Ann --wait)"
+	sed -i s/greet.so/evening.so/ "$HANDLERS"
+	signal greeter HUP
+	wait_until 10 "grep -q reloaded $DIR/log/greeter.log"
+	expect_eq 'Good evening, Ann!' "$(reeve submit greet Ann --wait)"
+}
+
+# The watchdog's rules for functions hold for plugins.
+test_a_plugin_polls_and_is_stopped() {
+	cat >"$DIR/slow.c" <<-'END'
+		#include <reeve/worker.h>
+		#include <unistd.h>
+		static int slow(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+		{
+			reeve_outcome_remark(outcome, "begun");
+			while (!reeve_attempt_cancelled(attempt))
+				usleep(10000);
+			return reeve_outcome_fail(outcome, NULL, "stopped");
+		}
+		const struct reeve_plugin reeve_plugin = {REEVE_PLUGIN_ABI, slow};
+	END
+	build_plugin slow "$DIR/slow.c"
+	handlers <<-END
+		[handler slow]
+		plugin = $DIR/slow.so
+		timeout = 400ms
+	END
+	start_worker slow
+	id=$(reeve submit slow --max-attempts 1)
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'dead timeout begun' "$(field "$id" status) $(field "$id" error_code) $(field "$id" remark)"
+}
+
+test_plugins_that_are_none_are_refused() {
+	export PATH=$REEVE_BIN:$PATH
+	refused() { # FILE ERROR
+		printf '[handler t]\nplugin = %s\n' "$1" >"$DIR/wrong.ini"
+		expect_fail 2 reeve-worker --check --handlers "$DIR/wrong.ini"
+		expect_match "^reeve-worker: $DIR/wrong.ini:1: \\[handler t\\]: plugin: $2" "$OUTPUT"
+	}
+	echo 'int reeve;' >"$DIR/empty.c"
+	echo 'struct { int abi; void *handler; } reeve_plugin = {7, 0};' >"$DIR/old.c"
+	echo 'struct { int abi; void *handler; } reeve_plugin = {1, 0};' >"$DIR/without.c"
+	echo 'extern int missing(void); struct { int abi; int (*handler)(void); } reeve_plugin = {1, missing};' >"$DIR/undefined.c"
+	for name in empty old without undefined; do build_plugin $name "$DIR/$name.c"; done
+	echo 'no object' >"$DIR/text.so"
+	refused "$DIR/empty.so" ".*/empty.so is no plugin: it does not export reeve_plugin"
+	refused "$DIR/old.so" ".*/old.so was built for version 7 of plugins, and this worker has version 1: build it again"
+	refused "$DIR/without.so" ".*/without.so has no handler in reeve_plugin"
+	refused "$DIR/undefined.so" ".*undefined symbol: missing"
+	refused "$DIR/text.so" ".*/text.so: (file too short|invalid ELF header)"
+	refused "$DIR/nothing.so" ".*/nothing.so: No such file or directory"
+	refused nothing.so "nothing.so is not a path: it has no /"
+}
+
 test_the_file_is_checked() {
 	check() { # LINE…: the error of a section with these lines
 		printf '%s\n' '[handler t]' "$@" >"$DIR/wrong.ini"
@@ -112,6 +297,9 @@ test_the_file_is_checked() {
 	WANT='3: [handler t]: stdio is given twice' check 'stdio = true' 'stdio = true'
 	WANT='1: [handler t]: stdio: there is no program /no/such that can be run' check 'stdio = /no/such'
 	WANT='1: [handler t]: only stdio handlers have children' check 'exec = true' 'children = 2'
+	WANT='1: [handler t]: http: ftp://localhost/ is not a URL with http:// or https://' check 'http = ftp://localhost/'
+	WANT='1: [handler t]: http: http://unix:a:/b is not http://unix:SOCKET:/PATH, with an absolute path' check 'http = http://unix:a:/b'
+	WANT='1: [handler t]: http handlers have no directory, environment or user' check 'http = http://localhost/' 'environment ='
 	WANT='3: [handler t]: children: 0 is not a number from 1 to 10000' check 'stdio = true' 'children = 0'
 }
 

@@ -103,6 +103,28 @@ test_a_frozen_workers_children_are_dead_when_its_lease_ends() {
 	expect_eq yes "$(reeve submit idle 'echo yes' --wait)"
 }
 
+# A frozen worker cannot close its connections: the watchdog ends the worker, and the service sees that.
+test_a_frozen_workers_calls_end_with_its_lease() {
+	local port
+	port=$(free_port)
+	start service python3 "$TOP/tests/tools/http_service.py" --folder "$DIR" --port "$port"
+	wait_until 20 "(: </dev/tcp/127.0.0.1/$port)"
+	handlers <<-END
+		[handler call]
+		http = http://127.0.0.1:$port/
+	END
+	start_worker frozen --concurrency 1
+	id=$(reeve submit call '{"after": 60}' --max-attempts 1)
+	wait_until 20 "[ -s $DIR/calls ]"
+	at=$(ms)
+	signal frozen STOP
+	wait_until 5 "[ -s $DIR/closed ]"
+	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ] # the service looks every 20 ms
+	ended frozen
+	expect_eq 137 "$STATUS"
+	expect_fail 1 reeve wait "$id" --max-wait 20s
+}
+
 # The worker is frozen for longer than the watchdog has to kill the handlers. When it continues, it must read the
 # watchdog's messages before it may conclude that the watchdog hangs.
 test_a_worker_frozen_for_long_does_not_blame_its_watchdog() {

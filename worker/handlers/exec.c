@@ -10,6 +10,7 @@
 
 #include "common/mem.h"
 #include "worker/handlers/arguments.h"
+#include "worker/handlers/kinds.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 
 struct exec_handler {
 	struct handler base;
-	struct exec_spec spec;
+	struct handler_spec spec;
 };
 
 /* Reads what standard output has. False: nothing more for now. */
@@ -76,24 +77,25 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 	run_unblock_sigpipe(&before);
 }
 
-void exec_spec_clear(struct exec_spec *spec)
+void handler_spec_clear(struct handler_spec *spec)
 {
 	arguments_free(spec->argv);
 	arguments_free(spec->environment);
+	free(spec->command);
 	free(spec->path);
 	free(spec->directory);
 	free(spec->user);
 	free(spec->user_name);
 	free(spec->home);
-	*spec = (struct exec_spec){0};
+	*spec = (struct handler_spec){0};
 }
 
 static void exec_release(struct handler *handler)
 {
-	exec_spec_clear(&((struct exec_handler *)handler)->spec);
+	handler_spec_clear(&((struct exec_handler *)handler)->spec);
 }
 
-struct handler *exec_handler_create(const char *type, const struct exec_spec *spec)
+struct handler *exec_handler_create(const char *type, struct handler_spec *spec, struct reeve_error *error)
 {
 	struct exec_handler *handler = mem_calloc(1, sizeof *handler);
 
@@ -103,5 +105,7 @@ struct handler *exec_handler_create(const char *type, const struct exec_spec *sp
 	handler->base.run = exec_run;
 	handler->base.release = exec_release;
 	handler->spec = *spec;
+	*spec = (struct handler_spec){0};
+	(void)error;
 	return &handler->base;
 }

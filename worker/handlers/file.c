@@ -15,6 +15,7 @@
 #include "common/text.h"
 #include "worker/handler.h"
 #include "worker/handlers/arguments.h"
+#include "worker/handlers/kinds.h"
 #include "worker/spawn_message.h"
 
 #include <errno.h>
@@ -32,25 +33,26 @@ enum {
 	OUTPUT_MAX_BYTES = 256 * 1024 * 1024,
 };
 
-/* The kinds of handlers, by the key that says what runs the tasks. */
-static const struct kind {
-	const char *key;
-	struct handler *(*create)(const char *type, const struct exec_spec *spec);
-} kinds[] = {
-    {"exec", exec_handler_create},
-    {"stdio", stdio_handler_create},
-};
+static struct handler_kind plugins = {"plugin", false, plugin_handler_create, NULL};
+static struct handler_kind stdios = {"stdio", true, stdio_handler_create, &plugins};
+static struct handler_kind execs = {"exec", true, exec_handler_create, &stdios};
+static struct handler_kind *const kinds = &execs;
+
+void handler_kinds_add(struct handler_kind *kind)
+{
+	kind->next = plugins.next;
+	plugins.next = kind;
+}
 
 struct reader {
 	struct handler **handlers;
 	const char *path;
 	int line;
 	int section_line;
-	bool ignored;            /* the section belongs to another program */
-	char *type;              /* of the current section; NULL: none */
-	const struct kind *kind; /* of its handler; NULL: not known yet */
-	char *command;           /* the value that names the kind */
-	struct exec_spec spec;
+	bool ignored;                    /* the section belongs to another program */
+	char *type;                      /* of the current section; NULL: none */
+	const struct handler_kind *kind; /* of its handler; NULL: not known yet */
+	struct handler_spec spec;
 	struct reeve_error *error;
 };
 
@@ -94,45 +96,69 @@ static char *find_program(const char *name, const char *directory)
 	return absolute;
 }
 
+/* Writes the keys of all kinds into `names`: "exec, stdio". */
+static const char *kind_names(char *names, size_t size)
+{
+	size_t used = 0;
+
+	for (const struct handler_kind *kind = kinds; kind; kind = kind->next)
+		used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", kind->key);
+	return names;
+}
+
 static void clear_section(struct reader *reader)
 {
-	exec_spec_clear(&reader->spec);
+	handler_spec_clear(&reader->spec);
 	free(reader->type);
-	free(reader->command);
-	reader->type = reader->command = NULL;
+	reader->type = NULL;
 	reader->kind = NULL;
-	reader->spec = (struct exec_spec){.max_output_bytes = OUTPUT_DEFAULT_BYTES};
+	reader->spec = (struct handler_spec){.max_output_bytes = OUTPUT_DEFAULT_BYTES};
+}
+
+/* Finds the program of the section's command. */
+static bool read_command(struct reader *reader)
+{
+	struct handler_spec *spec = &reader->spec;
+	const char *key = reader->kind->key;
+	struct reeve_error problem;
+	struct stat status;
+
+	if (spec->user && !spec->environment)
+		return fail(reader, reader->section_line,
+		    "user needs environment: the worker's variables that the program gets, or none");
+	spec->argv = arguments_split(spec->command, &problem);
+	if (!spec->argv)
+		return fail(reader, reader->section_line, "%s: %s", key, problem.message);
+	if (spec->directory && (stat(spec->directory, &status) < 0 || !S_ISDIR(status.st_mode)))
+		return fail(
+		    reader, reader->section_line, "directory: %s does not exist or is not a directory", spec->directory);
+	spec->path = find_program(spec->argv[0], spec->directory);
+	return spec->path ||
+	    fail(reader, reader->section_line, "%s: there is no program %s that can be run", key, spec->argv[0]);
 }
 
 /* Creates the handler of the section that has ended. */
 static bool end_section(struct reader *reader)
 {
-	struct exec_spec *spec = &reader->spec;
+	struct handler_spec *spec = &reader->spec;
 	struct reeve_error problem;
 	struct handler *handler;
-	struct stat status;
+	char names[100];
 
 	if (!reader->type)
 		return true;
 	if (!reader->kind)
-		return fail(reader, reader->section_line, "has no exec or stdio");
+		return fail(reader, reader->section_line, "has none of the keys %s", kind_names(names, sizeof names));
 	if (spec->children && reader->kind->create != stdio_handler_create)
 		return fail(reader, reader->section_line, "only stdio handlers have children");
-	if (spec->user && !spec->environment)
-		return fail(reader, reader->section_line,
-		    "user needs environment: the worker's variables that the program gets, or none");
-	spec->argv = arguments_split(reader->command, &problem);
-	if (!spec->argv)
-		return fail(reader, reader->section_line, "%s: %s", reader->kind->key, problem.message);
-	if (spec->directory && (stat(spec->directory, &status) < 0 || !S_ISDIR(status.st_mode)))
+	if (!reader->kind->is_program && (spec->directory || spec->environment || spec->user))
 		return fail(
-		    reader, reader->section_line, "directory: %s does not exist or is not a directory", spec->directory);
-	spec->path = find_program(spec->argv[0], spec->directory);
-	if (!spec->path)
-		return fail(reader, reader->section_line, "%s: there is no program %s that can be run", reader->kind->key,
-		    spec->argv[0]);
-	handler = reader->kind->create(reader->type, spec);
-	*spec = (struct exec_spec){0};
+		    reader, reader->section_line, "%s handlers have no directory, environment or user", reader->kind->key);
+	if (reader->kind->is_program && !read_command(reader))
+		return false;
+	handler = reader->kind->create(reader->type, spec, &problem);
+	if (!handler)
+		return fail(reader, reader->section_line, "%s: %s", reader->kind->key, problem.message);
 	handler->from_file = true;
 	if (!handler_add(reader->handlers, handler, &problem)) {
 		handler_free(handler);
@@ -172,7 +198,7 @@ static bool begin_section(void *arg, int line, const char *name)
 /* Parses a list of variable names, which may be empty. */
 static bool read_environment(struct reader *reader, const char *value)
 {
-	struct exec_spec *spec = &reader->spec;
+	struct handler_spec *spec = &reader->spec;
 	struct reeve_error problem;
 
 	if (spec->environment)
@@ -193,7 +219,7 @@ static bool read_environment(struct reader *reader, const char *value)
 /* Looks up a user and its groups. */
 static bool read_user(struct reader *reader, const char *name)
 {
-	struct exec_spec *spec = &reader->spec;
+	struct handler_spec *spec = &reader->spec;
 	char buffer[4096];
 	struct passwd entry, *found = NULL;
 	gid_t groups[SPAWN_GROUPS_MAX];
@@ -221,30 +247,30 @@ static bool read_user(struct reader *reader, const char *name)
 	return true;
 }
 
-static bool set_kind(struct reader *reader, const struct kind *kind, const char *value)
+static bool set_kind(struct reader *reader, const struct handler_kind *kind, const char *value)
 {
 	if (reader->kind == kind)
 		return fail(reader, reader->line, "%s is given twice", kind->key);
 	if (reader->kind)
 		return fail(reader, reader->line, "has both %s and %s", reader->kind->key, kind->key);
 	reader->kind = kind;
-	reader->command = mem_strdup(value);
+	reader->spec.command = mem_strdup(value);
 	return true;
 }
 
 static bool set_value(void *arg, int line, const char *key, const char *value)
 {
 	struct reader *reader = arg;
-	struct exec_spec *spec = &reader->spec;
+	struct handler_spec *spec = &reader->spec;
 	int64_t number;
-	char *end;
+	char names[100], *end;
 
 	reader->line = line;
 	if (!reader->type)
 		return reader->ignored || fail(reader, reader->line, "%.100s stands before the first section", key);
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (!strcmp(key, kinds[i].key))
-			return set_kind(reader, &kinds[i], value);
+	for (const struct handler_kind *kind = kinds; kind; kind = kind->next)
+		if (!strcmp(key, kind->key))
+			return set_kind(reader, kind, value);
 	if (!strcmp(key, "timeout")) {
 		if (!duration_parse(value, &spec->timeout_ms) || spec->timeout_ms <= 0)
 			return fail(reader, reader->line, "timeout: %.100s is not a duration (30s, 5m, 1h30m)", value);
@@ -268,8 +294,8 @@ static bool set_value(void *arg, int line, const char *key, const char *value)
 		spec->directory = mem_strdup(value);
 	} else {
 		return fail(reader, reader->line,
-		    "unknown key %.100s (known are exec, stdio, children, timeout, max-output, directory, environment, user)",
-		    key);
+		    "unknown key %.100s (known are %s, children, timeout, max-output, directory, environment, user)", key,
+		    kind_names(names, sizeof names));
 	}
 	return true;
 }

@@ -62,7 +62,7 @@ static char *file_variable(const char *name, const char *path)
 static char **add_variables(const struct run *run, const char *const *environment, size_t *own)
 {
 	const struct handler_context *context = run->context;
-	const struct exec_spec *spec = run->spec;
+	const struct handler_spec *spec = run->spec;
 	char *added[] = {
 	    mem_asprintf("REEVE_MANAGER=%s", context->managers),
 	    file_variable("REEVE_TLS_CA", context->tls->ca),

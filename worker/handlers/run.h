@@ -18,7 +18,7 @@ enum { RUN_READ_BYTES = 64 * 1024 };
 
 struct run {
 	const struct handler_context *context;
-	const struct exec_spec *spec;
+	const struct handler_spec *spec;
 	struct attempt *attempt;
 	struct spawned spawned;
 

@@ -14,6 +14,7 @@
 #include "common/mem.h"
 #include "worker/backoff.h"
 #include "worker/handlers/answer.h"
+#include "worker/handlers/kinds.h"
 #include "worker/handlers/stdio_lines.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ struct child {
 
 struct stdio_handler {
 	struct handler base;
-	struct exec_spec spec;
+	struct handler_spec spec;
 
 	pthread_mutex_t lock; /* guards the fields below */
 	struct child *idle;
@@ -322,10 +323,10 @@ static void stdio_release(struct handler *base)
 		retire(handler, child, handler->kill_grace_ms);
 	}
 	pthread_mutex_destroy(&handler->lock);
-	exec_spec_clear(&handler->spec);
+	handler_spec_clear(&handler->spec);
 }
 
-struct handler *stdio_handler_create(const char *type, const struct exec_spec *spec)
+struct handler *stdio_handler_create(const char *type, struct handler_spec *spec, struct reeve_error *error)
 {
 	struct stdio_handler *handler = mem_calloc(1, sizeof *handler);
 
@@ -336,6 +337,8 @@ struct handler *stdio_handler_create(const char *type, const struct exec_spec *s
 	handler->base.run = stdio_run;
 	handler->base.release = stdio_release;
 	handler->spec = *spec;
+	*spec = (struct handler_spec){0};
+	(void)error;
 	pthread_mutex_init(&handler->lock, NULL);
 	return &handler->base;
 }

@@ -167,7 +167,22 @@ bool reeve_attempt_extend(const struct reeve_attempt *attempt, int64_t run_ms);
  * (reeve_worker_error). */
 bool reeve_worker_handle(struct reeve_worker *worker, const char *type, reeve_handler *function, void *user_data);
 
-/* Registers the programs of a handlers file, an INI file (docs/worker.md). Returns false if the file is unreadable or
+/* A plugin: a shared object that exports its handler as `reeve_plugin`, for a section `plugin = FILE` of a handlers file.
+ * It is compiled with this header, and linked with no library of Reeve: the functions are those of the worker that loads it.
+ *
+ *     static int greet(const struct reeve_attempt *attempt, struct reeve_outcome *outcome) { … }
+ *     const struct reeve_plugin reeve_plugin = {REEVE_PLUGIN_ABI, greet};
+ *
+ * The worker refuses a plugin that was compiled for another REEVE_PLUGIN_ABI. */
+enum { REEVE_PLUGIN_ABI = 1 };
+struct reeve_plugin {
+	int abi;
+	reeve_handler *handler;
+};
+extern const struct reeve_plugin reeve_plugin;
+
+/* Registers the handlers of a handlers file, an INI file (docs/worker.md). Sections with `http` need the program
+ * reeve-worker; for those with `plugin` this program must export its functions (link it with -rdynamic). Returns false if the file is unreadable or
  * invalid; the error then names the file and the line. */
 bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path);
 
