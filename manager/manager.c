@@ -153,7 +153,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
 	if (m->tls && tls_reload(m->tls, &error))
 		log_info(NULL, "reloaded on SIGHUP: the certificates");
 	else if (m->tls)
-		log_error(NULL, "reloading on SIGHUP: %s; the certificates stay as they were", error.message);
+		log_error(NULL, "reloading on SIGHUP: %s; what was read of it before stays in use", error.message);
 }
 
 /* Stops the manager: a newer program has changed the tables, so its own writes to them would be wrong. */

@@ -45,7 +45,7 @@ static const struct option_spec specs[] = {
     OPT_FLAG(0, "create-admin-token", AT(create_admin_token),
         "create or replace the access token of the identity \"admin\", print it or write it to --admin-token-file, and exit"),
     OPT_TEXT(0, "http", AT(http), "URL[,URL]",
-        "addresses for calls by HTTP: http://host:port, tls+http://host:port; if not set, none",
+        "addresses for calls by HTTP: http://host:port, https://host:port (or tls+http://); if not set, none",
         .environment = "REEVE_HTTP", OPTION_IN_FILE),
     OPT_TEXT(0, "http-origins", AT(http_origins), "ORIGIN[,ORIGIN]",
         "web pages that may call by HTTP, by their origin, such as https://example.org; * for all; if not set, none",

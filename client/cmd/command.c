@@ -312,7 +312,7 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	client = reeve_client_create(&options, &failure);
 	if (!client) {
 		/* The URL or a file is invalid; no manager was called yet. */
-		command_log("%s%s", strncmp(failure.message, "--tls", 5) == 0 ? "" : "--manager: ", failure.message);
+		command_log("%s", failure.message);
 		*code = EXIT_USAGE;
 	}
 	return client;

@@ -104,17 +104,20 @@ static int open_output(const char *path)
 	return fd;
 }
 
-/* Writes a token, and closes the file. Returns the exit code. */
-static int write_token(int fd, const char *path, int64_t id, const char *secret)
+/* Writes a token, or with `json` an object with the id, and the token unless it goes to a file. Closes the file. Returns the exit code. */
+static int write_token(int fd, const char *path, int64_t id, const char *secret, bool json)
 {
 	char token[ACCESS_TOKEN_BYTES];
 	ssize_t length;
 
 	access_token_write(id, secret, token);
-	if (!path) {
+	if (json)
+		printf("{\"id\":%lld%s%s%s}\n", (long long)id, path ? "" : ",\"access_token\":\"", path ? "" : token,
+		    path ? "" : "\"");
+	else if (!path)
 		puts(token);
+	if (!path)
 		return EXIT_OK;
-	}
 	length = (ssize_t)strlen(token);
 	token[length] = '\n';
 	if (write(fd, token, (size_t)length + 1) == length + 1 && fsync(fd) == 0 && close(fd) == 0)
@@ -151,7 +154,7 @@ static int create(const struct shared_options *shared, Reeve__V1__CreateTokenReq
 	if (answer && shared->json && !has_token)
 		command_print_json(answer);
 	if (answer)
-		code = has_token ? write_token(fd, output, answer->id, secret) : EXIT_OK;
+		code = has_token ? write_token(fd, output, answer->id, secret, shared->json) : EXIT_OK;
 	else if (has_token)
 		drop_output(fd, output);
 	reeve_free(answer);
@@ -236,7 +239,7 @@ int token_rotate(int argc, char **argv)
 	if (client && !(answer = reeve_token_rotate(client, &request, NULL, &failure)))
 		code = command_change_failed(&failure);
 	if (answer)
-		code = write_token(fd, options.output, answer->id, secret);
+		code = write_token(fd, options.output, answer->id, secret, shared.json);
 	else
 		drop_output(fd, options.output);
 	reeve_free(answer);

@@ -40,6 +40,7 @@ static void finish(struct rpc_call *call, struct frame *reply)
 
 	if (peer->walk == call)
 		peer->walk = call->next_of_peer;
+	guesses_forget(call);
 	DL_DELETE(call->server->open, call);
 	DL_DELETE2(peer->calls, call, prev_of_peer, next_of_peer);
 	limits_leave(call);
@@ -356,7 +357,11 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 		message.envelope.token = message.envelope.actor = nothing;
 	call = open_call(server, peer, frame, &message);
 	server->n_calls++;
-	if (!good || !take_call(call, &message, &made, &error))
+	if (good)
+		good = take_call(call, &message, &made, &error);
+	if (!good && peer->paused_ms)
+		guesses_hold(call, &error);
+	else if (!good)
 		rpc_call_fail_error(call, &error);
 	else
 		server_begin_call(call, &message);

@@ -170,7 +170,11 @@ bool rpc_identity_owns(const struct rpc_identity *identity, const char *name);
 /* Returns the caller's identity; NULL only in a method of RPC_ANYONE. */
 const struct rpc_identity *rpc_call_identity(const struct rpc_call *call);
 
-/* Serves a call that the guard has held. */
+/* Returns whether the answer can no longer reach the caller: its connection has closed, or its deadline has passed. A method that
+ * begins later must check that, since a callback of rpc_call_on_closed does not run for what has happened before. */
+bool rpc_call_gone(const struct rpc_call *call);
+
+/* Serves a call that the guard has held, unless it is gone. */
 void rpc_call_serve(struct rpc_call *call, const ProtobufCMessage *request);
 
 /* Returns the roles of the call's method. */

@@ -118,9 +118,17 @@ bool guard_admit(struct rpc_call *call, const struct envelope_view *token, struc
 	return false;
 }
 
+bool rpc_call_gone(const struct rpc_call *call)
+{
+	return call->peer->over || call->answered;
+}
+
 void rpc_call_serve(struct rpc_call *call, const ProtobufCMessage *request)
 {
-	call->method->serve(call->method->service, call, request);
+	if (rpc_call_gone(call))
+		server_drop_call(call);
+	else
+		call->method->serve(call->method->service, call, request);
 }
 
 uint32_t rpc_call_roles(const struct rpc_call *call)

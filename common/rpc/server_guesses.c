@@ -1,6 +1,7 @@
 /*
- * Wrong tokens. An address may send some at once; after that, each one suspends its connection for a while. So a caller that
- * guesses tokens is slow and fills no log, and other connections of its address, with valid tokens, notice nothing.
+ * Wrong tokens. An address may send some at once; after that, each one suspends its connection for up to a second and a bit, and is
+ * answered then. So a caller that guesses tokens is slow and fills no log, and other connections of its address, with valid
+ * tokens, notice nothing. The pause is shorter than the time after which a client regards a silent manager as dead.
  */
 #include "common/rpc/server_internal.h"
 
@@ -15,9 +16,14 @@
 
 enum {
 	FREE_GUESSES = 5,
-	PAUSE_MS = 1000,
+	PAUSE_MS = 200,       /* and until the sweep after that, up to a second */
 	FORGET_MS = 600000,   /* an address without a wrong token for this long is forgotten */
 	ADDRESSES_MAX = 4096, /* with more of them, the one that guessed first is forgotten */
+};
+
+struct held_guess {
+	struct rpc_call *call;
+	struct reeve_error error;
 };
 
 struct guesses {
@@ -80,11 +86,39 @@ void guesses_note(struct peer *peer)
 	}
 	if (guesses->count++ == FREE_GUESSES)
 		log_warn("rpc",
-		    "%s has sent %d access tokens that are not valid: from now on each one suspends its connection for a second",
+		    "%s has sent %d access tokens that are not valid: from now on each one is answered after a while, and suspends its connection until then",
 		    address_text(peer, text), FREE_GUESSES + 1);
 	if (guesses->count == INT32_MAX)
 		guesses->count = FREE_GUESSES + 1;
 	peer->paused_ms = now_ms + PAUSE_MS;
+}
+
+void guesses_hold(struct rpc_call *call, const struct reeve_error *error)
+{
+	struct held_guess *guess = mem_malloc(sizeof *guess);
+
+	*guess = (struct held_guess){call, *error};
+	call->peer->guess = guess;
+}
+
+void guesses_answer(struct peer *peer)
+{
+	struct reeve_error error;
+
+	if (!peer->guess)
+		return;
+	error = peer->guess->error;
+	rpc_call_fail_error(peer->guess->call, &error); /* forgets it */
+}
+
+void guesses_forget(struct rpc_call *call)
+{
+	struct peer *peer = call->peer;
+
+	if (!peer->guess || peer->guess->call != call)
+		return;
+	free(peer->guess);
+	peer->guess = NULL;
 }
 
 void guesses_forget_all(struct rpc_server *server)

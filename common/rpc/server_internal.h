@@ -69,6 +69,7 @@ struct peer {
 	struct rpc_identity *identity; /* since its first call, for this token: */
 	uint8_t *token;
 	size_t token_length;
+	struct held_guess *guess; /* the call that has suspended it; NULL: none */
 	struct usage usage;
 	struct rpc_call *calls;
 	struct rpc_call *walk; /* the next call whose callback on_closed runs; updated as calls end */
@@ -202,6 +203,13 @@ void guard_forget_call(struct rpc_call *call);
 
 /* Counts a wrong token of a peer, and sets its paused_ms if it has sent many. */
 void guesses_note(struct peer *peer);
+
+/* Keeps the call with that token, and its error, until the pause is over. guesses_answer answers it, if there is one;
+ * guesses_forget: it has been answered. */
+void guesses_hold(struct rpc_call *call, const struct reeve_error *error);
+void guesses_answer(struct peer *peer);
+void guesses_forget(struct rpc_call *call);
+
 void guesses_forget_all(struct rpc_server *server);
 
 /* Lowers max_connections to what the limit of descriptors allows. */

@@ -12,7 +12,7 @@ void rpc_server_keys(struct rpc_server *server, rpc_find_key *find, void *arg)
 void rpc_call_go_on(struct rpc_call *call, const uint8_t *request_id)
 {
 	memcpy(call->request_id, request_id, UUID_BYTES);
-	if (call->answered) /* its deadline has passed */
+	if (rpc_call_gone(call))
 		server_drop_call(call);
 	else
 		guard_serve(call, call->request);

@@ -123,6 +123,7 @@ static void peer_eased(void *arg)
 static void end_pause(struct peer *peer)
 {
 	peer->paused_ms = 0;
+	guesses_answer(peer);
 	if (peer->waiting > 0)
 		queue_up(peer, 0);
 }
@@ -205,6 +206,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	peer->conn = NULL;
 	peer->over = true;
 	peers_keep(peer); /* the callbacks may answer all its calls */
+	guesses_answer(peer);
 	peer->walk = peer->calls;
 	while (peer->walk) {
 		struct rpc_call *call = peer->walk;

@@ -75,6 +75,16 @@ static int no_password(char *buffer, int size, int for_writing, void *arg)
 	return -1;
 }
 
+/* Uses the certificate and key that were read before. */
+static void keep_own(const struct tls *tls, SSL_CTX *context)
+{
+	STACK_OF(X509) *chain = NULL;
+
+	SSL_CTX_get0_chain_certs(tls->context, &chain);
+	mem_check(SSL_CTX_use_cert_and_key(context, SSL_CTX_get0_certificate(tls->context),
+	              SSL_CTX_get0_privatekey(tls->context), chain, 1) == 1);
+}
+
 static bool load_own(const struct tls *tls, SSL_CTX *context, struct reeve_error *error)
 {
 	if (!tls->paths[CERTIFICATE])
@@ -124,7 +134,9 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
 	return SSL_TLSEXT_ERR_OK;
 }
 
-static SSL_CTX *load(const struct tls *tls, struct reeve_error *error)
+/* Creates a context of the files. If those of the certificate and key do not fit, *kept is set with *error, and it uses what was
+ * read before, if it can: then a new revocation list counts nevertheless. NULL with *error set: it cannot. */
+static SSL_CTX *load(const struct tls *tls, bool *kept, struct reeve_error *error)
 {
 	SSL_CTX *context = SSL_CTX_new(tls->end == TLS_SERVER ? TLS_server_method() : TLS_client_method());
 
@@ -139,7 +151,10 @@ static SSL_CTX *load(const struct tls *tls, struct reeve_error *error)
 	if (tls->end == TLS_SERVER)
 		SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
 	ERR_clear_error();
-	if (!load_own(tls, context, error) || !load_trusted(tls, context, error)) {
+	*kept = !load_own(tls, context, error);
+	if (*kept && tls->context)
+		keep_own(tls, context);
+	if ((*kept && !tls->context) || !load_trusted(tls, context, error)) {
 		SSL_CTX_free(context);
 		return NULL;
 	}
@@ -204,13 +219,15 @@ static void note_ends(struct tls *tls)
 	}
 }
 
-/* Reads the files, with the lock held. It notes their versions first, so that a change while it reads is found later. */
+/* Reads the files, with the lock held. It notes their versions first, so that a change while it reads is found later. Returns false
+ * with *error set if some do not fit. */
 static bool reload(struct tls *tls, struct reeve_error *error)
 {
 	SSL_CTX *context;
+	bool kept;
 
 	look(tls, tls->versions);
-	context = load(tls, error);
+	context = load(tls, &kept, error);
 	if (!context)
 		return false;
 	SSL_CTX_free(tls->context);
@@ -218,7 +235,7 @@ static bool reload(struct tls *tls, struct reeve_error *error)
 	tls->warn_ms = 0;
 	note_ends(tls);
 	atomic_fetch_add(&tls->generation, 1);
-	return true;
+	return !kept;
 }
 
 static char *path_of(const char *path)
@@ -354,7 +371,8 @@ void tls_refresh(struct tls *tls)
 	if (good)
 		log_info("tls", "read the changed files of certificates again");
 	else if (changed)
-		log_error("tls", "the changed files of certificates do not fit; what was read before stays in use: %s",
+		log_error("tls",
+		    "some changed files of certificates do not fit; of these, what was read before stays in use: %s",
 		    error.message);
 	warn_of_ends(tls, now_ms);
 }

@@ -37,7 +37,8 @@ struct tls *tls_create(enum tls_end end, const struct tls_files *files, struct r
 /* Call it after the end of all connections. */
 void tls_destroy(struct tls *tls);
 
-/* Reads the files again, for new connections. On an error everything stays as it was. */
+/* Reads the files again, for new connections. If those of the own certificate and key do not fit, what was read of them before stays;
+ * if the CA's or its list's do not, everything stays. */
 bool tls_reload(struct tls *tls, struct reeve_error *error);
 
 /* A file with a certificate or list that expires within a week, or a fifth of its lifetime, or has expired. */

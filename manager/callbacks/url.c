@@ -66,8 +66,8 @@ const char *callback_url_site(const char *url, char out[CALLBACK_SITE_BYTES])
 	return out;
 }
 
-/* Returns true if a host matches pattern[0..length). "*.example.com" matches all names below example.com. */
-/* Matches a host, and its port if the pattern has one: "example.org:8443", "[2001:db8::1]:8443". */
+/* Returns true if a host matches pattern[0..length), and its port if the pattern has one: "example.org:8443",
+ * "[2001:db8::1]:8443". "*.example.com" matches all names below example.com. */
 static bool host_matches(const char *host, const char *port, const char *pattern, size_t length)
 {
 	size_t n = strlen(host);

@@ -58,7 +58,13 @@ struct http_door *http_door_create(const struct http_options *options, struct re
 
 bool http_door_listen(struct http_door *door, struct rpc_server *server, const char *url, struct reeve_error *error)
 {
-	return rpc_server_listen_for(server, &transport, door, url, error);
+	static const char https[] = "https://";
+	bool secure = strncmp(url, https, strlen(https)) == 0;
+	char *given = mem_asprintf("%s%s", secure ? "tls+http://" : "", url + (secure ? strlen(https) : 0));
+	bool good = rpc_server_listen_for(server, &transport, door, given, error);
+
+	free(given);
+	return good;
 }
 
 void http_door_destroy(struct http_door *door)

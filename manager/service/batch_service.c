@@ -61,7 +61,6 @@ static bool close_complete(struct reading *r, struct reeve_error *error)
 	return true;
 }
 
-/* A batch may be opened in a queue before its first task. */
 static void close_batch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__CloseBatchRequest *request = (const Reeve__V1__CloseBatchRequest *)message;
@@ -69,6 +68,23 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 		write_method(service, call, message);
 }
 
+/* Only operators see what a receiver has answered: else the manager would explore its network for everybody who may read. */
+static bool callbacks_complete(struct reading *r, struct reeve_error *error)
+{
+	const Reeve__V1__CallbacksResponse *out = (const Reeve__V1__CallbacksResponse *)r->response;
+	(void)error;
+	for (size_t i = 0; i < out->n_callbacks && !(rpc_call_identity(r->call)->roles & MAY_OPERATE); i++) {
+		Reeve__V1__Callback *callback = out->callbacks[i];
+		callback->last_status = 0;
+		if (!*callback->last_error)
+			continue;
+		free((char *)(uintptr_t)callback->last_error);
+		callback->last_error = mem_strdup("failed");
+	}
+	return true;
+}
+
+/* A batch may be opened in a queue before its first task. */
 static bool list_complete(struct reading *r, struct reeve_error *error)
 {
 	const Reeve__V1__ListBatchesRequest *request = (const Reeve__V1__ListBatchesRequest *)r->request;
@@ -100,6 +116,7 @@ const struct rpc_entry batch_methods[] = {
             .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX},
                 {"state", RULE_NUMBER, .max = REEVE__V1__CALLBACK_STATE__CALLBACK_STATE_GIVEN_UP},
                 {"limit", RULE_NUMBER, .max = LIMIT_LIST, .otherwise = DEFAULT_LIST},
-                {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}})},
+                {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}},
+            .complete = callbacks_complete)},
     {0},
 };

@@ -21,6 +21,8 @@ static void on_polled(struct store_op *op, const struct reeve_error *error)
 	struct services *s = w->services;
 	if (error) {
 		rpc_call_fail_error(w->call, error);
+	} else if (rpc_call_gone(w->call)) {
+		rpc_call_fail(w->call, STATUS(CANCELLED), "the caller has gone");
 	} else {
 		if (w->op.lost)
 			s->ended_incarnation = w->op.incarnation;
@@ -70,6 +72,8 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(w->call, error);
 	} else if (w->op.task) {
 		rpc_call_fail(w->call, STATUS(PERMISSION_DENIED), "task %lld is another caller's", (long long)w->op.task);
+	} else if (rpc_call_gone(w->call)) {
+		rpc_call_fail(w->call, STATUS(CANCELLED), "the caller has gone");
 	} else if (w->op.batch) {
 		rpc_call_fail(w->call, STATUS(NOT_FOUND), "there is no batch %lld", (long long)w->op.batch);
 	} else {

@@ -2,18 +2,24 @@
 create or replace function token_revoke(request uuid, of_name text, by text) returns setof bigint language plpgsql as $$
 declare
   of_id bigint;
+  before bigint;
 begin
-  select id into of_id from identities where name = of_name and revoked is null for no key update;
-  if not found then
-    select r.task_ids[1] into of_id from requests r where r.id = request and r.kind = 'token_revoke'; -- a resend
-    if not found then
-      return;
-    end if;
+  -- A resend finds the identity of the first time, whatever has that name now.
+  select r.task_ids[1] into before from requests r where r.id = request and r.kind = 'token_revoke';
+  if found then
     perform pg_logical_emit_message(true, 'reeve', 'fence');
-    return next of_id;
+    return next before;
     return;
   end if;
-  perform batch_request(request, 'token_revoke', of_id);
+  select id into of_id from identities where name = of_name and revoked is null for no key update;
+  if not found then
+    return;
+  end if;
+  before := batch_request(request, 'token_revoke', of_id);
+  if before is not null then
+    return next before;
+    return;
+  end if;
   update identities set revoked = clock_timestamp(), revoked_by = by where id = of_id;
   perform token_event(of_name, 'token_revoked', by);
   return next of_id;

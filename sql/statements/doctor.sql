@@ -94,6 +94,15 @@ with given as materialized (
   select case when (e ->> 'left_s')::bigint > 0 then 'warning' else 'critical' end, 'certificates', e ->> 'path', e ->> 'problem',
     'replace the file (reeve certs renew): this manager then reads it again by itself'
   from given g, jsonb_array_elements(g.j -> 'expiring') e
+  -- identities: the same time before they expire as for certificates
+  union all
+  select case when i.expires > clock_timestamp() then 'warning' else 'critical' end, 'rights', i.name,
+    case when i.expires > clock_timestamp() then format('this identity expires in %s', date_trunc('second', i.expires - clock_timestamp()))
+      else format('this identity expired %s ago', date_trunc('second', clock_timestamp() - i.expires)) end,
+    format('create another identity and give its token to those who use "%s"; or, if nobody does: reeve token revoke %s', i.name, i.name)
+  from identities i
+  where i.revoked is null and isfinite(i.expires) and i.expires between clock_timestamp() - interval '7 days'
+    and clock_timestamp() + least(interval '7 days', (i.expires - i.created) / 5)
   -- settings of PostgreSQL
   union all
   select s.severity, 'settings', s.name, format('%s is %s: %s', s.name, x.reset_val, s.problem), s.advice

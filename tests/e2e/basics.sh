@@ -63,7 +63,6 @@ REEVE_TOKEN=<$(event_field "$id" claimed token)>"
 	expect_match $'REEVE_QUEUE=<default>\nREEVE_KEY=<>\n' "$(field "$id" result)"
 }
 
-# Variables for the worker alone, such as a password, are not passed on.
 # A worker of root runs programs as other users: nothing of the worker's comes along.
 test_a_handler_runs_as_another_user() {
 	[ "$(id -u)" = 0 ] || return 0
@@ -110,6 +109,7 @@ $wrong"
 	expect_match 'user: only a worker of root can run programs as another user' "$OUTPUT"
 }
 
+# Variables for the worker alone, such as a password, are not passed on.
 test_a_handler_gets_the_variables_that_it_names() {
 	handlers <<-END
 		[handler some]

@@ -584,6 +584,12 @@ test_callbacks_are_listed() {
 	expect_eq '["attempts","batch_id","created","ended","event","id","last_error","last_status","state","task_id","url"]' \
 		"$(reeve callback list --state given_up --json | jq -c keys)"
 	expect_eq "$good" "$(reeve callback list --batch 1 --state delivered --json | jq .id)"
+	# Only operators see what receivers have answered.
+	for role in reader operator; do reeve token create "$role" --role "$role" --output "$DIR/$role"; done
+	of_bad() { reeve --access-token-file "$DIR/$1" callback list --state given_up --json | jq -c '[.last_status, .last_error]'; }
+	wait_until 10 'of_bad operator >/dev/null'
+	expect_eq '[503,"HTTP status 503"]' "$(of_bad operator)"
+	expect_eq '[0,"failed"]' "$(of_bad reader)"
 	expect_fail 4 reeve callback list --batch 2
 	expect_eq 'reeve: there is no batch 2' "$OUTPUT"
 	reeve batch open one >/dev/null

@@ -39,7 +39,7 @@ test_every_invariant_names_tests_that_exist() {
 # tests/faults/run.
 test_the_tests_that_the_pages_name_are_there() {
 	local names suite words missing=()
-	names=$(grep -ohE '`[a-z_]+/[a-z_]+`' "$TOP/docs/reliability.md" "$TOP/docs/features.md" | tr -d '`' | sort -u)
+	names=$(grep -ohE '`[a-z_]+/[a-z_]+`' "$TOP"/docs/{reliability,features,security}.md | tr -d '`' | sort -u)
 	[ "$(wc -l <<<"$names")" -gt 80 ] || fail "few names: $names"
 	while IFS=/ read -r suite words; do
 		case $suite in

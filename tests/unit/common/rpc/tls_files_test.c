@@ -61,7 +61,7 @@ Test(tls_files, the_ends_of_the_systems_cas_are_not_listed)
 	tls_destroy(tls);
 }
 
-/* What is wrong with the files. A reload that fails changes nothing. */
+/* What is wrong with the files. A reload of a certificate or a CA that does not fit leaves that as it was. */
 Test(tls_files, files_that_do_not_fit_are_refused)
 {
 	struct reeve_error error;
@@ -94,6 +94,12 @@ Test(tls_files, files_that_do_not_fit_are_refused)
 	fclose(file);
 	cr_assert_eq(tls_generation(tls), 1);
 	cr_assert_not(tls_reload(tls, &error));
-	cr_assert_eq(tls_generation(tls), 1);
+	cr_assert(strstr(error.message, own), "%s", error.message);
+	cr_assert_eq(tls_generation(tls), 2, "the CA was read again");
+	file = fopen(ca.file, "w");
+	fclose(file);
+	cr_assert_not(tls_reload(tls, &error));
+	cr_assert(strstr(error.message, ca.file), "%s", error.message);
+	cr_assert_eq(tls_generation(tls), 2);
 	tls_destroy(tls);
 }

@@ -86,6 +86,12 @@ bool rpc_call_hold(struct rpc_call *call, size_t bytes, struct reeve_error *erro
 	return true;
 }
 
+bool rpc_call_gone(const struct rpc_call *call)
+{
+	(void)call;
+	return false;
+}
+
 void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg)
 {
 	(void)call;

@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Callers with and without access tokens: those of the machine, wrong and ended tokens, the first admin.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tokens.bash"
+
+test_the_audit_has_the_identity_of_the_caller() {
+	local token id
+	token=$(admin token create shop --role submitter,operator)
+	id=$(with "$token" reeve submit nothing --queue audited)
+	expect_match '^shop/.+@' "$(admin show "$id" --json | jq -r .source)"
+	expect_match '^shop/.+@' "$(admin audit "$id" --json | jq -r 'select(.event == "submitted").actor')"
+	id=$(with "$token" reeve submit nothing --queue audited --source 'root/of all')
+	expect_eq 'shop/root/of all' "$(admin show "$id" --json | jq -r .source)"
+	expect_eq 'shop/nightly' "$(admin show "$(with "$token" reeve submit nothing --queue audited --source shop/nightly)" --json | jq -r .source)"
+	with "$token" reeve cancel "$id" >/dev/null
+	expect_match '^shop/.+@' "$(admin audit "$id" --json | jq -r 'select(.event == "cancel_requested" or .event == "cancelled").actor' | grep . | head -n 1)"
+	with "$token" reeve queue pause audited >/dev/null
+	expect_match '^shop/.+@' "$(sql "select actor from queue_events where queue = 'audited' limit 1")"
+	# So do the tasks of a schedule that says whose they are.
+	with "$token" reeve schedule add hourly --every 1h nothing --source root >/dev/null
+	expect_eq shop/root "$(admin schedule show hourly --json | jq -r .task.source)"
+	with "$token" reeve schedule edit hourly --source admin >/dev/null
+	expect_eq shop/admin "$(admin schedule show hourly --json | jq -r .task.source)"
+	with "$token" reeve schedule remove hourly >/dev/null
+	# Identities have events of their own.
+	admin token rotate shop >/dev/null
+	expect_eq 'token_created shop: submitter, operator token_rotated shop' "$(admin audit --event token_created,token_rotated --json |
+		jq -r 'select(.note | startswith("shop")) | .event, .note' | tail -n 4 | xargs)"
+	# What this user says of itself begins with its name.
+	expect_match "^$(id -un)@" "$(admin show "$(admin submit nothing)" --json | jq -r .source)"
+	admin token revoke shop >/dev/null
+}
+
+# 10,000 guesses on 20 connections: in ten seconds some hundreds are answered. A caller with a token notices nothing.
+test_guesses_are_slow_and_logged_once() {
+	local n token answered since
+	token=$(admin token create honest --role reader)
+	for n in $(seq 20); do
+		REEVE_ACCESS_TOKEN=reeve_1_$n start "guesser-$n" "$REEVE_BIN/raw-call" "$TCP" /reeve.v1.TaskService/List 500
+	done
+	with "$token" timeout 20 "$REEVE_BIN/reeve" list >/dev/null
+	for n in $(seq 20); do ended "guesser-$n" 60; done
+	answered=$(cat "$DIR"/log/guesser-*.log | grep -c "^16 " || true)
+	expect [ "$answered" -le 500 ]
+	expect_eq 1 "$(grep -c 'access tokens that are not valid' "$LOG")"
+	# Each on a connection of its own, one after the other, is no faster.
+	since=${EPOCHREALTIME/./}
+	for n in 1 2 3 4 5; do
+		expect_match '^16 the access token is not valid' "$(REEVE_ACCESS_TOKEN=reeve_1_x "$REEVE_BIN/raw-call" "$TCP" /reeve.v1.TaskService/List </dev/null)"
+	done
+	expect [ $((${EPOCHREALTIME/./} - since)) -ge 1500000 ]
+	with "$token" reeve list >/dev/null
+	admin token revoke honest
+}
+
+# An envelope with a token of so many bytes.
+envelope() { # BYTES
+	python3 -c '
+import sys
+def field(number, content):
+	length, out = len(content), bytes([number << 3 | 2])
+	while length > 127:
+		out, length = out + bytes([length & 127 | 128]), length >> 7
+	return out + bytes([length]) + content
+sys.stdout.buffer.write(field(1, b"/reeve.v1.TaskService/List") + field(4, b"x" * int(sys.argv[1])) + bytes([7 << 3, 1]))' "$1"
+}
+
+test_a_long_token_is_refused() {
+	expect_match '^16 the access token is not valid' "$(envelope 4096 | "$REEVE_BIN/raw-call" "$TCP" -)"
+	for bytes in 4097 1048576; do
+		expect_match "^3 token has $bytes bytes; at most 4096 are taken" "$(envelope $bytes | "$REEVE_BIN/raw-call" "$TCP" -)"
+	done
+	# Nor does a program send one.
+	head -c 1048576 /dev/zero | tr '\0' x >"$DIR/long"
+	expect_fail 2 reeve --access-token-file "$DIR/long" list
+	expect_match 'an access token has up to 4096 bytes' "$OUTPUT"
+}
+
+test_a_call_ends_with_its_token() {
+	local token id
+	token=$(admin token create waits --role reader)
+	id=$(admin submit nothing --delay 1h)
+	REEVE_ACCESS_TOKEN=$token start waiter "$REEVE_BIN/reeve" --manager "$TCP" wait "$id"
+	wait_until 10 '[ "$(find "/proc/$(pid waiter)/fd" -lname "socket:*" 2>/dev/null)" ]'
+	with "$token" reeve list >/dev/null
+	admin token revoke waits
+	ended waiter 20
+	expect_eq 4 "$STATUS"
+	expect_match 'the access token is not valid' "$(cat "$DIR/log/waiter.log")"
+	admin cancel "$id" >/dev/null
+}
+
+test_users_of_the_machine_have_identities_on_ipc_sockets() {
+	[ "$(id -u)" = 0 ] || return 0
+	chmod 755 "$DIR"
+	user() { as_user env HOME=/nonexistent "$REEVE_BIN/reeve" --manager "$IPC" "$@"; }
+	expect_fail 4 user list
+	expect_match 'has no identity' "$OUTPUT"
+	admin token create nob --role reader --user "$USER_NAME"
+	user list >/dev/null
+	expect_fail 4 user submit nothing
+	expect_match '"nob" may not call' "$OUTPUT"
+	admin token revoke nob
+	wait_until 10 'expect_fail 4 user list'
+}
+
+test_programs_of_a_worker_do_not_get_its_token() {
+	local token
+	token=$(admin token create fleet --role worker)
+	export REEVE_ACCESS_TOKEN=$token REEVE_ACCESS_TOKEN_FILE=$DIR/none
+	start_worker
+	unset REEVE_ACCESS_TOKEN REEVE_ACCESS_TOKEN_FILE
+	expect_eq '' "$(admin submit sh 'env | grep ^REEVE_ACCESS_TOKEN || true' --wait)"
+	# Nor do the environments of the supervisor and the worker show it.
+	expect_eq '0 2' "$(admin submit sh 'read -r _ _ _ worker _ </proc/$PPID/stat
+		cat /proc/$PPID/environ /proc/$worker/environ | tr "\0" "\n" >'"$DIR/seen"'
+		echo $(grep -c "^REEVE_ACCESS_TOKEN=." '"$DIR/seen"') $(grep -c "^PATH=" '"$DIR/seen"')' --wait)"
+	admin token revoke fleet
+	stop worker KILL
+}
+
+# Runs a command in a network of its own, with the addresses 127.0.0.1 and 10.99.0.1.
+in_network() { # COMMAND…
+	exec nsenter --net="/proc/$(pid network)/ns/net" "$@"
+}
+
+test_a_manager_that_others_reach_starts_only_with_insecure() {
+	[ "$(id -u)" = 0 ] || return 0
+	start network unshare --net sleep 300
+	wait_until 10 '[ "$(readlink "/proc/$(pid network)/ns/net")" != "$(readlink /proc/self/ns/net)" ]'
+	(in_network ip link set lo up)
+	(in_network ip address add 10.99.0.1/32 dev lo)
+	other() { (in_network "$REEVE_BIN/reeve-manager" --database "$CONNINFO" "$@"); }
+	for url in tcp://0.0.0.0:7000 tcp://10.99.0.1:7000 'tcp://[::]:7000'; do
+		expect_fail 4 other --listen "tcp://127.0.0.1:7001,$url"
+		expect_match "other machines can reach $(sed 's/[][]/./g' <<<"$url"), .* start with --insecure" "$OUTPUT"
+	done
+	sql 'delete from identities'
+	start exposed nsenter --net="/proc/$(pid network)/ns/net" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://0.0.0.0:7000 \
+		--insecure --admin-token-file "$DIR/first"
+	wait_until 30 '[ -e "$DIR/first" ]'
+	expect_match 'warn .*--insecure: other machines can reach tcp://0.0.0.0:7000' "$(cat "$DIR/log/exposed.log")"
+	expect_match 'callers on this machine without an access token may do everything' "$(cat "$DIR/log/exposed.log")"
+	from() { (in_network "$REEVE_BIN/reeve" --manager "tcp://$1:7000" "${@:2}"); }
+	wait_until 30 'from 127.0.0.1 list'
+	expect_fail 4 from 10.99.0.1 list
+	expect_match 'the call has no access token' "$OUTPUT"
+	expect_eq 600 "$(stat -c %a "$DIR/first")"
+	from 10.99.0.1 --access-token-file "$DIR/first" token list >/dev/null
+	stop exposed
+	# At each start.
+	start again nsenter --net="/proc/$(pid network)/ns/net" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://0.0.0.0:7000 --insecure
+	wait_until 30 'grep -q "callers on this machine without an access token may do everything" "$DIR/log/again.log"'
+	expect_match 'warn .*--insecure: other machines can reach tcp://0.0.0.0:7000' "$(cat "$DIR/log/again.log")"
+	stop again
+}
+
+test_one_manager_creates_the_first_admins_token() {
+	local n
+	sql 'delete from identities'
+	for n in 1 2 3; do
+		start "first-$n" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/first-$n" --auth required --admin-token-file "$DIR/admin-$n"
+	done
+	for n in 1 2 3; do wait_until 60 '"$REEVE_BIN/reeve" --manager "ipc://$DIR/first-$n" stats >/dev/null'; done
+	expect_eq 1 "$(find "$DIR" -maxdepth 1 -name 'admin-*' | wc -l)"
+	expect_eq 1 "$(sql 'select count(*) from identities')"
+	# One that is lost is replaced.
+	old=$(cat "$DIR"/admin-?)
+	with "$old" reeve list >/dev/null
+	new=$("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --create-admin-token 2>/dev/null)
+	with "$new" reeve token list >/dev/null
+	wait_until 5 'expect_fail 4 with "$old" reeve list'
+	expect_eq 1 "$(sql 'select count(*) from identities')"
+	# Also after the name was used for something else.
+	with "$new" reeve token create other --role admin >/dev/null
+	with "$new" reeve token revoke admin >/dev/null
+	"$REEVE_BIN/reeve" --manager "ipc://$DIR/first-1" token create admin --role reader --certificate
+	new=$("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --create-admin-token 2>/dev/null)
+	wait_until 5 'with "$new" reeve token list >/dev/null'
+	for n in 1 2 3; do stop "first-$n"; done
+}
+
+# Also into a pipe or a file, while the manager runs.
+test_the_first_admins_token_is_printed_at_once() {
+	sql 'delete from identities'
+	start prints "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/prints" --auth required
+	wait_until 30 'grep -qE "^reeve_[0-9]+_" "$DIR/log/prints.log"'
+	with "$(grep -E '^reeve_' "$DIR/log/prints.log")" reeve token list >/dev/null
+	stop prints
+}
+
+test_a_local_caller_needs_no_token_by_default() {
+	start_manager open
+	expect_match 'callers on this machine without an access token may do everything \(--auth local\)' "$(cat "$DIR/log/open.log")"
+	reeve submit nothing >/dev/null
+	expect_fail 4 with reeve_1_x reeve list
+	expect_match 'the access token is not valid' "$OUTPUT"
+	# Nor does what is not signed make its caller an admin.
+	for bad in reeve_a0_1_1_1_ "reeve_a0_1_1_1_$(printf '%064d' 0)"; do
+		expect_fail 4 with "$bad" reeve list
+		expect_match 'the access token of the attempt is not valid' "$OUTPUT"
+	done
+	stop open
+}
+
+run_tests
