@@ -133,7 +133,8 @@ static struct frame *compose(uint32_t form, bool gzipped, const uint8_t *content
 
 struct frame *http_grpc_respond(uint32_t form, const void *bytes, size_t length, bool more)
 {
-	bool compress = form & FORM_GZIP && length >= GZIP_MIN_BYTES && length <= GZIP_MAX_BYTES;
+	/* The encoding stands in the head, which the first of several messages has. */
+	bool compress = form & FORM_GZIP && !more && length >= GZIP_MIN_BYTES && length <= GZIP_MAX_BYTES;
 	size_t gzipped_length = 0;
 	uint8_t *gzipped = compress ? http_gzip(bytes, length, &gzipped_length) : NULL;
 	size_t used = gzipped ? gzipped_length : length;

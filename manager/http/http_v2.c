@@ -311,7 +311,8 @@ static nghttp2_session *make_session(struct http2 *http2)
 	nghttp2_session *session;
 	nghttp2_option *option;
 
-	mem_check(nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0);
+	mem_check(nghttp2_session_callbacks_new(&callbacks) == 0);
+	mem_check(nghttp2_option_new(&option) == 0);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin);
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_content);
@@ -338,8 +339,10 @@ struct http2 *http2_open(struct rpc_conn *conn, size_t max)
 
 void http2_close(struct http2 *http2)
 {
-	while (http2->streams)
-		free_stream(http2->streams);
+	struct http2_stream *stream, *next;
+
+	DL_FOREACH_SAFE (http2->streams, stream, next)
+		free_stream(stream);
 	nghttp2_session_del(http2->session);
 	free(http2);
 }

@@ -71,6 +71,16 @@ test_a_cancelled_call_is_withdrawn() {
 	wait_until 10 "[ \$(open_calls) = $before ]"
 }
 
+test_the_example_runs_tasks_by_grpc() {
+	export PYTHONDONTWRITEBYTECODE=1 GENERATED=$DIR/generated
+	"$TOP/examples/grpc-worker/generate" "$GENERATED"
+	REEVE_GRPC=$A start example /usr/bin/python3 "$TOP/examples/grpc-worker/worker.py"
+	expect_eq olleh "$(reeve submit reverse hello --wait)"
+	expect_eq cba "$(reeve submit reverse abc --wait)"
+	stop example
+	expect_eq 0 "$STATUS"
+}
+
 test_health_and_reflection() {
 	expect_eq "$(sed -n 's/^service \([A-Za-z]*\).*/reeve.v1.\1/p' "$TOP"/proto/reeve/v1/*.proto | sort)" \
 		"$(grpc list | grep '^reeve')"

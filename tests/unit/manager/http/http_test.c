@@ -366,6 +366,69 @@ Test(http, spoiled_requests_harm_no_other, .timeout = 60)
 	demolish(&house);
 }
 
+/* Appends a frame of HTTP/2 to a text. */
+static size_t put_frame(
+    char *out, size_t at, uint8_t type, uint8_t flags, uint8_t stream, const char *payload, size_t length)
+{
+	const char head[] = {0, (char)(length >> 8), (char)length, (char)type, (char)flags, 0, 0, 0, (char)stream};
+
+	memcpy(out + at, head, sizeof head);
+	memcpy(out + at + sizeof head, payload, length);
+	return at + sizeof head + length;
+}
+
+/* Appends a call by HTTP/2: its headers without compression, and its content. */
+static size_t put_call(
+    char *out, size_t at, uint8_t stream, const char *path, const char *type, const char *content, size_t length)
+{
+	const char *headers[] = {":method", "POST", ":scheme", "http", ":path", path, ":authority", "localhost",
+	    "content-type", type, "grpc-timeout", "5S", NULL};
+	char block[512];
+	size_t used = 0;
+
+	for (const char **text = headers; *text; text++) {
+		if ((text - headers) % 2 == 0)
+			block[used++] = 0;
+		block[used++] = (char)strlen(*text);
+		memcpy(block + used, *text, strlen(*text));
+		used += strlen(*text);
+	}
+	at = put_frame(out, at, 1, 4, stream, block, used);
+	return put_frame(out, at, 0, 1, stream, content, length);
+}
+
+Test(http, spoiled_frames_harm_no_other, .timeout = 60)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+	static const char list[] = {0, 0, 0, 0, 3, 7 << 3 | 2, 1, '*'}, seven[] = {0, 0, 0, 0, 2, 1 << 3, 7};
+	struct house house = build(1 << 20, 0);
+	char good[2048], bytes[2048];
+	size_t first = sizeof preface - 1, length = first;
+	uint32_t state = 23;
+	int innocent = dial(&house);
+
+	memcpy(good, preface, first);
+	length = put_frame(good, length, 4, 0, 0, "", 0);
+	length = put_call(good, length, 1, "/reeve.v1.TaskService/Get", "application/grpc", seven, sizeof seven);
+	length = put_call(good, length, 3, HTTP_REFLECTION, "application/grpc", list, sizeof list);
+	length = put_call(good, length, 5, "/reeve.v1.TaskService/Get", "application/json", "{\"id\":7}", 8);
+	for (int i = 0; i < 400; i++) {
+		size_t spoiled;
+		int fd = dial(&house);
+
+		memcpy(bytes, good, length);
+		spoiled = first + mutate(bytes + first, length - first, &state);
+		cr_assert_eq(send(fd, bytes, spoiled, MSG_NOSIGNAL), (ssize_t)spoiled);
+		if (i % 10 == 0) {
+			say(innocent, get_seven);
+			hear(innocent, "{\"task\":{\"id\":\"7\"}}");
+		}
+		close(fd);
+	}
+	close(innocent);
+	demolish(&house);
+}
+
 Test(http, an_origin_must_be_written_as_browsers_do)
 {
 	struct http_options options = {.origins = "https://example.org,http://[::1]:80"};

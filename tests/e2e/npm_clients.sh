@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Public clients of Node, unmodified, call a manager: Connect's and gRPC's. Without npm, or without its packages, there is no test.
+. "$(dirname "$0")/lib.sh"
+
+NPM=$TOP/build-npm # kept: npm asks the network only for what is new
+
+install_clients() { # fails if they cannot be installed here
+	command -v npm >/dev/null || return 1
+	mkdir -p "$NPM"
+	(
+		flock 9
+		cp "$TOP"/tests/clients/node/*.mjs "$NPM"
+		! cmp -s "$TOP/tests/clients/node/package-lock.json" "$NPM/installed" || exit 0
+		cp "$TOP"/tests/clients/node/package*.json "$NPM"
+		cd "$NPM"
+		timeout 200 npm ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1 || exit 1
+		cp package-lock.json installed
+	) 9>"$NPM/lock"
+}
+
+if ! install_clients; then
+	note "npm cannot install tests/clients/node here: nothing is tested ($(tail -n 3 "$NPM/npm.log" 2>/dev/null || echo 'there is no npm'))"
+	test_connect() { :; }
+	test_grpc() { :; }
+	run_tests
+fi
+
+start_postgres
+A=127.0.0.1:$(free_port)
+start_manager manager --http "http://$A"
+start_worker worker
+
+test_connect() {
+	protoc-c --descriptor_set_out="$DIR/contract.bin" -I "$TOP/proto" "$TOP"/proto/reeve/v1/*.proto
+	line='true bigint 3000 NotFound DeadlineExceeded Canceled 40'
+	expect_eq "connect $line
+connect $line
+connect $line
+connect $line
+grpc $line
+connect $line
+connect $line
+connect $line
+connect $line
+grpc $line" "$(node "$NPM/connect.mjs" "http://$A" "$DIR/contract.bin")"
+}
+
+test_grpc() {
+	expect_eq 'TASK_STATUS_COMPLETED grpc-js
+NOT_FOUND
+DEADLINE_EXCEEDED
+CANCELLED
+SERVING
+true
+1
+true' "$(node "$NPM/grpc.mjs" "$A" "$TOP/proto")"
+}
+
+run_tests
