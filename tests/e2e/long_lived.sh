@@ -68,6 +68,30 @@ test_a_child_runs_as_another_user() {
 		"$(reeve submit who --wait | xargs)"
 }
 
+# An answer in time counts, even if the worker reads it after the timeout.
+test_an_answer_in_time_counts() {
+	child timely <<-'END'
+		touch "$REEVE_TEST_DIR/taken"
+		until [ -e "$REEVE_TEST_DIR/frozen" ]; do sleep 0.02; done
+		answer result done
+		touch "$REEVE_TEST_DIR/answered"
+	END
+	handlers <<-END
+		[handler timely]
+		stdio = $DIR/timely
+	END
+	start_worker timely --concurrency 1
+	id=$(reeve submit timely --timeout 2s --max-attempts 1)
+	wait_until 20 "[ -e $DIR/taken ]"
+	signal timely STOP
+	touch "$DIR/frozen"
+	wait_until 10 "[ -e $DIR/answered ]"
+	sleep 2.2
+	signal timely CONT
+	reeve wait "$id" --max-wait 20s >/dev/null || fail "$(reeve show "$id")"
+	expect_eq 'completed done' "$(field "$id" status) $(field "$id" result)"
+}
+
 # A line is never longer in the worker's memory than max-output.
 test_a_line_of_a_gigabyte_is_not_kept() {
 	handlers <<-'END'

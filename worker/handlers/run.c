@@ -255,15 +255,14 @@ static void move(struct run *run, int64_t until_ms, bool (*read_output)(struct r
 
 bool run_follow(struct run *run, bool (*read_output)(struct run *run), struct spawn_end *end)
 {
-	for (;;) {
+	while (!run->answered || run->asked_to_end) {
 		int64_t ask_ms = ask_extension(run), until_ms = watch(run);
 
-		if (run->answered && !run->asked_to_end)
-			return false;
 		if (supervisor_client_ended(run->context->supervisor, &run->spawned, end))
 			return true;
 		move(run, ask_ms < until_ms ? ask_ms : until_ms, read_output);
 	}
+	return false;
 }
 
 void run_read_rest(struct run *run, bool (*read_output)(struct run *run))
