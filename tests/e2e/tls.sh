@@ -302,7 +302,7 @@ test_a_certificate_is_an_identity() {
 	reeve certs issue bob >/dev/null
 	own bob
 	expect_fail 4 reeve list
-	expect_match 'the certificate of reeve://bob has no identity, and the call no access token' "$OUTPUT"
+	expect_match 'the certificate of reeve://bob has no identity, or that has ended, and the call has no access token' "$OUTPUT"
 	admin token create bob --role reader --certificate
 	wait_until 10 'reeve list >/dev/null 2>&1'
 	expect_fail 4 reeve submit nothing
@@ -373,7 +373,7 @@ test_a_handler_cannot_act_as_its_worker() {
 	start_worker worker --tls-ca ca.pem --tls-crl crl.pem --tls-cert "$CERTS/hands.pem" --tls-key "$CERTS/hands.key"
 	own ann
 	for type in sh listed; do
-		said=$(reeve submit "$type" 'env | grep -E "^REEVE_TLS|hands"; ls -l /proc/self/fd | grep -F hands; true' --wait)
+		said=$(reeve submit "$type" 'env | grep -E "^REEVE_TLS|hands[.]"; ls -l /proc/self/fd | grep -F hands; true' --wait)
 		expect_eq "REEVE_TLS_CA=$DIR/ca.pem
 REEVE_TLS_CRL=$DIR/crl.pem" "$(sort <<<"$said")"
 	done

@@ -100,7 +100,7 @@ Test(reeve, an_absent_manager_is_reported)
 	RUN(EXIT_UNREACHABLE, "submit", "t", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "50ms");
 	RUN(EXIT_UNREACHABLE, "wait", "1", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "50ms");
 	RUN(EXIT_USAGE, "list", "--manager", "nonsense");
-	ERR_HAS("reeve: --manager: ");
+	ERR_HAS("reeve: \"nonsense\" is not a manager's address");
 	RUN(EXIT_UNREACHABLE, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms");
 	ERR("reeve: no manager reachable at tcp://127.0.0.1:1 (tried for 2.5s): connection refused: nothing listens there\n");
 	/* A user at a terminal sees what the command waits for. */
