@@ -34,7 +34,7 @@ static void take_version(const char *path, struct client_token *token)
 
 static bool has_changed(const struct client_token *token)
 {
-	struct client_token now = {0};
+	struct client_token now = {NULL};
 
 	take_version(token->path, &now);
 	return now.inode &&
