@@ -87,6 +87,7 @@ test_a_frozen_workers_children_are_dead_when_its_lease_ends() {
 		stdio = $DIR/child
 	END
 	start_worker frozen --concurrency 1
+	first=$(worker_incarnation frozen)
 	idle=$(reeve submit idle 'echo $PPID' --wait)
 	id=$(reeve submit breathe "$BREATHE")
 	wait_breathing "$id"
@@ -95,7 +96,7 @@ test_a_frozen_workers_children_are_dead_when_its_lease_ends() {
 	expect_last_breath "$id" "$at" $LEASE
 	expect [ "$(($(ms) - at))" -ge 400 ]
 	wait_until 5 "[ -z \"\$(birth $idle)\" ]"
-	wait_until 10 '[ "$(sql "select count(*) from workers where lost")" != 0 ]'
+	wait_until 10 '[ "$(sql "select lost from workers where id = '"$first"'")" = t ]'
 	signal frozen CONT
 	reeve wait "$id" --max-wait 20s
 	expect_eq 'completed attempt 2' "$(field "$id" status) $(field "$id" result)"
