@@ -10,6 +10,7 @@
 #define REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 
 #include "common/deadlines.h"
+#include "common/file_version.h"
 #include "common/hash.h"
 #include "common/lookup.h"
 #include "common/rpc/client.h"
@@ -19,7 +20,6 @@
 #include <nng/nng.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 
 enum manager_state {
 	MANAGER_DOWN,      /* dialed again at redial_ms */
@@ -119,10 +119,8 @@ struct call {
 struct client_token {
 	_Atomic(const char *) text;
 	pthread_mutex_t lock;
-	char *path, *urls; /* NULL: it is not of a file */
-	ino_t inode;       /* of the file when it was read */
-	off_t size;
-	struct timespec modified;
+	char *path, *urls;           /* NULL: it is not of a file */
+	struct file_version version; /* of the file when it was read */
 	int64_t checked_ms;
 	struct former_token *all;
 };

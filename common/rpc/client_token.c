@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { CHECK_MS = 1000 };
 
@@ -20,27 +19,6 @@ struct former_token {
 	char *text;
 	struct former_token *next;
 };
-
-static void take_version(const char *path, struct client_token *token)
-{
-	struct stat file = {0};
-
-	if (stat(path, &file) != 0)
-		return;
-	token->inode = file.st_ino;
-	token->size = file.st_size;
-	token->modified = file.st_mtim;
-}
-
-static bool has_changed(const struct client_token *token)
-{
-	struct client_token now = {NULL};
-
-	take_version(token->path, &now);
-	return now.inode &&
-	    (now.inode != token->inode || now.size != token->size || now.modified.tv_sec != token->modified.tv_sec ||
-	        now.modified.tv_nsec != token->modified.tv_nsec);
-}
 
 static void use_token(struct client_token *token, char *text)
 {
@@ -57,8 +35,8 @@ void client_token_open(struct client_token *token, const char *text, const char 
 	if (path) {
 		token->path = mem_strdup(path);
 		token->urls = mem_strdup(urls);
-		take_version(path, token); /* the text was read before: a change since then is read in a second */
-		token->modified.tv_nsec ^= 1;
+		token->version = file_version_of(path); /* the text was read before: a change since then is read in a second */
+		token->version.modified.tv_nsec ^= 1;
 	}
 	use_token(token, mem_strdup(text ? text : ""));
 }
@@ -83,7 +61,6 @@ static void reread(struct client_token *token)
 	struct reeve_error error;
 	char *text;
 
-	take_version(token->path, token);
 	text = token_read(token->path, token->urls, &error);
 	if (!text) {
 		log_error(NULL, "%s; the access token stays as it was", error.message);
@@ -98,13 +75,17 @@ static void reread(struct client_token *token)
 const char *client_token_check(struct client_token *token)
 {
 	int64_t now_ms = clock_monotonic_ms();
+	struct file_version now;
 
 	if (token->path) {
 		pthread_mutex_lock(&token->lock);
 		if (now_ms - token->checked_ms >= CHECK_MS) {
 			token->checked_ms = now_ms;
-			if (has_changed(token))
+			now = file_version_of(token->path);
+			if (now.inode && !file_version_same(&now, &token->version)) {
+				token->version = now;
 				reread(token);
+			}
 		}
 		pthread_mutex_unlock(&token->lock);
 	}

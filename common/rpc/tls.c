@@ -5,6 +5,7 @@
 #include "common/rpc/tls.h"
 
 #include "common/clock.h"
+#include "common/file_version.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/rpc/tls_context.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum {
@@ -30,12 +30,6 @@ enum {
 };
 
 /* What shows that a file has changed. */
-struct version {
-	ino_t inode;
-	off_t size;
-	struct timespec modified;
-};
-
 /* When what a file contains expires, in seconds since 1970, and from how long before that on a warning is due. */
 struct end {
 	int64_t at_s, warn_s;
@@ -47,7 +41,7 @@ struct tls {
 	pthread_mutex_t lock;
 	SSL_CTX *context;
 	atomic_uint generation;
-	struct version versions[TLS_FILES];
+	struct file_version versions[TLS_FILES];
 	int64_t checked_ms;
 	struct end ends[TLS_FILES];
 	int64_t warn_ms; /* no warning before */
@@ -163,21 +157,12 @@ static SSL_CTX *load(const struct tls *tls, bool *kept, struct reeve_error *erro
 	return context;
 }
 
-static void look(const struct tls *tls, struct version versions[TLS_FILES])
+static void look(const struct tls *tls, struct file_version versions[TLS_FILES])
 {
 	memset(versions, 0, TLS_FILES * sizeof *versions);
-	for (int i = 0; i < TLS_FILES; i++) {
-		struct stat file;
-
-		if (tls->paths[i] && stat(tls->paths[i], &file) == 0)
-			versions[i] = (struct version){file.st_ino, file.st_size, file.st_mtim};
-	}
-}
-
-static bool is_same(const struct version *a, const struct version *b)
-{
-	return a->inode == b->inode && a->size == b->size && a->modified.tv_sec == b->modified.tv_sec &&
-	    a->modified.tv_nsec == b->modified.tv_nsec;
+	for (int i = 0; i < TLS_FILES; i++)
+		if (tls->paths[i])
+			versions[i] = file_version_of(tls->paths[i]);
 }
 
 int64_t tls_time_s(const ASN1_TIME *time)
@@ -355,7 +340,7 @@ static void warn_of_ends(struct tls *tls, int64_t now_ms)
 void tls_refresh(struct tls *tls)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	struct version versions[TLS_FILES];
+	struct file_version versions[TLS_FILES];
 	struct reeve_error error;
 	bool changed = false, good = false;
 
@@ -364,7 +349,7 @@ void tls_refresh(struct tls *tls)
 		tls->checked_ms = now_ms;
 		look(tls, versions);
 		for (int i = 0; i < TLS_FILES; i++)
-			changed |= !is_same(&versions[i], &tls->versions[i]);
+			changed |= !file_version_same(&versions[i], &tls->versions[i]);
 		good = changed && reload(tls, &error);
 	}
 	pthread_mutex_unlock(&tls->lock);
