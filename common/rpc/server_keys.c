@@ -27,7 +27,7 @@ void server_begin_call(struct rpc_call *call, const struct rpc_message *message)
 	    .request_length = message->envelope.body.length,
 	};
 
-	/* What a key stands for is stored, so not for callers whom nobody knows. */
+	/* Keys are stored, so those of callers without an identity are ignored. */
 	if (key.text && call->identity && call->server->find_key)
 		call->server->find_key(call->server->find_key_arg, call, &key);
 	else

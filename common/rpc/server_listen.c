@@ -81,7 +81,7 @@ static int64_t idleness(const struct peer *peer, const struct rpc_conn_state *st
 		return 0;
 	if (!state->opened)
 		return now_ms - peer->since_ms < IDLE_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
-	if (!peer->called) /* whatever it sends: whom nobody knows must not keep others out */
+	if (!peer->called) /* a caller without an identity must not keep others out, whatever it sends */
 		return now_ms - peer->since_ms < IDLE_AFTER_MS ? 0 : INT64_MAX / 4 + now_ms - peer->since_ms;
 	return state->quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state->quiet_ms : 0;
 }

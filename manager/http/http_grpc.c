@@ -1,4 +1,4 @@
-/* gRPC: how it writes timeouts, messages, and the status of a call. The rest of a call is http_call.c's. */
+/* What gRPC writes in its own way: timeouts, messages and the status of a call. http_call.c does the rest. */
 #include "manager/http/http_internal.h"
 
 #include "common/mem.h"

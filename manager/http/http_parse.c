@@ -25,7 +25,7 @@ struct parse {
 	struct rpc_conn *conn;
 	size_t max; /* bytes of a content */
 	http_parser parser;
-	struct http2 *http2; /* the connection speaks HTTP/2, and the rest is not used; or NULL */
+	struct http2 *http2; /* if not NULL, the connection speaks HTTP/2, and the other members are unused */
 	bool chosen;         /* the first bytes have shown which */
 	struct http_draft draft;
 	bool begun;
