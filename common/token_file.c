@@ -8,6 +8,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ static bool take_text(char *token, const char *from, struct reeve_error *error)
 	while (length > 0 && strchr(" \t\r\n", token[length - 1]))
 		token[--length] = '\0';
 	if (!length)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is no access token", from);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has no access token", from);
 	for (size_t i = 0; i < length; i++)
 		if (token[i] <= ' ' || token[i] == 0x7f)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "%s: this is not an access token", from);
@@ -61,67 +62,91 @@ static char *home(void)
 	                                                                                  : NULL;
 }
 
-char *token_file_of(const char *urls)
+/* Returns a URL in the form that names its file; the caller must free it. */
+static char *normal_url(const char *url, size_t length)
 {
-	char *at = home(), *path;
-	size_t length = strcspn(urls, ",");
+	static const char local[] = "tcp://localhost:";
+
+	while (length > 0 && url[length - 1] == '/')
+		length--;
+	if (length > strlen(local) && strncasecmp(url, local, strlen(local)) == 0)
+		return mem_asprintf("tcp://127.0.0.1:%.*s", (int)(length - strlen(local)), url + strlen(local));
+	return mem_strndup(url, length);
+}
+
+static char *path_of(const char *url, size_t length)
+{
+	char *at = home(), *name, *path;
 
 	if (!at)
 		return NULL;
-	path = mem_asprintf("%s/.local/state/reeve/tokens/%.*s", at, (int)length, urls);
-	for (char *mark = path + strlen(path) - length; *mark; mark++)
+	name = normal_url(url, length);
+	for (char *mark = name; *mark; mark++)
 		if (*mark == '/')
 			*mark = '_';
+	path = mem_asprintf("%s/.local/state/reeve/tokens/%s", at, name);
+	free(name);
 	free(at);
 	return path;
 }
 
-static bool from_text(const char *text, const char *from, struct found_token *token, struct reeve_error *error)
+char *token_file_of(const char *url)
 {
-	token->text = mem_strdup(text);
-	if (take_text(token->text, from, error))
-		return true;
-	free(token->text);
-	token->text = NULL;
-	return false;
+	return path_of(url, strlen(url));
 }
 
-static bool from_file(const char *path, const char *urls, struct found_token *token, struct reeve_error *error)
+/* Returns the file of `reeve dev` for the first manager that has one, or NULL. */
+static char *find_own(const char *urls)
 {
-	token->text = token_read(path, urls, error);
-	token->path = token->text ? mem_strdup(path) : NULL;
-	return token->text != NULL;
+	for (;;) {
+		urls += strspn(urls, ", ");
+		if (!*urls)
+			return NULL;
+		size_t length = strcspn(urls, ", ");
+		char *path = path_of(urls, length);
+
+		if (path && access(path, F_OK) == 0)
+			return path;
+		free(path);
+		urls += length;
+	}
 }
 
-char *token_read(const char *path, const char *urls, struct reeve_error *error)
+struct token_source token_source_find(const char *option, const char *file, const char *urls)
 {
-	char *own = token_file_of(urls), *text = read_file(path, own && !strcmp(path, own), error);
+	const struct {
+		const char *text, *path, *from;
+	} places[] = {
+	    {option, file, "the option token"},
+	    {getenv("REEVE_ACCESS_TOKEN"), getenv("REEVE_ACCESS_TOKEN_FILE"), "REEVE_ACCESS_TOKEN"},
+	    {getenv("REEVE_ATTEMPT_ACCESS_TOKEN"), NULL, "REEVE_ATTEMPT_ACCESS_TOKEN"},
+	};
 
-	free(own);
-	return text;
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		if (text_given(places[i].text))
+			return (struct token_source){.text = mem_strdup(places[i].text), .from = places[i].from};
+		if (text_given(places[i].path))
+			return (struct token_source){.path = mem_strdup(places[i].path)};
+	}
+	return (struct token_source){.path = find_own(urls), .own = true};
 }
 
-bool token_find(
-    const char *option, const char *file, const char *urls, struct found_token *token, struct reeve_error *error)
+void token_source_free(struct token_source *source)
 {
-	const char *set = getenv("REEVE_ACCESS_TOKEN"), *set_file = getenv("REEVE_ACCESS_TOKEN_FILE");
-	const char *attempt = getenv("REEVE_ATTEMPT_ACCESS_TOKEN");
-	char *own;
-	bool good;
+	free(source->text);
+	free(source->path);
+	*source = (struct token_source){0};
+}
 
-	*token = (struct found_token){0};
-	if (text_given(option))
-		return from_text(option, "token", token, error);
-	if (text_given(file))
-		return from_file(file, urls, token, error);
-	if (text_given(set))
-		return from_text(set, "REEVE_ACCESS_TOKEN", token, error);
-	if (text_given(set_file))
-		return from_file(set_file, urls, token, error);
-	if (text_given(attempt))
-		return from_text(attempt, "REEVE_ATTEMPT_ACCESS_TOKEN", token, error);
-	own = token_file_of(urls);
-	good = !own || access(own, F_OK) != 0 || from_file(own, urls, token, error);
-	free(own);
-	return good;
+char *token_read(const struct token_source *source, struct reeve_error *error)
+{
+	char *token;
+
+	if (source->path)
+		return read_file(source->path, source->own, error);
+	token = mem_strdup(source->text ? source->text : "");
+	if (!*token || take_text(token, source->from ? source->from : "the access token", error))
+		return token;
+	free(token);
+	return NULL;
 }

@@ -6,23 +6,26 @@
 
 #include <stdbool.h>
 
-/* A token, and the file that it was read from. Owned strings; NULL: there is none. */
-struct found_token {
-	char *text, *path;
+/* A token, or the file with it. Zeros: there is none. */
+struct token_source {
+	char *text;       /* the token, or NULL */
+	char *path;       /* else the file that has it, or NULL */
+	bool own;         /* the file is of `reeve dev`: no other user may be able to read or write it */
+	const char *from; /* where `text` comes from, for messages; may be NULL */
 };
 
-/* Finds the access token: `option`, else the content of `file`, else $REEVE_ACCESS_TOKEN, else the content of the file
- * $REEVE_ACCESS_TOKEN_FILE, else $REEVE_ATTEMPT_ACCESS_TOKEN, which a worker gives its programs, else the content of the file that
- * `reeve dev` writes for the first manager (token_file_of). Returns false with *error set if what it finds cannot be used. */
-bool token_find(
-    const char *option, const char *file, const char *urls, struct found_token *token, struct reeve_error *error);
+/* Finds where the token is: `option`, else the file `file`, else $REEVE_ACCESS_TOKEN, else the file
+ * $REEVE_ACCESS_TOKEN_FILE, else $REEVE_ATTEMPT_ACCESS_TOKEN, which a worker gives its programs, else the file that
+ * `reeve dev` writes for one of the managers (token_file_of). Options may be NULL. Free it with token_source_free. */
+struct token_source token_source_find(const char *option, const char *file, const char *urls);
+void token_source_free(struct token_source *source);
 
-/* Reads the token of a file. The caller must free it. NULL with *error set: there is none. The file of `reeve dev` must be this
- * user's alone. */
-char *token_read(const char *path, const char *urls, struct reeve_error *error);
+/* Returns the token of a source, "" if there is none, or NULL with *error set. The caller must free it. */
+char *token_read(const struct token_source *source, struct reeve_error *error);
 
 /* Returns the path of this user's file with the access token for a manager on this machine, as `reeve dev` writes it:
- * ~/.local/state/reeve/tokens/URL. The caller must free it. NULL: the user has no home. */
-char *token_file_of(const char *urls);
+ * ~/.local/state/reeve/tokens/URL. Ways to write one URL ("localhost", a "/" at the end) have the same file. The caller
+ * must free it. NULL: the user has no home. */
+char *token_file_of(const char *url);
 
 #endif

@@ -282,7 +282,9 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 	    fetcher_waits_for(fetcher, sent)) {
 		session_lost(fetcher->session, answer->message);
 	} else {
-		if (answer->code != STATUS(CANCELLED) && fetcher_waits_for(fetcher, sent))
+		if (answer->code == STATUS(UNAUTHENTICATED))
+			session_unauthenticated(fetcher->session, answer->message);
+		else if (answer->code != STATUS(CANCELLED) && fetcher_waits_for(fetcher, sent))
 			log_warn(fetcher->shared->object, "Fetch %lld failed, trying again: %s", (long long)sent->fetch_id,
 			    answer->message);
 		fetcher_failed(fetcher, sent, answer->code);

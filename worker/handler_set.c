@@ -2,6 +2,7 @@
 
 #include "common/limits.h"
 #include "common/log.h"
+#include "common/rpc/client.h"
 
 #include <string.h>
 
@@ -106,9 +107,12 @@ void handler_set_step(struct handler_set *set)
 	struct reeve_error error;
 	bool replaced;
 
-	if (requests == set->reloads || !set->files.count)
+	if (requests == set->reloads)
 		return;
 	set->reloads = requests;
+	rpc_client_reload(set->shared->rpc);
+	if (!set->files.count)
+		return;
 	replaced = read_files(&set->files, &fresh, &error);
 	shared_lock(set->shared);
 	replaced = replaced && replace(set, &fresh, &error);

@@ -37,7 +37,7 @@ void handler_set_clear(struct handler_set *set);
  * *error has the reason. */
 bool handler_set_start(struct handler_set *set, struct reeve_error *error);
 
-/* Reloads the files if reeve_worker_reload was called. Called by control without the lock. */
+/* Reloads the files, and the access token's, if reeve_worker_reload was called. Called by control without the lock. */
 void handler_set_step(struct handler_set *set);
 
 /* Returns true if a handler starts processes, or may after a reload. Called by control. */

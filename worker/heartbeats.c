@@ -169,9 +169,11 @@ static void beat_done(void *arg, struct rpc_answer *answer)
 static int64_t beat_failed(const struct beat *beat, int64_t now_ms, int64_t next_ms)
 {
 	struct heartbeats *heartbeats = beat->heartbeats;
-	const struct session *session = heartbeats->session;
+	struct session *session = heartbeats->session;
 
-	if (beat->answer.code != STATUS(CANCELLED) && heartbeats->failures++ % LOG_EVERY_FAILURES == 0)
+	if (beat->answer.code == STATUS(UNAUTHENTICATED))
+		session_unauthenticated(session, beat->answer.message);
+	else if (beat->answer.code != STATUS(CANCELLED) && heartbeats->failures++ % LOG_EVERY_FAILURES == 0)
 		log_warn(heartbeats->shared->object, "heartbeat %lld failed, the lease %s %lld ms: %s",
 		    (long long)beat->request.seq, session_lease_ends(session, now_ms),
 		    llabs((long long)(session->lease_until_ms - now_ms)), beat->answer.message);

@@ -74,7 +74,9 @@ static void report_failed(struct reporter *reporter, struct report *report, cons
 {
 	if (answer->code != STATUS(INVALID_ARGUMENT)) {
 		retry(reporter, report->attempts, report->count);
-		if (answer->code != STATUS(CANCELLED)) /* the worker is ending */
+		if (answer->code == STATUS(UNAUTHENTICATED))
+			session_unauthenticated(reporter->session, answer->message);
+		else if (answer->code != STATUS(CANCELLED)) /* the worker is ending */
 			log_warn(reporter->shared->object, "a report of %zu results failed, trying again: %s", report->count,
 			    answer->message);
 	} else if (report->count > 1) {

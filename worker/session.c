@@ -17,6 +17,7 @@ enum {
 	REGISTER_LAST_MS = 1000, /* how long a stopping worker waits for the answer, so that it can leave */
 	NAME_RETRY_MS = 1000,    /* maximum delay before it tries a name again that is in use */
 	LOG_EVERY_FAILURES = 10, /* failed registrations per log line */
+	UNAUTHENTICATED_QUIET_MS = 60 * 1000,
 	/* Defaults for what a manager leaves out. */
 	LEASE_MS = 15 * 1000,
 	HEARTBEAT_MS = 4 * 1000,
@@ -33,8 +34,7 @@ struct registration {
 void session_clear(struct session *session)
 {
 	free(session->managers);
-	free(session->token.text);
-	free(session->token.path);
+	token_source_free(&session->token);
 	tls_files_free(&session->tls);
 	free(session->name);
 	names_free(&session->queues);
@@ -129,6 +129,7 @@ static void begin(
 	session->register_failures = 0;
 	session->name_taken = false;
 	session->lease_stopped = false;
+	session->unauthenticated_ms = 0;
 	backoff_clear(&session->retry);
 	fetches_reset(session->fetches);
 	session_renew(session, registration->sent_ms);
@@ -148,14 +149,28 @@ static bool is_refusal(reeve_status code)
 }
 
 /* Ends the worker, because the manager refuses it. */
-static void refused(struct session *session, const struct rpc_answer *answer)
+static void refused(struct session *session, reeve_status code, const char *why)
 {
 	struct reeve_error error;
 
-	error_set(&error, answer->code, "the manager refuses this worker: %s", answer->message);
+	error_set(&error, code, "the manager refuses this worker: %s", why);
 	log_error(session->shared->object, "%s", error.message);
 	life_fail(session->life, &error, EXIT_REFUSED);
 	life_drain(session->life, clock_monotonic_ms());
+}
+
+void session_unauthenticated(struct session *session, const char *why)
+{
+	const char *file = rpc_client_token_file(session->shared->rpc);
+	int64_t now_ms = clock_monotonic_ms();
+
+	if (!file) {
+		if (!session->life->error.code)
+			refused(session, STATUS(UNAUTHENTICATED), why);
+	} else if (!session->unauthenticated_ms || now_ms - session->unauthenticated_ms >= UNAUTHENTICATED_QUIET_MS) {
+		session->unauthenticated_ms = now_ms;
+		log_error(session->shared->object, "%s; waiting until %s has another one", why, file);
+	}
 }
 
 static void register_failed(struct session *session, const struct rpc_answer *answer)
@@ -173,8 +188,13 @@ static void register_failed(struct session *session, const struct rpc_answer *an
 			session->retry.until_ms = now_ms + NAME_RETRY_MS;
 		return;
 	}
+	if (answer->code == STATUS(UNAUTHENTICATED) && session->incarnation) {
+		session_unauthenticated(session, answer->message);
+		backoff_fail(&session->retry, now_ms);
+		return;
+	}
 	if (is_refusal(answer->code)) {
-		refused(session, answer);
+		refused(session, answer->code, answer->message);
 		return;
 	}
 	if (session->register_failures++ % LOG_EVERY_FAILURES == 0)

@@ -40,7 +40,7 @@ struct session {
 
 	/* What a Register carries; read-only. */
 	char *managers;
-	struct found_token token;
+	struct token_source token;
 	struct tls_files tls;
 	char *name;
 	char host[256];
@@ -58,11 +58,12 @@ struct session {
 	int64_t manager_timeout_ms; /* how long no manager may answer; 0: for ever; read-only */
 	int64_t answered_ms;        /* when a manager last answered a Register or a heartbeat; at first, the start */
 
-	uint64_t register_call; /* rpc_call_id of the Register in flight; 0: unknown or given up */
-	int64_t give_up_ms;     /* when a stopping worker gives it up; 0: it is not stopping */
-	int register_failures;  /* in a row */
-	bool name_taken;        /* another worker has our name; logged */
-	struct backoff retry;   /* before the next Register */
+	uint64_t register_call;     /* rpc_call_id of the Register in flight; 0: unknown or given up */
+	int64_t give_up_ms;         /* when a stopping worker gives it up; 0: it is not stopping */
+	int register_failures;      /* in a row */
+	bool name_taken;            /* another worker has our name; logged */
+	int64_t unauthenticated_ms; /* when it was last logged that the access token is refused; 0: never */
+	struct backoff retry;       /* before the next Register */
 };
 
 /* Frees the strings. */
@@ -80,6 +81,10 @@ void session_leave(struct session *session);
 /* Ends the incarnation, for the reason `why` (for the log): stops every handler and gives up every Fetch. Does nothing
  * if it was over already. */
 void session_lost(struct session *session, const char *why);
+
+/* Handles a call that was refused for its access token. Ends the worker if the token cannot change; else waits until its
+ * file has another one. */
+void session_unauthenticated(struct session *session, const char *why);
 
 /* Returns true if the incarnation is the one that the worker has. */
 static inline bool session_serves(const struct session *session, int64_t incarnation)

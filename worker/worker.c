@@ -8,7 +8,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/text.h"
-#include "common/token_file.h"
 #include "worker/control.h"
 #include "worker/names.h"
 #include "worker/state.h"
@@ -67,8 +66,8 @@ static bool set_options(
 
 	worker->session.managers = mem_strdup(rpc_client_managers(options->managers));
 	worker->session.tls = tls_files_copy(&tls);
-	if (!token_find(options->token, options->token_file, worker->session.managers, &worker->session.token, error) ||
-	    !set_identity(worker, options->name, error) ||
+	worker->session.token = token_source_find(options->token, options->token_file, worker->session.managers);
+	if (!set_identity(worker, options->name, error) ||
 	    !in_range("concurrency", options->concurrency, LIMIT_CONCURRENCY, error) ||
 	    !in_range("prefetch", options->prefetch, LIMIT_PREFETCH, error) ||
 	    !in_range("drain_timeout_ms", options->drain_timeout_ms, INT_MAX, error) ||
@@ -261,8 +260,7 @@ static void supervisor_died(void *arg)
 static bool start_threads(struct reeve_worker *worker, struct reeve_error *error)
 {
 	const struct rpc_client_options options = {.urls = worker->session.managers,
-	    .token = worker->session.token.text,
-	    .token_file = worker->session.token.path,
+	    .token_source = &worker->session.token,
 	    .actor = worker->session.name,
 	    .tls = worker->session.tls};
 

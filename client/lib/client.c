@@ -3,7 +3,6 @@
 
 #include "common/clock.h"
 #include "common/mem.h"
-#include "common/token_file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,23 +55,18 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	};
 	struct reeve_error error = {0};
 	pthread_condattr_t monotonic;
+	struct token_source token;
 	struct rpc_client *rpc;
 	struct reeve_client *client;
-	struct found_token token;
 
 	if (wanted->connect_timeout_ms < 0 || wanted->call_timeout_ms < 0) {
 		fail(failure, STATUS(INVALID_ARGUMENT), "a client's timeouts must not be negative");
 		return NULL;
 	}
-	if (!token_find(wanted->token, wanted->token_file, rpc_options.urls, &token, &error)) {
-		fail(failure, error.code, "%s", error.message);
-		return NULL;
-	}
-	rpc_options.token = token.text;
-	rpc_options.token_file = token.path;
+	token = token_source_find(wanted->token, wanted->token_file, rpc_options.urls);
+	rpc_options.token_source = &token;
 	rpc = rpc_client_create(&rpc_options, &error);
-	free(token.text);
-	free(token.path);
+	token_source_free(&token);
 	if (!rpc) {
 		fail(failure, error.code, "%s", error.message);
 		return NULL;

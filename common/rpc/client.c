@@ -140,7 +140,6 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 	struct rpc_client *client = mem_calloc(1, sizeof *client);
 
 	create_locks(client);
-	client_token_open(&client->token, options->token, options->token_file, options->urls);
 	client->actor = options->actor ? mem_strdup(options->actor) : default_actor();
 	client->max_message_bytes = options->max_message_bytes ? options->max_message_bytes : DEFAULT_MESSAGE_BYTES;
 	client->ping_interval_ms = options->ping_interval_ms > 0 ? options->ping_interval_ms : DEFAULT_PING_INTERVAL_MS;
@@ -149,9 +148,8 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 	client->sleep_until_ms = INT64_MIN;
 	if (getrandom(&client->random, sizeof client->random, 0) != sizeof client->random || !client->random)
 		client->random = (uint64_t)clock_wall_us() | 1;
-	if (!create_managers(client, options->urls, error))
-		goto failed;
-	if (!create_tls(client, &options->tls, error))
+	if (!client_token_open(client, options, error) || !create_managers(client, options->urls, error) ||
+	    !create_tls(client, &options->tls, error))
 		goto failed;
 	client->preferred = &client->managers[client_random(client, (uint32_t)client->n_managers)];
 	for (int i = 0; i < client->n_managers; i++) {
@@ -194,7 +192,7 @@ void rpc_client_destroy(struct rpc_client *client)
 	pthread_mutex_destroy(&client->lock);
 	tls_destroy(client->tls);
 	free(client->managers);
-	client_token_close(&client->token);
+	client_token_free(client);
 	free(client->actor);
 	free(client);
 }

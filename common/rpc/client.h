@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/rpc/tls.h"
+#include "common/token_file.h"
 #include "common/uuid.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -25,9 +26,10 @@ typedef uint64_t rpc_call_id;
 struct rpc_client_options {
 	const char *urls;  /* "tcp://a:7171,tls+tcp://b:7171" */
 	const char *token; /* sent with every call; may be NULL */
-	const char
-	    *token_file;   /* it was read from this file: see token_read. It is read again when that changes; NULL: never */
-	const char *actor; /* the caller's name; NULL: user@host */
+	/* If not NULL, in place of `token`. A file is read again when it changes, and when the token is refused: such a call
+	 * is sent again with the new token. */
+	const struct token_source *token_source;
+	const char *actor;        /* the caller's name; NULL: user@host */
 	size_t max_message_bytes; /* a longer call, or one over the manager's limit, is refused locally; 0: 64 MiB */
 	int64_t ping_interval_ms; /* while calls are open; otherwise the manager's interval if longer; 0: 500 */
 	int64_t ping_limit_ms;    /* a pinged manager that is silent for this long is not alive; 0: 1500 */
@@ -93,6 +95,12 @@ void rpc_client_absence(struct rpc_client *client, char *out, size_t size);
 /* Writes why a call in flight has no answer although a manager is alive: the manager's last message, or that it has no
  * database or no room for another call. Returns false if no reason is known, or the call has ended. */
 bool rpc_client_obstacle(struct rpc_client *client, rpc_call_id call, char *out, size_t size);
+
+/* Reads the file of the access token again, at once. On an error the former token stays in use. */
+void rpc_client_reload(struct rpc_client *client);
+
+/* Returns the path of the file with the access token, or NULL: the token cannot change. It lives as long as the client. */
+const char *rpc_client_token_file(const struct rpc_client *client);
 
 /* Returns the name that the client gives its caller in the audit. It lives as long as the client. */
 const char *rpc_client_actor(const struct rpc_client *client);

@@ -23,12 +23,11 @@ enum {
 
 static struct envelope_request envelope_of(const struct call *call)
 {
-	struct rpc_client *client = call->client;
-	const char *token = client_token_check(&client->token);
+	const struct rpc_client *client = call->client;
 
 	return (struct envelope_request){
 	    .method = {(const uint8_t *)call->name, call->name_length},
-	    .token = {(const uint8_t *)token, strlen(token)},
+	    .token = {(const uint8_t *)call->token->text, call->token->length},
 	    .actor = {(const uint8_t *)client->actor, strlen(client->actor)},
 	    .body = {call->body, call->body_length},
 	    .request_id = call->request_id,
@@ -42,6 +41,7 @@ static void pack(struct call *call, const ProtobufCMessage *request)
 
 	call->body = mem_realloc(call->body, length ? length : 1);
 	call->body_length = protobuf_c_message_pack(request, call->body);
+	call->token = atomic_load(&call->client->token);
 	envelope = envelope_of(call);
 	call->size = envelope_request_size(&envelope);
 }
@@ -189,7 +189,9 @@ static struct frame *prepare(struct call *call)
 		client_unlock(client);
 		call->has_request_id = true;
 	}
+	call->token = atomic_load(&client->token);
 	envelope = envelope_of(call);
+	call->size = envelope_request_size(&envelope);
 	left = call->deadline_ms - clock_monotonic_ms();
 	envelope.deadline_ms = left < 1 ? 1 : left > UINT32_MAX ? UINT32_MAX : (uint32_t)left;
 	return envelope_write_request(&envelope);
@@ -248,6 +250,10 @@ bool call_answered(struct call *call, const struct envelope_reply *reply)
 	struct rpc_client *client = call->client;
 
 	leave_manager(call);
+	if (reply->code == STATUS(UNAUTHENTICATED) && call->token != atomic_load(&client->token)) {
+		call_wait(call);
+		return false;
+	}
 	if (reply->code != STATUS(UNAVAILABLE)) {
 		remove_call(call);
 		return true;

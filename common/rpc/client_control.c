@@ -107,6 +107,7 @@ void *client_run(void *arg)
 			next_ms = manager_run(&client->managers[i], now_ms);
 			until_ms = next_ms < until_ms ? next_ms : until_ms;
 		}
+		client_token_check(client, now_ms);
 		next_ms = run_timers(client, now_ms);
 		until_ms = next_ms < until_ms ? next_ms : until_ms;
 		send_waiting(client);

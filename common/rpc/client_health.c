@@ -149,10 +149,10 @@ static void ping(struct manager *manager, int64_t now_ms)
 {
 	static const char method[] = "/reeve.v1.AdminService/Ping";
 	struct rpc_client *client = manager->client;
-	const char *token = atomic_load(&client->token.text);
+	const struct client_token *token = atomic_load(&client->token);
 	struct envelope_request envelope = {
 	    .method = {(const uint8_t *)method, sizeof method - 1},
-	    .token = {(const uint8_t *)token, strlen(token)},
+	    .token = {(const uint8_t *)token->text, token->length},
 	    .actor = {(const uint8_t *)client->actor, strlen(client->actor)},
 	    .deadline_ms = (uint32_t)client->ping_limit_ms,
 	};

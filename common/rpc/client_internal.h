@@ -1,7 +1,7 @@
 /*
  * The parts of the client: client.c has the public functions, client_call.c the states of a call, client_manager.c a
  * manager's connection, client_dial.c its dialing, client_health.c its pings, client_choice.c the choice of a manager,
- * client_control.c the background thread.
+ * client_control.c the background thread, client_token.c the access token.
  *
  * One lock, `client->lock`, guards everything. It is never held during a caller's callback, while a message is packed,
  * or during a system call.
@@ -10,7 +10,6 @@
 #define REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 
 #include "common/deadlines.h"
-#include "common/file_version.h"
 #include "common/hash.h"
 #include "common/lookup.h"
 #include "common/rpc/client.h"
@@ -85,6 +84,13 @@ enum call_state {
 	CALL_ENDED,     /* `done` is about to run */
 };
 
+/* An access token. It lives as long as the client, because calls may be being packed with it. */
+struct client_token {
+	const struct client_token *previous;
+	size_t length;
+	char text[];
+};
+
 struct call {
 	struct rpc_client *client;
 	rpc_call_id id;
@@ -101,7 +107,8 @@ struct call {
 	char *message;           /* the message of an UNAVAILABLE answer, or NULL */
 	struct rpc_answer answer;
 	const ProtobufCMethodDescriptor *method;
-	ProtobufCMessage *request; /* only with before_resend */
+	const struct client_token *token; /* the one that it was packed with */
+	ProtobufCMessage *request;        /* only with before_resend */
 	void (*before_resend)(ProtobufCMessage *request, void *arg);
 	rpc_done *done;
 	void *arg;
@@ -115,18 +122,9 @@ struct call {
 	char name[]; /* the method's full name */
 };
 
-/* The access token, for all threads. */
-struct client_token {
-	_Atomic(const char *) text;
-	pthread_mutex_t lock;
-	char *path, *urls;           /* NULL: it is not of a file */
-	struct file_version version; /* of the file when it was read */
-	int64_t checked_ms;
-	struct former_token *all;
-};
-
 struct rpc_client {
-	struct client_token token;
+	struct token_source token_source;
+	_Atomic(const struct client_token *) token; /* the current one, which points to those before */
 	char *actor;
 	struct tls *tls; /* NULL: no manager has a URL with TLS */
 	size_t max_message_bytes;
@@ -155,13 +153,9 @@ struct rpc_client {
 	bool clock_known; /* a ping has reported the time */
 	int64_t clock_ms, clock_read_ms;
 	uint32_t max_details, max_message;
+	int64_t token_checked_ms; /* when its file was last read */
+	bool token_failed;        /* its file could not be read; logged */
 };
-
-/* client_token_check returns the token as its file has it now. Call it without the client's lock. The text lives as long as
- * the client. */
-void client_token_open(struct client_token *token, const char *text, const char *path, const char *urls);
-void client_token_close(struct client_token *token);
-const char *client_token_check(struct client_token *token);
 
 void client_lock(struct rpc_client *client);
 void client_unlock(struct rpc_client *client);
@@ -180,6 +174,15 @@ void client_wake_control(struct rpc_client *client);
 
 /* The background thread. Call without the lock. */
 void *client_run(void *client);
+
+/* Sets the token, or reads its file. Call once, without the lock. */
+bool client_token_open(struct rpc_client *client, const struct rpc_client_options *options, struct reeve_error *error);
+
+/* Frees all tokens. Call without the lock. */
+void client_token_free(struct rpc_client *client);
+
+/* Reads the token's file again if the last time is some seconds ago. Releases the lock temporarily. */
+void client_token_check(struct rpc_client *client, int64_t now_ms);
 
 /* Returns a random number below `bound`. */
 uint32_t client_random(struct rpc_client *client, uint32_t bound);

@@ -101,6 +101,8 @@ static void take_reply(struct manager *manager, struct frame *frame)
 
 	if (!envelope_read_reply(frame_body(frame), frame->length, &reply, NULL))
 		reply = (struct envelope_reply){STATUS(INTERNAL), {(const uint8_t *)broken, sizeof broken - 1}, {0}};
+	if (reply.code == STATUS(UNAUTHENTICATED))
+		rpc_client_reload(client); /* perhaps there is a new token by now */
 	client_lock(client);
 	if (id == manager->ping_frame_id) {
 		manager->ping_frame_id = 0;

@@ -1,93 +1,95 @@
-/*
- * The client's access token. One that was read from a file is read again when the file has changed: before a call, at most once
- * a second. So a token can be rotated without a restart of its programs.
- */
+/* The access token of a client. If it is in a file, it changes with that, so that a rotated token needs no restart. */
 #include "common/rpc/client_internal.h"
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/token_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { CHECK_MS = 1000 };
 
-/* A former token may be in use by another thread: all are kept. */
-struct former_token {
+/* Makes a token the current one, unless it is already. Returns whether it is a new one. */
+static bool use(struct rpc_client *client, const char *text)
+{
+	const struct client_token *current = atomic_load(&client->token);
+	struct client_token *token;
+
+	if (current && strcmp(current->text, text) == 0)
+		return false;
+	token = mem_malloc(sizeof *token + strlen(text) + 1);
+	token->previous = current;
+	token->length = strlen(text);
+	strcpy(token->text, text);
+	atomic_store(&client->token, token);
+	return true;
+}
+
+bool client_token_open(struct rpc_client *client, const struct rpc_client_options *options, struct reeve_error *error)
+{
+	const struct token_source *source = options->token_source;
 	char *text;
-	struct former_token *next;
-};
 
-static void use_token(struct client_token *token, char *text)
-{
-	struct former_token *one = mem_malloc(sizeof *one);
-
-	*one = (struct former_token){text, token->all};
-	token->all = one;
-	atomic_store(&token->text, text);
-}
-
-void client_token_open(struct client_token *token, const char *text, const char *path, const char *urls)
-{
-	pthread_mutex_init(&token->lock, NULL);
-	if (path) {
-		token->path = mem_strdup(path);
-		token->urls = mem_strdup(urls);
-		token->version = file_version_of(path); /* the text was read before: a change since then is read in a second */
-		token->version.modified.tv_nsec ^= 1;
+	if (!source) {
+		use(client, options->token ? options->token : "");
+		return true;
 	}
-	use_token(token, mem_strdup(text ? text : ""));
+	text = token_read(source, error);
+	if (!text)
+		return false;
+	use(client, text);
+	free(text);
+	if (source->path)
+		client->token_source = (struct token_source){.path = mem_strdup(source->path), .own = source->own};
+	client->token_checked_ms = clock_monotonic_ms();
+	return true;
 }
 
-void client_token_close(struct client_token *token)
+void client_token_free(struct rpc_client *client)
 {
-	struct former_token *one;
+	const struct client_token *token, *next = atomic_load(&client->token);
 
-	while ((one = token->all)) {
-		token->all = one->next;
-		free(one->text);
-		free(one);
+	while ((token = next)) {
+		next = token->previous;
+		free((void *)(uintptr_t)token);
 	}
-	free(token->path);
-	free(token->urls);
-	pthread_mutex_destroy(&token->lock);
+	token_source_free(&client->token_source);
 }
 
-/* Reads the file again. A file that cannot be used is logged once for each change. */
-static void reread(struct client_token *token)
+void rpc_client_reload(struct rpc_client *client)
 {
+	const char *path = client->token_source.path;
 	struct reeve_error error;
+	bool changed, failed;
 	char *text;
 
-	text = token_read(token->path, token->urls, &error);
-	if (!text) {
-		log_error(NULL, "%s; the access token stays as it was", error.message);
-	} else if (!strcmp(text, atomic_load(&token->text))) {
-		free(text);
-	} else {
-		use_token(token, text);
-		log_info(NULL, "read the access token's changed file %s again", token->path);
-	}
+	if (!path)
+		return;
+	text = token_read(&client->token_source, &error);
+	client_lock(client);
+	changed = text && use(client, text);
+	failed = !text && !client->token_failed;
+	client->token_failed = !text;
+	client->token_checked_ms = clock_monotonic_ms();
+	client_unlock(client);
+	if (changed)
+		log_info("rpc", "read the changed access token %s again", path);
+	if (failed)
+		log_warn("rpc", "%s; the access token that was read before stays in use", error.message);
+	free(text);
 }
 
-const char *client_token_check(struct client_token *token)
+void client_token_check(struct rpc_client *client, int64_t now_ms)
 {
-	int64_t now_ms = clock_monotonic_ms();
-	struct file_version now;
+	if (!client->token_source.path || now_ms - client->token_checked_ms < CHECK_MS)
+		return;
+	client_unlock(client);
+	rpc_client_reload(client);
+	client_lock(client);
+}
 
-	if (token->path) {
-		pthread_mutex_lock(&token->lock);
-		if (now_ms - token->checked_ms >= CHECK_MS) {
-			token->checked_ms = now_ms;
-			now = file_version_of(token->path);
-			if (now.inode && !file_version_same(&now, &token->version)) {
-				token->version = now;
-				reread(token);
-			}
-		}
-		pthread_mutex_unlock(&token->lock);
-	}
-	return atomic_load(&token->text);
+const char *rpc_client_token_file(const struct rpc_client *client)
+{
+	return client->token_source.path;
 }

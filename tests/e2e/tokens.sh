@@ -351,9 +351,11 @@ test_a_revoked_token_ends_with_its_connections() {
 	wait_until 10 'expect_fail 4 with "$token" reeve list'
 	# Its parked Fetch is gone: a task stays.
 	id=$(admin submit nothing)
-	wait_until 20 'grep -q UNAUTHENTICATED\\\|"not valid" "$DIR/log/worker.log"'
+	# A worker whose token cannot change ends.
+	ended worker 20
+	expect_eq 4 "$STATUS"
+	expect_match 'the manager refuses this worker: the access token is not valid' "$(cat "$DIR/log/worker.log")"
 	expect_eq queued "$(admin show "$id" --json | jq -r .status)"
-	stop worker KILL
 }
 
 test_a_rotated_token_has_a_grace() {
@@ -372,20 +374,38 @@ test_a_rotated_token_has_a_grace() {
 	admin token revoke turn
 }
 
-# Programs read a changed file again, so that a fleet gets its new token without a restart, also after the old one's end.
-test_a_rotated_tokens_file_is_read_again() {
-	admin token create turning --role worker --output "$DIR/turning.token"
-	start_worker turning --access-token-file "$DIR/turning.token" --queue turning
-	admin token rotate turning --grace 0s --output "$DIR/turning.new"
-	wait_until 20 'grep -q "the access token is not valid" "$DIR/log/turning.log"'
-	mv "$DIR/turning.new" "$DIR/turning.token"
-	expect_eq back "$(admin submit echo back --queue turning --wait)"
-	expect_match "read the access token.s changed file $DIR/turning.token again" "$(cat "$DIR/log/turning.log")"
-	: >"$DIR/turning.token"
-	wait_until 40 'grep -q "turning.token: there is no access token; the access token stays as it was" "$DIR/log/turning.log"'
-	expect_eq still "$(admin submit echo still --queue turning --wait)"
-	stop turning
-	admin token revoke turning
+# A worker and a waiting client read the files of their tokens again: when these change, and when a token is refused.
+test_a_running_worker_uses_a_rotated_token() {
+	local id
+	admin token create fleet --role worker --queue turned --output "$DIR/fleet"
+	admin token create waits --role reader --output "$DIR/waits"
+	start_worker rotated --queue turned --access-token-file "$DIR/fleet"
+	id=$(admin submit nothing --queue turned --delay 1h)
+	start waiting "$REEVE_BIN/reeve" --manager "$TCP" --access-token-file "$DIR/waits" wait "$id" --max-wait 2m
+	# Within the grace: it uses the new token before the old one ends.
+	admin token rotate fleet --grace 8s --output "$DIR/new" && mv "$DIR/new" "$DIR/fleet"
+	admin token rotate waits --grace 8s --output "$DIR/new" && mv "$DIR/new" "$DIR/waits"
+	wait_until 20 'grep -q "read the changed access token" "$DIR/log/rotated.log"'
+	wait_until 20 '[ "$(sql "select count(*) from identities where revoked is null and old_until > clock_timestamp()")" = 0 ]'
+	admin submit nothing --queue turned --wait >/dev/null
+	expect_no_match 'not valid' "$(cat "$DIR/log/rotated.log")"
+	# Without a grace: it is refused until the file has the new one.
+	admin token rotate fleet --grace 0s --output "$DIR/new"
+	wait_until 20 'grep -q "the access token is not valid.*waiting until $DIR/fleet has another one" "$DIR/log/rotated.log"'
+	mv "$DIR/new" "$DIR/fleet"
+	admin submit nothing --queue turned --wait >/dev/null
+	expect_eq 1 "$(grep -c 'not valid' "$DIR/log/rotated.log")"
+	# A signal makes it read the file at once; one that has no token changes nothing.
+	: >"$DIR/fleet"
+	kill -HUP "$(pid rotated)"
+	wait_until 5 'grep -q "$DIR/fleet has no access token; the access token that was read before stays in use" "$DIR/log/rotated.log"'
+	admin submit nothing --queue turned --wait >/dev/null
+	admin update "$id" --delay 0s >/dev/null
+	ended waiting 30
+	expect_eq 0 "$STATUS"
+	stop rotated
+	admin token revoke fleet
+	admin token revoke waits
 }
 
 test_an_expired_token_is_refused_and_its_name_is_free() {

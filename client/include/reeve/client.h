@@ -93,8 +93,8 @@ struct reeve_client_options {
 	/* Called when a function has waited for one second for a manager that is reachable but cannot answer, for example
 	 * because it cannot reach its database; once, until a call is answered. `message` has the reason. May be NULL. */
 	void (*waiting)(void *arg, const char *message);
-	/* The file with the access token. NULL: the token $REEVE_ACCESS_TOKEN, or the file $REEVE_ACCESS_TOKEN_FILE, or the one of
-	 * `reeve dev`, if there is one. */
+	/* The file with the access token, which is read again when it changes. NULL: the token $REEVE_ACCESS_TOKEN, or the file
+	 * $REEVE_ACCESS_TOKEN_FILE, or $REEVE_ATTEMPT_ACCESS_TOKEN, or the file of `reeve dev`, if there is one. */
 	const char *token_file;
 };
 

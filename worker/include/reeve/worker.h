@@ -64,8 +64,8 @@ struct reeve_worker_options {
 	 * handlers, and nothing ensures that a function ends before the worker's lease does; if it does not, two workers
 	 * may run the same task: docs/worker.md. */
 	bool no_supervisor;
-	/* The access token, or the file with it. Both NULL: the token $REEVE_ACCESS_TOKEN, or the file $REEVE_ACCESS_TOKEN_FILE, or
-	 * the one of `reeve dev`, if there is one. Programs do not get these variables. */
+	/* The access token, or the file with it, which is read again when it changes. Both NULL: the token $REEVE_ACCESS_TOKEN,
+	 * or the file $REEVE_ACCESS_TOKEN_FILE, or the one of `reeve dev`, if there is one. Programs do not get these variables. */
 	const char *token, *token_file;
 };
 
