@@ -195,12 +195,14 @@ int token_create(int argc, char **argv)
 
 struct rotate_options {
 	const char *output;
-	int64_t grace_ms;
+	int64_t grace_ms, expires_ms;
 };
 
 static const struct option_spec rotate_specs[] = {
     OPT_SPAN(0, "grace", OPTION_AT(struct rotate_options, grace_ms), 0, DAYS_MS(LIMIT_GRACE_DAYS),
-        "how long the old token stays valid, too; 0s: it ends at once", .default_value = "1h"),
+        "how long the old token stays valid, too; 0s: it and those before it end at once", .default_value = "1h"),
+    OPT_SPAN(0, "expires", OPTION_AT(struct rotate_options, expires_ms), 1000, DAYS_MS(LIMIT_DELAY_DAYS),
+        "how long the new token is valid; if not set, as long as the old one was at first", .default_value = NULL),
     OPT_NAME(0, "output", OPTION_AT(struct rotate_options, output), "FILE",
         "write the token to a new file that only you can read"),
     {0},
@@ -208,10 +210,10 @@ static const struct option_spec rotate_specs[] = {
 
 static const struct option_table rotate_table = {
     .program = "reeve token rotate",
-    .usage = "NAME [--grace DURATION] [--output FILE]",
+    .usage = "NAME [--grace DURATION] [--expires DURATION] [--output FILE]",
     .summary =
-        "Replaces an access token by a new one with the same name and rights, and prints that. The old one stays "
-        "valid for --grace; then its connections end.",
+        "Replaces an access token by a new one with the same name and rights, and prints that, also if it has expired. The "
+        "old one stays valid for --grace; then its connections end. Running programs read the files of their tokens again.",
     .epilogue = "Example: reeve token rotate fleet --grace 2d --output fleet.new",
     .specs = rotate_specs,
 };
@@ -231,6 +233,7 @@ int token_rotate(int argc, char **argv)
 	if (!request.name)
 		return code;
 	request.grace_ms = options.grace_ms;
+	request.expires_in_ms = options.expires_ms > 0 ? options.expires_ms : 0;
 	access_secret_make(secret);
 	access_hash_text(secret, hash);
 	if ((fd = open_output(options.output)) < 0)

@@ -221,9 +221,9 @@ static uint32_t roles_of(const Reeve__V1__Rights *rights)
 }
 
 /* Lists an identity: finds that of the same secret or user, or creates it. */
-static void identity_take(struct row *row, const struct store_identity *from, const uint8_t *hash, int64_t until_us,
-    struct reeve_error *error)
+static void identity_take(struct row *row, const struct store_identity *from, struct reeve_error *error)
 {
+	const uint8_t *hash = from->hash;
 	struct identity *i;
 	LL_FOREACH (row->identities, i)
 		if (i->uid == from->uid && (!hash || !memcmp(i->hash, hash, sizeof i->hash)) && !strcmp(i->name, from->name) &&
@@ -245,7 +245,7 @@ static void identity_take(struct row *row, const struct store_identity *from, co
 			memcpy(i->hash, hash, sizeof i->hash);
 		LL_PREPEND(row->identities, i);
 	}
-	i->until_us = until_us;
+	i->until_us = from->until_us;
 	i->listed = true;
 }
 
@@ -254,10 +254,7 @@ static void take(struct identities *all, const struct store_identity *from)
 	struct reeve_error error = {0};
 	struct row *row = row_take(all, from);
 	if (from->uid >= 0 || from->hash || from->certificate)
-		identity_take(row, from, from->hash, from->expires_us, &error);
-	if (from->old_hash)
-		identity_take(row, from, from->old_hash,
-		    from->old_until_us < from->expires_us ? from->old_until_us : from->expires_us, &error);
+		identity_take(row, from, &error);
 	if (error.code != STATUS(OK))
 		log_error(NULL, "the rights of \"%s\" in the table identities cannot be read, so it has none: %s", from->name,
 		    error.message);

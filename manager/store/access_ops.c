@@ -16,10 +16,10 @@ static const uint8_t *hash_at(const PGresult *rows, int row, int column)
 static void on_loaded(struct role *role, const PGresult *rows)
 {
 	struct store_identities *op = BATCH_OP(role, struct store_identities, 0);
-	op->fingerprint = row_text(rows, 0, 9);
+	op->fingerprint = row_text(rows, 0, 7);
 	op->changed = strcmp(op->fingerprint, op->known) != 0;
-	op->key = (const uint8_t *)PQgetvalue(rows, 0, 10);
-	op->key_bytes = PQgetlength(rows, 0, 10);
+	op->key = (const uint8_t *)PQgetvalue(rows, 0, 8);
+	op->key_bytes = PQgetlength(rows, 0, 8);
 	op->identities = role->state = mem_calloc((size_t)PQntuples(rows) + 1, sizeof *op->identities);
 	op->count = 0;
 	for (int row = 0; row < PQntuples(rows); row++) {
@@ -30,11 +30,9 @@ static void on_loaded(struct role *role, const PGresult *rows)
 		    .name = row_text(rows, row, 1),
 		    .rights = row_text(rows, row, 2),
 		    .hash = hash_at(rows, row, 3),
-		    .old_hash = hash_at(rows, row, 4),
-		    .old_until_us = row_time(rows, row, 5),
-		    .uid = row_null(rows, row, 6) ? -1 : row_int8(rows, row, 6),
-		    .expires_us = row_time(rows, row, 7),
-		    .certificate = row_bool(rows, row, 8),
+		    .until_us = row_time(rows, row, 4),
+		    .uid = row_null(rows, row, 5) ? -1 : row_int8(rows, row, 5),
+		    .certificate = row_bool(rows, row, 6),
 		};
 	}
 	role_done(role);

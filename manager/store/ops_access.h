@@ -6,14 +6,15 @@
 
 enum { STORE_HASH_BYTES = 32 };
 
+/* An identity; one with older secrets that are valid, too, is listed once for each. */
 struct store_identity {
 	int64_t id;
 	const char *name;
-	const char *rights;             /* JSON: the contract's message Rights */
-	const uint8_t *hash, *old_hash; /* STORE_HASH_BYTES each; or NULL */
-	bool certificate;               /* of callers with a certificate of this name */
-	int64_t uid;                    /* of a local user; −1: not */
-	int64_t old_until_us, expires_us;
+	const char *rights;  /* JSON: the contract's message Rights */
+	const uint8_t *hash; /* of a secret: STORE_HASH_BYTES; or NULL */
+	bool certificate;    /* of callers with a certificate of this name */
+	int64_t uid;         /* of a local user; −1: not */
+	int64_t until_us;
 };
 
 /* Reads all valid identities, if any has changed since the read that had this fingerprint. */

@@ -10,9 +10,10 @@ begin
       select from identities where revoked is null and expires > clock_timestamp() and hash is not null and rights -> 'roles' ? 'admin') then
     return null;
   end if;
-  update identities set hash = secret_hash, old_hash = null, old_until = null, uid = null, certificate = false, rights = admin, expires = 'infinity'
+  update identities set hash = secret_hash, uid = null, certificate = false, rights = admin, expires = 'infinity', valid_ms = null
   where name = 'admin' and revoked is null returning id into of_id;
   if found then
+    delete from old_secrets where identity_id = of_id;
     perform token_event('admin', 'token_rotated', 'reeve-manager');
   else
     insert into identities (name, rights, hash, created_by) values ('admin', admin, secret_hash, 'reeve-manager') returning id into of_id;

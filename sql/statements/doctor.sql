@@ -99,10 +99,11 @@ with given as materialized (
   select case when i.expires > clock_timestamp() then 'warning' else 'critical' end, 'rights', i.name,
     case when i.expires > clock_timestamp() then format('this identity expires in %s', date_trunc('second', i.expires - clock_timestamp()))
       else format('this identity expired %s ago', date_trunc('second', clock_timestamp() - i.expires)) end,
-    format('create another identity and give its token to those who use "%s"; or, if nobody does: reeve token revoke %s', i.name, i.name)
+    format(case when i.hash is not null then 'reeve token rotate %1$s, and replace the files with its token; or, if nobody uses it: reeve token revoke %1$s'
+      else 'reeve token revoke %s, and create it again' end, i.name)
   from identities i
   where i.revoked is null and isfinite(i.expires) and i.expires between clock_timestamp() - interval '7 days'
-    and clock_timestamp() + least(interval '7 days', (i.expires - i.created) / 5)
+    and clock_timestamp() + least(interval '7 days', interval '1ms' * i.valid_ms / 5)
   -- settings of PostgreSQL
   union all
   select s.severity, 'settings', s.name, format('%s is %s: %s', s.name, x.reset_val, s.problem), s.advice

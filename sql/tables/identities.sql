@@ -5,19 +5,26 @@ create table identities (
   -- As Rights in token.proto: {"roles": ["worker"], "queues": ["mail"], …}
   rights jsonb not null,
   hash bytea,                              -- of an access token: the SHA-256 of its secret
-  old_hash bytea,                          -- after a rotation: that of the secret before, …
-  old_until timestamptz,                   -- … which is valid until then
   uid bigint,                              -- of a local user: its number
   certificate boolean not null default false, -- of callers whose certificate has the URI reeve://NAME
   created timestamptz not null default clock_timestamp(),
   created_by text not null default '',
   expires timestamptz not null default 'infinity',
+  valid_ms bigint,                         -- how long a new secret is valid; null: until it is revoked
   revoked timestamptz,
   revoked_by text,
   constraint identities_kind check (num_nonnulls(hash, uid, nullif(certificate, false)) = 1)
 );
 create unique index identities_name on identities (name) where revoked is null;
 create unique index identities_uid on identities (uid) where revoked is null;
+
+-- After rotations: the secrets before the current one that are still valid.
+create table old_secrets (
+  identity_id bigint not null,
+  hash bytea not null,                     -- the SHA-256
+  valid_until timestamptz not null,
+  primary key (identity_id, hash)
+);
 
 -- When identities were last used, up to a minute before. Not in their rows, because managers reload those that change.
 create table identity_uses (

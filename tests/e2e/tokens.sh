@@ -82,7 +82,7 @@ test_lists_have_roles_last_use_and_expiry() {
 	admin token revoke other >/dev/null
 	# What expires soon is reported.
 	admin token create soon --role reader --expires 2s >/dev/null
-	sql "update identities set created = created - interval '30 days', expires = expires + interval '4 days' where name = 'soon'"
+	sql "update identities set expires = expires + interval '4 days', valid_ms = 34 * 86400000::bigint where name = 'soon'"
 	OUTPUT=$(admin doctor || true)
 	expect_match 'warning  rights: soon: this identity expires in 4 days' "$OUTPUT"
 	expect_no_match 'rights: used' "$OUTPUT"
@@ -284,11 +284,9 @@ test_a_remark_is_stored_only_for_the_workers_own_attempt() {
 
 # The handler of an attempt has an access token of its own, which ends with the attempt.
 test_a_handler_submits_for_its_attempt() {
-	local reeve="'$REEVE_BIN/reeve'" id child said token
-	token=$(admin token create handlers --role worker --queue work)
-	export REEVE_ACCESS_TOKEN=$token
-	start_worker
-	unset REEVE_ACCESS_TOKEN
+	local reeve="'$REEVE_BIN/reeve'" id child said
+	admin token create handlers --role worker --queue work --output "$DIR/handlers.token"
+	start_worker worker --access-token-file "$DIR/handlers.token"
 	id=$(admin submit sh "$reeve submit nothing --queue work" --queue work)
 	child=$(admin wait "$id" --json | jq -r .result)
 	expect_match '^[0-9]+$' "$child"
@@ -362,11 +360,11 @@ test_a_rotated_token_has_a_grace() {
 	local old new
 	old=$(admin token create turn --role reader)
 	with "$old" reeve list >/dev/null
-	new=$(admin token rotate turn --grace 3s)
+	new=$(admin token rotate turn --grace 15s)
 	expect [ "$old" != "$new" ]
-	with "$new" reeve list >/dev/null
 	with "$old" reeve list >/dev/null
-	wait_until 10 'expect_fail 4 with "$old" reeve list'
+	with "$new" reeve list >/dev/null
+	wait_until 30 'expect_fail 4 with "$old" reeve list'
 	with "$new" reeve list >/dev/null
 	newest=$(admin token rotate turn --grace 0s)
 	wait_until 5 'expect_fail 4 with "$new" reeve list'
@@ -386,7 +384,8 @@ test_a_running_worker_uses_a_rotated_token() {
 	admin token rotate fleet --grace 8s --output "$DIR/new" && mv "$DIR/new" "$DIR/fleet"
 	admin token rotate waits --grace 8s --output "$DIR/new" && mv "$DIR/new" "$DIR/waits"
 	wait_until 20 'grep -q "read the changed access token" "$DIR/log/rotated.log"'
-	wait_until 20 '[ "$(sql "select count(*) from identities where revoked is null and old_until > clock_timestamp()")" = 0 ]'
+	wait_until 20 '[ "$(sql "select count(*) from old_secrets o join identities i on i.id = o.identity_id
+		where i.name in ('\''fleet'\'', '\''waits'\'') and valid_until > clock_timestamp()")" = 0 ]'
 	admin submit nothing --queue turned --wait >/dev/null
 	expect_no_match 'not valid' "$(cat "$DIR/log/rotated.log")"
 	# Without a grace: it is refused until the file has the new one.
@@ -406,6 +405,45 @@ test_a_running_worker_uses_a_rotated_token() {
 	stop rotated
 	admin token revoke fleet
 	admin token revoke waits
+}
+
+test_a_rotated_token_is_valid_as_long_as_before() {
+	local old new expires
+	expires() { admin token list --json | jq -r 'select(.name == "lasting").expires'; }
+	admin token create lasting --role reader --expires 10d >/dev/null
+	expires=$(expires)
+	admin token rotate lasting >/dev/null
+	expect [ "$(expires)" '>' "$expires" ]
+	expires=$(expires)
+	admin token rotate lasting --expires 5d >/dev/null
+	expect [ "$(expires)" '<' "$expires" ]
+	expect_no_match 'rights: lasting' "$(admin doctor || true)"
+	sql "update identities set expires = now() + interval '23 hours' where name = 'lasting' and revoked is null" >/dev/null
+	expect_match 'warning +rights: lasting: this identity expires in 22:5' "$(admin doctor || true)"
+	old=$(admin token rotate lasting --expires 2s)
+	with "$old" reeve list >/dev/null
+	wait_until 10 'expect_fail 4 with "$old" reeve list'
+	# One that has expired is valid again, with its new secret alone.
+	new=$(admin token rotate lasting --grace 1h)
+	with "$new" reeve list >/dev/null
+	wait_until 5 'expect_fail 4 with "$old" reeve list'
+	wait_until 10 'expect_fail 4 with "$new" reeve list'
+	admin token revoke lasting
+}
+
+test_each_old_token_has_its_grace() {
+	local first second third
+	first=$(admin token create thrice --role reader)
+	second=$(admin token rotate thrice)
+	third=$(admin token rotate thrice --grace 1d)
+	with "$third" reeve list >/dev/null
+	with "$second" reeve list >/dev/null
+	with "$first" reeve list >/dev/null
+	third=$(admin token rotate thrice --grace 0s)
+	wait_until 5 'expect_fail 4 with "$second" reeve list'
+	expect_fail 4 with "$first" reeve list
+	with "$third" reeve list >/dev/null
+	admin token revoke thrice
 }
 
 test_an_expired_token_is_refused_and_its_name_is_free() {
