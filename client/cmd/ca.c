@@ -279,6 +279,15 @@ static bool expires_within(const X509 *certificate, int64_t ms)
 	return X509_cmp_time(X509_get0_notAfter(certificate), &then) < 0;
 }
 
+/* Returns for how long a certificate is valid, as it was given when it was issued. */
+static int64_t lifetime_of(const X509 *certificate)
+{
+	int days = 0, seconds = 0;
+
+	mem_check(ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(certificate), X509_get0_notAfter(certificate)) == 1);
+	return (days * INT64_C(86400) + seconds - EARLY_S) * 1000;
+}
+
 static void copy_extension(const X509 *from, X509 *to, int kind)
 {
 	X509_EXTENSION *extension = X509_get_ext(from, X509_get_ext_by_NID(from, kind, -1));
@@ -298,7 +307,10 @@ bool ca_renew(const char *folder, const char *name, int64_t lifetime_ms, int64_t
 
 	*renewed = false;
 	if (good) {
-		old = ca_read_certificate(path, error);
+		if (access(path, F_OK) != 0 && errno == ENOENT)
+			error_set(error, STATUS(NOT_FOUND), "there is no certificate \"%s\" in %s", name, folder);
+		else
+			old = ca_read_certificate(path, error);
 		good = old && X509_check_issued(ca.certificate, (X509 *)old) == X509_V_OK;
 		if (old && !good)
 			error_set(error, STATUS(FAILED_PRECONDITION), "%s was issued by another CA", path);
@@ -307,7 +319,7 @@ bool ca_renew(const char *folder, const char *name, int64_t lifetime_ms, int64_t
 			good = key;
 		}
 		if (key) {
-			certificate = create(key, name, lifetime_ms);
+			certificate = create(key, name, lifetime_ms ? lifetime_ms : lifetime_of(old));
 			copy_extension(old, certificate, NID_subject_alt_name);
 			copy_extension(old, certificate, NID_ext_key_usage);
 			good = sign(&ca, certificate, error) && (!new_key || ca_write_key(key_path, key, true, error)) &&

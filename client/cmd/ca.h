@@ -28,7 +28,7 @@ bool ca_issue(
     const char *folder, const char *name, const struct ca_names *names, int64_t lifetime_ms, struct reeve_error *error);
 
 /* Issues NAME.pem again, with the same names, and the same key unless `new_key`, unless it is valid for longer than
- * `within_ms` from now on (INT64_MAX: in any case). Sets *renewed. */
+ * `within_ms` from now on (INT64_MAX: in any case). `lifetime_ms` 0: for as long as the old one. Sets *renewed. */
 bool ca_renew(const char *folder, const char *name, int64_t lifetime_ms, int64_t within_ms, bool new_key, bool *renewed,
     struct reeve_error *error);
 

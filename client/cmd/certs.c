@@ -47,7 +47,7 @@ static const struct option_spec renew_specs[] = {
     OPT_SPAN(0, "within", AT(within_ms), 0, LIFETIME_MAX_MS,
         "only those that expire within this time; if not set, in any case"),
     OPT_FLAG(0, "new-key", AT(new_key), "with a new key"),
-    LIFETIME_OPTION("for how long it is valid", "365d"),
+    LIFETIME_OPTION("for how long it is valid; if not set, as long as the old one was", NULL),
     {0},
 };
 

@@ -91,6 +91,9 @@ w1.pem: OK' "$(openssl verify -x509_strict -crl_check -CAfile ca.pem -CRLfile cr
 	[ "$serial" != "$(openssl x509 -in w1.pem -noout -serial)" ] || fail 'the same serial number'
 	expect_eq "$DIR/fleet/w1.pem" "$(reeve certs renew --all --within 30d --new-key)"
 	! cmp -s w1.key before.txt || fail 'the same key'
+	! openssl x509 -in w1.pem -noout -checkend 180000 >/dev/null || fail 'another lifetime than before'
+	expect_fail 4 reeve certs renew nosuch
+	expect_match "there is no certificate \"nosuch\" in $DIR/fleet" "$OUTPUT"
 	expect_match 'URI:reeve://w1' "$(openssl x509 -in w1.pem -noout -text)"
 	openssl verify -CAfile ca.pem w1.pem >/dev/null
 	expect_eq "$DIR/fleet/crl.pem" "$(reeve certs revoke w1)"
@@ -285,7 +288,7 @@ test_a_certificate_that_expires_during_a_run() {
 	own w2
 	start_worker w2
 	wait_until 12 'grep -q "it refuses this program.s certificate: expired" "$DIR/log/w2.log"'
-	reeve certs renew w2 >/dev/null
+	reeve certs renew w2 --lifetime 1h >/dev/null
 	own ann
 	reeve submit echo back --wait
 }
