@@ -23,6 +23,8 @@ static const struct option_spec specs[] = {
     OPT_TEXT(0, "event", OPTION_AT(struct audit_options, events), "EVENT[,EVENT]",
         "only these events, such as failed,dead or queue_paused"),
     OPT_NAME(0, "worker", OPTION_FIELD("worker"), "NAME", "only events with this worker"),
+    OPT_NAME(
+        0, "actor", OPTION_FIELD("actor"), "NAME", "only events by this identity or caller: shop, or shop/ann@host"),
     OPT_INTEGER('n', "limit", OPTION_FIELD("limit"), 1, LIMIT_CALL_EVENTS, "N",
         "the newest N events; if not set, " LIMIT_TEXT(DEFAULT_CALL_EVENTS)),
     OPT_FLAG('a', "all", OPTION_AT(struct audit_options, all), "all events"),
@@ -32,13 +34,14 @@ static const struct option_spec specs[] = {
 static const struct option_table table = {
     .program = "reeve audit",
     .usage = "[ID] [--since TIME] [--until TIME] [--queue NAME] [--type TYPE] [--event EVENT] [--worker NAME] "
-             "[--limit N | --all] [--json]",
+             "[--actor NAME] [--limit N | --all] [--json]",
     .summary = "Shows the newest events of one task, or of all tasks, workers, queues and schedules, by time: the "
                "newest is last.",
     .epilogue = "Examples:\n"
                 "  reeve audit 17\n"
                 "  reeve audit --limit 20\n"
                 "  reeve audit --queue mail --event dead,cancelled\n"
+                "  reeve audit --actor shop --since '1d ago'\n"
                 "  reeve audit --since '5m ago' --all --json\n"
                 "  reeve audit --since '2026-01-14 08:00' --until '2026-01-14 09:00'",
     .specs = specs,

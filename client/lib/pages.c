@@ -138,10 +138,11 @@ static void add_up(
  * The audit.
  */
 
-/* An event and its position in the answers. */
+/* An event, its position in the answers, and its time for the order. */
 struct placed_event {
 	Reeve__V1__AuditEvent *event;
 	size_t place;
+	int64_t time_us;
 };
 
 /* Returns where an event belongs among the versions of its task: a late result came after the event that ended its
@@ -153,27 +154,46 @@ static int64_t turn(const Reeve__V1__AuditEvent *event)
 	    : event->token;
 }
 
-static int compare_events(const void *a, const void *b)
+static int compare_numbers(int64_t a, int64_t b)
 {
-	const struct placed_event *first = a, *second = b;
-	int64_t first_turn = turn(first->event), second_turn = turn(second->event);
-
-	if (first_turn != second_turn)
-		return first_turn < second_turn ? -1 : 1;
-	if (first->event->task_id != second->event->task_id)
-		return first->event->task_id < second->event->task_id ? -1 : 1;
-	return first->place < second->place ? -1 : 1;
+	return (a > b) - (a < b);
 }
 
-/* Sorts events by turn and task, with a stable order of equal ones: a later page may have events that belong between
- * those of an earlier one. */
+static int compare_in_task(const void *a, const void *b)
+{
+	const struct placed_event *first = a, *second = b;
+	int order = compare_numbers(first->event->task_id, second->event->task_id);
+
+	if (!order)
+		order = compare_numbers(turn(first->event), turn(second->event));
+	return order ? order : compare_numbers((int64_t)first->place, (int64_t)second->place);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct placed_event *first = a, *second = b;
+	int order = compare_numbers(first->time_us, second->time_us);
+
+	return order ? order : compare_in_task(a, b);
+}
+
+/* Sorts events by time, but those of a task in the order of its versions, whatever clocks showed: a later page may have
+ * events that belong between those of an earlier one. */
 static void sort_events(Reeve__V1__AuditResponse *audit)
 {
 	struct placed_event *placed = mem_calloc(audit->n_events, sizeof *placed);
 
 	for (size_t i = 0; i < audit->n_events; i++)
-		placed[i] = (struct placed_event){audit->events[i], i};
-	qsort(placed, audit->n_events, sizeof *placed, compare_events);
+		placed[i] = (struct placed_event){audit->events[i], i, 0};
+	qsort(placed, audit->n_events, sizeof *placed, compare_in_task);
+	for (size_t i = 0; i < audit->n_events; i++) {
+		const Reeve__V1__AuditEvent *event = placed[i].event;
+
+		placed[i].time_us = event->at_us > event->token ? event->at_us : event->token;
+		if (i > 0 && placed[i - 1].event->task_id == event->task_id && placed[i - 1].time_us > placed[i].time_us)
+			placed[i].time_us = placed[i - 1].time_us;
+	}
+	qsort(placed, audit->n_events, sizeof *placed, compare_times);
 	for (size_t i = 0; i < audit->n_events; i++)
 		audit->events[i] = placed[i].event;
 	free(placed);
@@ -207,7 +227,7 @@ Reeve__V1__AuditResponse *reeve_audit(
 {
 	size_t most = request->limit ? request->limit : DEFAULT_CALL_EVENTS;
 	bool selects = (request->queue && *request->queue) || (request->type && *request->type) || request->n_events ||
-	    (request->worker && *request->worker);
+	    (request->worker && *request->worker) || (request->actor && *request->actor);
 	char *before = NULL, *begin = NULL;
 	Reeve__V1__AuditResponse *audit = newest_events(client, request, (uint32_t)most, &begin, failure);
 

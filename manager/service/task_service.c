@@ -253,7 +253,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 
 static bool audit_is_filtered(const Reeve__V1__AuditRequest *request)
 {
-	return request->n_events || *request->worker;
+	return request->n_events || *request->worker || *request->actor;
 }
 
 static void on_audited(struct store_op *op, const struct reeve_error *error)
@@ -307,7 +307,8 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	    !check_range("until_us", request->until_us, 0, INT64_MAX, &error) ||
 	    !check_range("limit", request->limit, 0, LIMIT_CALL_EVENTS, &error) || !check_page(request->page, &error) ||
 	    !check_name("queue", request->queue, true, &error) || !check_name("type", request->type, true, &error) ||
-	    !check_name("worker", request->worker, true, &error) || !check_events(request, &error)) {
+	    !check_name("worker", request->worker, true, &error) || !check_name("actor", request->actor, true, &error) ||
+	    !check_events(request, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

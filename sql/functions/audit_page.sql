@@ -7,7 +7,7 @@
 --   page: since when, and where it begins, in us; the id after which submits are read; the span of the last step, in us
 -- The settings forbid sequential scans, whatever the statistics say.
 create or replace function audit_page(page text, since timestamptz, most int, of_queue text, of_type text, of_events text[],
-  of_worker text)
+  of_worker text, of_actor text)
 returns table (at timestamptz, task_id bigint, version timestamptz, event text, worker text, worker_id bigint, attempt smallint,
   actor text, note text, next_page text)
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
@@ -101,6 +101,8 @@ begin
     where a.last_updated >= from_at and a.last_updated < behind)
   select e.at, e.task_id, e.version, e.event, w.name, e.worker_id, e.attempt, e.actor, left(e.note, 300), null::text
   from (
+    -- The version of a late result is its attempt's token, but it came after the event that had ended that attempt.
+    select *, case when event = 'late_result' then greatest(at, version) else version end as turn from (
     select created as at, id as task_id, created as version, 0 as place, 'submitted' as event, null::bigint as worker_id,
       null::smallint as attempt, source as actor, '' as note, queue, type
     from (
@@ -150,12 +152,13 @@ begin
     from schedule_events where at >= from_at and at < behind
     union all
     select at, 0, at, 0, event, null, null, actor, concat_ws(': ', identity, nullif(note, '')), null, null
-    from identity_events where at >= from_at and at < behind) e
+    from identity_events where at >= from_at and at < behind) x) e
   left join workers w on w.id = e.worker_id
   where (of_queue is null or e.queue = of_queue) and (of_type is null or e.type = of_type)
     and (of_events is null or e.event = any(of_events)) and (of_worker is null or w.name = of_worker)
-  -- The version of a late result is its attempt's token, but it came after the event that had ended that attempt.
-  order by case when e.event = 'late_result' then greatest(e.at, e.version) else e.version end, e.task_id, e.place, e.at;
+    and (of_actor is null or e.actor = of_actor or starts_with(e.actor, of_actor || '/') or starts_with(e.actor, of_actor || '@'))
+  -- By time, but the events of a task in the order of its versions, whatever clocks showed.
+  order by max(greatest(e.at, e.version)) over (partition by e.task_id order by e.turn, e.place, e.at), e.task_id, e.turn, e.place, e.at;
 
   return query
   select null::timestamptz, null::bigint, null::timestamptz, null::text, null::text, null::bigint, null::smallint, null::text,

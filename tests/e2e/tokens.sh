@@ -455,4 +455,21 @@ test_an_expired_token_is_refused_and_its_name_is_free() {
 	admin token revoke short
 }
 
+# The newest is last, however old its task is.
+test_the_audit_is_in_the_order_of_time_and_has_actors() {
+	local token id other
+	token=$(admin token create shop --role operator)
+	id=$(admin submit nothing --queue audited --delay 1h)
+	for other in 1 2 3; do admin cancel "$(admin submit nothing --queue audited --delay 1h)" >/dev/null; done
+	with "$token" reeve cancel "$id" --reason old >/dev/null
+	expect_eq "$id" "$(admin audit --event cancel_requested -n 1 --json | jq .task_id)"
+	expect_eq "$id cancel_requested $id cancelled" "$(admin audit --queue audited -n 2 --json | jq -r '.task_id, .event' | xargs)"
+	expect_eq "$id cancel_requested $id cancelled" "$(admin audit --queue audited --all --json | tail -n 2 | jq -r '.task_id, .event' | xargs)"
+	# By an identity, or by one caller of it.
+	expect_eq "$id" "$(admin audit --actor shop --event cancel_requested --json | jq .task_id | tail -n 1)"
+	expect_eq 0 "$(admin audit --actor shop --json | jq -r .actor | grep -vc '^shop/')"
+	expect_eq cancel_requested "$(admin audit "$id" --actor shop --json | jq -r .event)"
+	expect_eq '' "$(admin audit --actor sho)"
+	admin token revoke shop
+}
 run_tests
