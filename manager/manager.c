@@ -201,14 +201,14 @@ static bool callers_check(struct manager *m, const struct manager_options *o, st
 	const char *exposed = rpc_server_exposed(m->server, true);
 	bool required = !strcmp(o->auth, "required"), created = false;
 	if (exposed && !o->insecure)
-		return error_set(error, STATUS(FAILED_PRECONDITION),
+		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "other machines can reach %s, and connections, with their access tokens, are not encrypted; use TLS (tls+…) or, if "
 		    "their network is trusted, start with --insecure",
 		    exposed);
 	if (exposed)
 		log_warn(NULL, "--insecure: other machines can reach %s, and connections are not encrypted", exposed);
-	if (!required)
-		log_info(NULL, "callers on this machine without an access token may do everything (--auth local)");
+	log_info(NULL, "callers on this machine without an access token may do %s (--auth %s)",
+	    required ? "nothing" : "everything", o->auth);
 	if ((required || rpc_server_exposed(m->server, false)) &&
 	    !admin_token_create(o->database, true, o->admin_token_file, &created, error))
 		return false;

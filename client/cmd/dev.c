@@ -342,9 +342,11 @@ static void print_how_to_use(const struct dev *dev)
 	bool usual = strcmp(dev->url, "tcp://127.0.0.1:7171") == 0;
 
 	printf("\nReeve is up: a manager at %s, %lld worker%s, data in %s\n"
-	       "The workers run the handlers in %s\n\n"
+	       "The workers run the handlers in %s\n"
+	       "Its access token, for this user, is in %s\n\n"
 	       "In another terminal:\n",
-	    dev->url, (long long)dev->options.workers, dev->options.workers == 1 ? "" : "s", dev->data, dev->handlers);
+	    dev->url, (long long)dev->options.workers, dev->options.workers == 1 ? "" : "s", dev->data, dev->handlers,
+	    dev->token_path);
 	if (!usual)
 		printf("    export REEVE_MANAGER=%s\n", dev->url);
 	printf("    reeve submit %s 'some text' --wait\n"

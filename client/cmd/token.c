@@ -1,6 +1,7 @@
 /* `reeve token create|list|rotate|revoke`: access tokens, users of the manager's machine, and certificates. */
 #include "client/cmd/call.h"
 #include "client/cmd/command.h"
+#include "client/cmd/terminal.h"
 #include "common/access_token.h"
 #include "common/json_names.h"
 #include "common/limits.h"
@@ -276,6 +277,17 @@ static void show_user(const void *message, int64_t now_us, struct shown *out)
 		snprintf(out->text, sizeof out->text, "certificate");
 }
 
+static void show_expiry(const void *message, int64_t now_us, struct shown *out)
+{
+	int64_t expires_us = ((const Reeve__V1__Token *)message)->expires_us;
+	char age[64];
+
+	if (!expires_us)
+		return;
+	terminal_age(now_us, expires_us, age, sizeof age);
+	snprintf(out->text, sizeof out->text, expires_us > now_us ? "%s" : "%s ago", age);
+}
+
 static const struct column columns[] = {
     COL_NUMBER("ID", "id"),
     COL_WORD("NAME", "name"),
@@ -283,8 +295,11 @@ static const struct column columns[] = {
     COL_WORD("USER", NULL, .show = show_user),
     COL_TEXT("QUEUES", "rights.queues"),
     COL_TEXT("TYPES", "rights.types"),
+    COL_TEXT("METRICS", "rights.metrics"),
+    COL_TEXT("CALLBACK HOSTS", "rights.callback_hosts"),
     COL_NUMBER("USED", "last_used_us", .as = AS_AGE),
-    COL_NUMBER("EXPIRES", "expires_us", .as = AS_AGE),
+    COL_NUMBER("EXPIRES", NULL, .show = show_expiry),
+    COL_NUMBER("OLD TOKEN", "old_secret_until_us", .as = AS_AGE),
     COL_NUMBER("CREATED", "created_us", .as = AS_AGE),
     COL_TEXT("BY", "created_by"),
     {0},

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <reeve/v1/token.pb-c.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The characters that separate an identity's name from what a caller says of itself are not part of names. */
 static bool check_identity_name(const char *name, struct reeve_error *error)
@@ -27,6 +28,39 @@ static bool check_hash(const char *hash, struct reeve_error *error)
 	        ACCESS_HASH_TEXT - 1);
 }
 
+/* A limit that has no effect would be taken for one that has. */
+static bool check_limits(const Reeve__V1__Rights *r, struct reeve_error *error)
+{
+	static const uint32_t unlimited = 1 << REEVE__V1__ROLE__ROLE_READER | 1 << REEVE__V1__ROLE__ROLE_OPERATOR |
+	    1 << REEVE__V1__ROLE__ROLE_ADMIN,
+	                      submits = 1 << REEVE__V1__ROLE__ROLE_SUBMITTER,
+	                      works = 1 << REEVE__V1__ROLE__ROLE_WORKER | 1 << REEVE__V1__ROLE__ROLE_MANUAL_WORKER,
+	                      measures = 1 << REEVE__V1__ROLE__ROLE_METRIC_WRITER;
+	const struct {
+		const char *field, *of;
+		size_t count;
+		uint32_t roles;
+	} limits[] = {
+	    {"queues", "submitter, worker or manual_worker", r->n_queues, submits | works},
+	    {"types", "submitter, worker or manual_worker", r->n_types, submits | works},
+	    {"metrics", "metric_writer", r->n_metrics, measures},
+	    {"callback_hosts", "submitter", r->n_callback_hosts, submits},
+	};
+	uint32_t roles = 0;
+	for (size_t i = 0; i < r->n_roles; i++)
+		roles |= UINT32_C(1) << r->roles[i];
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		if (limits[i].count && roles & unlimited)
+			return error_set(error, STATUS(INVALID_ARGUMENT),
+			    "rights.%s cannot be combined with the roles reader, operator and admin, which have no limits",
+			    limits[i].field);
+		if (limits[i].count && !(roles & limits[i].roles))
+			return error_set(
+			    error, STATUS(INVALID_ARGUMENT), "rights.%s limits only the role %s", limits[i].field, limits[i].of);
+	}
+	return true;
+}
+
 static bool check_rights(const Reeve__V1__Rights *r, struct reeve_error *error)
 {
 	if (!r || !r->n_roles)
@@ -36,12 +70,8 @@ static bool check_rights(const Reeve__V1__Rights *r, struct reeve_error *error)
 	for (size_t i = 0; i < r->n_roles; i++)
 		if (!check_range("rights.roles", r->roles[i], 1, REEVE__V1__ROLE__ROLE_ADMIN, error))
 			return false;
-	for (size_t i = 0; i < r->n_roles; i++)
-		if ((r->n_queues || r->n_types) &&
-		    (r->roles[i] == REEVE__V1__ROLE__ROLE_READER || r->roles[i] >= REEVE__V1__ROLE__ROLE_OPERATOR))
-			return error_set(error, STATUS(INVALID_ARGUMENT),
-			    "rights.%s cannot be combined with the roles reader, operator and admin, which have no limits",
-			    r->n_queues ? "queues" : "types");
+	if (!check_limits(r, error))
+		return false;
 	return check_names("rights.queues", r->queues, r->n_queues, error) &&
 	    check_names("rights.types", r->types, r->n_types, error) &&
 	    check_names("rights.metrics", r->metrics, r->n_metrics, error) &&
@@ -55,6 +85,9 @@ static bool check_create(const ProtobufCMessage *message, struct reeve_error *er
 		return false;
 	if (r->local_user + r->certificate + (*r->hash != '\0') > 1)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "hash, local_user and certificate cannot be combined");
+	if (r->local_user && (r->uid == 0 || r->uid == geteuid()))
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "uid %u, root or the manager's own user, is an admin without an identity", r->uid);
 	return r->local_user || r->certificate || check_hash(r->hash, error);
 }
 

@@ -20,8 +20,9 @@ begin
     raise exception using errcode = 'RV440', message = case
       when exists (select from identities where name = with_name and revoked is null)
         then format('there is an identity "%s" already', with_name)
-      else format('another identity has the user %s', of_uid) end;
+      else format('the identity "%s" has the user %s', (select name from identities where uid = of_uid and revoked is null), of_uid) end;
   end if;
-  perform token_event(with_name, 'token_created', by, array_to_string(array(select jsonb_array_elements_text(with_rights -> 'roles')), ', '));
+  perform token_event(with_name, 'token_created', by,
+    (select identity_text(rights, uid, certificate, expires) from identities where id = made));
   return made;
 end $$;

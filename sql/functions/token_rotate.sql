@@ -21,7 +21,7 @@ begin
     update identities set hash = secret_hash, valid_ms = coalesce(nullif(with_valid_ms, 0), i.valid_ms),
       expires = coalesce(clock_timestamp() + interval '1ms' * coalesce(nullif(with_valid_ms, 0), i.valid_ms), 'infinity')
     where identities.id = i.id returning * into i;
-    perform token_event(of_name, 'token_rotated', by);
+    perform token_event(of_name, 'token_rotated', by, identity_text('{}', null, false, i.expires));
   end if;
   return query select i.id, (select max(valid_until) from old_secrets where identity_id = i.id), i.expires;
 end $$;

@@ -136,7 +136,7 @@ OURS_B=two words
 PATH=$PATH" "$(variables some)"
 	expect_eq '' "$(variables none)"
 	expect_match 'SECRET=x' "$(variables all)"
-	for wrong in A=b '*' 'A*B'; do
+	for wrong in A=b '*' 'A*B' HOME,LANG; do
 		handlers <<<"[handler some]
 exec = /usr/bin/env
 environment = PATH $wrong"

@@ -100,6 +100,13 @@ test_lists_have_roles_last_use_and_expiry() {
 	expect_match 'there is no identity "nobody"' "$OUTPUT"
 	expect_fail 4 admin token create x --role reader --queue mail
 	expect_match 'rights.queues cannot be combined with the roles reader, operator and admin' "$OUTPUT"
+	# No limit, and no user, is accepted that would have no effect.
+	expect_fail 4 admin token create x --role submitter --metric shop
+	expect_match 'rights.metrics limits only the role metric_writer' "$OUTPUT"
+	expect_fail 4 admin token create x --role worker --callback-host example.org
+	expect_match 'rights.callback_hosts limits only the role submitter' "$OUTPUT"
+	expect_fail 4 admin token create x --role reader --user root
+	expect_match "root or the manager's own user, is an admin without an identity" "$OUTPUT"
 	admin token revoke used >/dev/null
 }
 
@@ -472,4 +479,5 @@ test_the_audit_is_in_the_order_of_time_and_has_actors() {
 	expect_eq '' "$(admin audit --actor sho)"
 	admin token revoke shop
 }
+
 run_tests

@@ -208,10 +208,11 @@ static bool read_environment(struct reader *reader, const char *value)
 	if (!spec->environment)
 		return fail(reader, reader->line, "environment: %s", problem.message);
 	for (char **name = spec->environment; *value && *name; name++) {
-		size_t length = strcspn(*name, "=*");
+		size_t length = strspn(*name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
 
-		if (!length || (*name)[length] == '=' || ((*name)[length] && (*name)[length + 1]))
-			return fail(reader, reader->line, "environment: %.100s is not the name of a variable (PATH, LC_*)", *name);
+		if (!length || ((*name)[length] && strcmp(*name + length, "*") != 0))
+			return fail(reader, reader->line,
+			    "environment: %.100s is not the name of a variable (as in PATH HOME LC_*)", *name);
 	}
 	return true;
 }
