@@ -152,6 +152,8 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 		limit->granted++;
 	f->granted++;
 	f->granted_bytes += bytes;
+	f->worth += task_worth(c->stream);
+	f->lowest = stream_priority(c->stream);
 	f->profile->capacity--;
 	d->capacity--;
 	if (f->request.idle_ms) {

@@ -1,5 +1,5 @@
-/* Fetches of pull clients that do not park: each gets all its tasks in one answer. While it has room, and rows for it are
- * being read, it gets none. */
+/* Fetches of pull clients that do not park: each gets all its tasks in one answer. While rows for it are being read, it
+ * gets none: any rows if it has room, otherwise those of higher priorities that were left to other managers. */
 #include "manager/core/dispatch_internal.h"
 #include "manager/core/queues.h"
 
@@ -15,6 +15,7 @@ static void take_grant_back(struct dispatch *d, const struct grant *grant)
 		queues_use_room(d->queues, stream_route(grant->candidate.stream), -1);
 	f->granted--;
 	f->granted_bytes -= grant->bytes;
+	f->worth -= task_worth(grant->candidate.stream);
 	f->profile->capacity++;
 	d->capacity++;
 	if (f->request.idle_ms) {
@@ -29,44 +30,69 @@ static bool accepts(const void *profile, int route)
 	return demand_accepts(profile, route);
 }
 
-/* Returns true if a Fetch that collects tasks accepts the route. */
-static bool read_passed(void *arg, int route)
+/* Returns true if a Fetch that collects tasks wants those of the stream. It has them read once. */
+static bool read_passed(void *arg, const struct stream *s)
 {
 	const struct dispatch *d = arg;
+	int route = stream_route(s);
+	const struct store_queue *queue = queues_of_route(d->queues, route);
 	struct demand_walk walk;
-	if (!deal_wants(d->deal, route))
+	if (queue->state != STORE_QUEUE_RUNNING || !queues_have_room(d->queues, queue))
 		return false;
 	for (struct profile *p = demand_first(&walk, d->demand, route); p; p = demand_next(&walk))
-		if (p->collects)
+		if (p->unparked && stream_priority(s) > p->collects_above && stream_whole_ms(s) <= p->collects_from_ms)
 			return true;
 	return false;
 }
 
-/* Sets f->collects: whether the Fetch has tasks and room, comes only once, and more tasks for it may be read soon. */
+/* Returns above which priority more tasks are of use to the Fetch. */
+static int32_t useful_above(const struct fetch *f)
+{
+	return f->granted < f->request.slots ? INT32_MIN : f->lowest;
+}
+
+/* Returns true if more tasks for the Fetch may be read soon. If it has no room, only those count that were left to other
+ * managers: for all others of a higher priority the deal has waited. */
+static bool more_may_come(const struct dispatch *d, const struct fetch *f)
+{
+	if (f->granted == f->request.slots)
+		return window_reads_passed(d->window, accepts, f->profile, f->lowest);
+	if (base_now(d->base) < f->arrived_ms + SEARCHES_MS && window_searches(d->window, accepts, f->profile))
+		return true;
+	return window_reads(d->window, accepts, f->profile);
+}
+
+/* Sets f->collects: whether the Fetch has tasks, comes only once, and more or better tasks for it may be read soon. */
 static bool fetches_collect(struct dispatch *d)
 {
 	int64_t rounds = window_rounds(d->window);
 	bool some = false;
-	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
-		f->profile->collects = false;
 	for (struct fetch *f = d->unparked; f; f = f->unparked_next) {
-		f->collects = f->granted && f->granted < f->request.slots && !f->request.goes_on &&
-		    base_now(d->base) < f->arrived_ms + COLLECT_MS && (!f->collected || rounds < f->collected);
+		f->profile->collects_above = INT32_MAX;
+		f->profile->collects_from_ms = 0;
+	}
+	for (struct fetch *f = d->unparked; f; f = f->unparked_next) {
+		if (f->worth > f->most_worth) {
+			f->most_worth = f->worth;
+			f->collected = rounds + COLLECT_ROUNDS;
+		}
+		f->collects = f->granted && !f->request.goes_on && base_now(d->base) < f->arrived_ms + COLLECT_MS &&
+		    (rounds < f->collected || f->worth < f->most_worth);
 		some |= f->collects;
-		f->profile->collects |= f->collects;
+		if (f->collects && useful_above(f) < f->profile->collects_above)
+			f->profile->collects_above = useful_above(f);
+		if (f->collects && f->arrived_ms > f->profile->collects_from_ms)
+			f->profile->collects_from_ms = f->arrived_ms;
 	}
 	if (!some)
 		return false;
 	window_read_passed(d->window, read_passed, d);
 	some = false;
 	for (struct fetch *f = d->unparked; f; f = f->unparked_next) {
-		bool searching =
-		    base_now(d->base) < f->arrived_ms + SEARCHES_MS && window_searches(d->window, accepts, f->profile);
-		f->collects = f->collects && (searching || window_reads(d->window, accepts, f->profile));
+		f->collects = f->collects && more_may_come(d, f);
 		some |= f->collects;
 		if (!f->collects)
 			continue;
-		f->collected = f->collected ? f->collected : rounds + COLLECT_ROUNDS;
 		jobs_at(d->base->jobs, JOB_DISPATCH, f->arrived_ms + COLLECT_MS);
 		f->until_ms = f->arrived_ms + COLLECT_MS + UNPARKED_LIMIT_MS;
 		fetch_timer(f, f->until_ms);

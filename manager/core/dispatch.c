@@ -17,10 +17,11 @@ enum {
 	PARKED_MAX = 1000, /* Fetches of an incarnation that park: its commands and its end go to all of them */
 };
 
-/* Returns true if a Fetch that does not park accepts the route, whose left tasks are then read, and marks the profiles of
+/* Returns true if a Fetch that does not park accepts the stream, whose left tasks are then read, and marks the profiles of
  * such Fetches. */
-static bool read_left(void *arg, int route)
+static bool read_left(void *arg, const struct stream *s)
 {
+	int route = stream_route(s);
 	struct dispatch *d = arg;
 	struct demand_walk walk;
 	bool some = false;

@@ -16,7 +16,7 @@ struct pick;
 enum {
 	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
 	COLLECT_MS = 2000,       /* how long a Fetch waits for tasks that are being read, although it could have others */
-	COLLECT_ROUNDS = 5,      /* … and the maximum of statements that read pages in that time */
+	COLLECT_ROUNDS = 5,      /* … and the maximum of statements that read pages and bring none, in that time */
 	ANSWERS_MAX = 4,         /* maximum bytes of a claim or a redelivery, in full answers: all its rows are in memory */
 	CLAIM_LIMIT_MS = 1000,   /* how much longer a Fetch waits for a claim in flight */
 	ASSIGNMENT_BYTES = 200 + 2 * LIMIT_NAME_BYTES, /* size of an assignment in an answer, without its queue, type and
@@ -44,10 +44,12 @@ struct fetch {
 	int64_t until_ms;   /* is answered by then, even if nothing was found */
 	fetch_done *done;
 	void *arg;
-	int64_t let_from_ms; /* when a queue's waiting period ends that keeps tasks from it; 0: none does */
-	bool collects;       /* its grants are undone: see deal_candidates */
-	int64_t collected;   /* … until so many statements have read pages; 0: never so far */
-	int granted;         /* candidates for it in the claim that is prepared or in flight */
+	int64_t let_from_ms;       /* when a queue's waiting period ends that keeps tasks from it; 0: none does */
+	bool collects;             /* its grants are undone: see deal_candidates */
+	int64_t collected;         /* … until so many statements have read pages; 0: never so far */
+	int64_t worth, most_worth; /* the sum of task_worth of its candidates; its maximum so far */
+	int32_t lowest;            /* the lowest priority of its candidates */
+	int granted;               /* candidates for it in the claim that is prepared or in flight */
 	int64_t granted_bytes;
 	struct fetch_queue *limits; /* request.limits, owned */
 	struct pick *pick;          /* it has a filter; or NULL */
@@ -103,6 +105,12 @@ struct dispatch {
 	struct store_fetch *slots;
 	struct fetch **by_slot;
 };
+
+/* Returns what a task adds to a Fetch: more for a higher priority, and always something. */
+static inline int64_t task_worth(const struct stream *stream)
+{
+	return (int64_t)stream_priority(stream) - INT32_MIN + 1;
+}
 
 /* --- a Fetch (fetch.c) --- */
 
@@ -178,7 +186,8 @@ void deal_destroy(struct deal *deal);
  * accepts it is new.
  *
  * A pull client's Fetch that does not park gets all its tasks in one answer: while it has room and rows for it are being
- * read, it gets none, for up to COLLECT_ROUNDS statements and COLLECT_MS. */
+ * read, or those of higher priorities that were left to other managers, it gets none, for up to COLLECT_MS, and up to
+ * COLLECT_ROUNDS statements that bring neither more tasks nor ones of higher priorities. */
 int deal_candidates(struct deal *deal, bool *unsure);
 
 /* Takes the grants of the Fetches back that collect tasks, and sets *unsure if there are any. Returns how many of the

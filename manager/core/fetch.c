@@ -76,6 +76,7 @@ void fetch_wait(struct fetch *f)
 		f->limits[i].granted = 0;
 	f->granted = 0;
 	f->granted_bytes = 0;
+	f->worth = 0;
 	f->slot = -1;
 	f->wait = ++d->waits;
 	DL_PREPEND2(d->latest, f, latest_prev, latest_next);

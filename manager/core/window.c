@@ -398,6 +398,15 @@ bool window_reads(const struct window *w, bool (*accepts)(const void *arg, int r
 	return false;
 }
 
+bool window_reads_passed(
+    const struct window *w, bool (*accepts)(const void *arg, int route), const void *arg, int32_t above)
+{
+	for (const struct stream *s = w->streams; s; s = s->hh.next)
+		if (s->whole && s->reading && s->unread > UNREAD_POLL && s->key.priority > above && accepts(arg, s->key.route))
+			return true;
+	return false;
+}
+
 int64_t window_rounds(const struct window *w)
 {
 	return w->rounds;

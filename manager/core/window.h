@@ -83,6 +83,9 @@ int stream_route(const struct stream *stream);
 int32_t stream_priority(const struct stream *stream);
 int stream_count(const struct stream *stream);
 
+/* Returns when the last read began that found all its tasks, also those of other shards; 0: none has. */
+int64_t stream_whole_ms(const struct stream *stream);
+
 /* Notes that no Fetch takes any of the stream's candidates; `waits`: a number above 0. Later, stream_stuck returns that
  * number, or 0 if candidates were added since or if there are none. */
 void stream_set_stuck(struct stream *stream, int64_t waits);
@@ -118,9 +121,9 @@ bool window_searches(const struct window *window, bool (*accepts)(const void *ar
 const struct candidate *stream_peek(const struct stream *stream);
 const struct candidate *stream_peek_next(const struct candidate *candidate);
 
-/* Starts to read the tasks that were left to other managers and are not in memory. Calls `accept` for the route of each
- * such stream, and reads those for which it returns true. */
-void window_read_passed(struct window *window, bool (*accept)(void *arg, int route), void *arg);
+/* Starts to read the tasks that were left to other managers and are not in memory. Calls `accept` for each such stream,
+ * and reads those for which it returns true: a Fetch wants their tasks. */
+void window_read_passed(struct window *window, bool (*accept)(void *arg, const struct stream *stream), void *arg);
 
 /* Takes out a candidate. It stays known, so that it is not read again, until window_forget or window_release. */
 struct candidate window_take(struct window *window, const struct candidate *candidate);
@@ -164,6 +167,10 @@ int window_size(const struct window *window);
 /* Returns whether a page is being read of a stream of a route for which `accepts` returns true, except for a rescan. Its
  * time grows with the streams. */
 bool window_reads(const struct window *window, bool (*accepts)(const void *arg, int route), const void *arg);
+
+/* The same for streams above this priority of which the tasks of all managers are being read. */
+bool window_reads_passed(
+    const struct window *window, bool (*accepts)(const void *arg, int route), const void *arg, int32_t above);
 
 /* Returns how many statements have read pages. */
 int64_t window_rounds(const struct window *window);

@@ -81,6 +81,8 @@ struct stream {
 	int64_t poll_began_ms, poll_began_us; /* of the rescan in progress; poll_began_ms 0: none */
 	int64_t poll_took_ms;                 /* duration of the last rescan */
 	int64_t polled_us;             /* when the last completed rescan began, by the estimate of the database's time */
+	int64_t whole_ms;              /* when the last page was requested that ended with all tasks of all shards */
+	int64_t read_ms;               /* when the page in flight was requested */
 	bool whole;                    /* pages contain all shards, */
 	int64_t unsharded_until_ms;    /* … at least until then */
 	struct store_candidate passed; /* the first skipped task of another shard; id 0: none */
@@ -199,6 +201,9 @@ void stream_schedule(struct stream *stream);
 
 /* Reads the stream if it has unread rows and no candidates, a Fetch waits for its route, and there is room. */
 void stream_read(struct stream *stream);
+
+/* The same, but a Fetch is known to want its tasks. */
+void stream_read_asked(struct stream *stream);
 
 /* Calls stream_read for all streams, if it was not possible for some before. */
 void window_read_unread(struct window *window);

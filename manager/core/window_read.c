@@ -119,7 +119,7 @@ static void page_enter(struct stream *s)
 	drop_all_gone(s);
 	if (before)
 		DL_CONCAT(s->candidates, noted);
-	if (s->page.other.id)
+	if (s->page.other.id && !s->whole)
 		stream_pass_over(s, &s->page.other);
 }
 
@@ -163,10 +163,16 @@ static void page_taken(struct stream *s, int64_t now_ms)
 	if (s->noted)
 		stream_rewind(s, s->noted_run_at, s->noted_id);
 	s->noted = false;
-	if (s->whole && now_ms >= s->unsharded_until_ms)
-		s->whole = false;
-	else
+	if (s->whole &&
+	    s->page.slices > 1) { /* all shards were requested while it was being read: the next page has them */
+		if (s->page.other.id)
+			stream_rewind(s, s->page.other.run_at_us, s->page.other.id - 1);
+	} else if (s->whole) {
+		s->whole_ms = ended ? s->read_ms : s->whole_ms;
+		s->whole = now_ms < s->unsharded_until_ms;
+	} else {
 		read_passed(s);
+	}
 	if (!stream_wanted(s))
 		stream_let_go(s);
 }
@@ -217,6 +223,7 @@ static void page_read_after(struct stream *s, enum reading what, int64_t run_at_
 {
 	struct window *w = s->window;
 	s->reading = what;
+	s->read_ms = base_now(w->base);
 	s->reread = s->noted = false;
 	w->expected += limit;
 	s->page = (struct store_page){
@@ -276,6 +283,17 @@ void stream_read(struct stream *s)
 	if (!w->fetches.waiting(w->fetches.arg) || window_capacity(w) < page_min(w))
 		w->left_unread = true;
 	else if (w->fetches.want(w->fetches.arg, s->key.route))
+		page_read(s, page_min(w));
+}
+
+void stream_read_asked(struct stream *s)
+{
+	struct window *w = s->window;
+	if (!can_read(s) || s->count)
+		return;
+	if (window_capacity(w) < page_min(w))
+		w->left_unread = true;
+	else
 		page_read(s, page_min(w));
 }
 

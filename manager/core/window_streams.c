@@ -139,14 +139,14 @@ void window_route_wanted(struct window *w, int route, bool wanted)
 	}
 }
 
-void window_read_passed(struct window *w, bool (*accept)(void *arg, int route), void *arg)
+void window_read_passed(struct window *w, bool (*accept)(void *arg, const struct stream *stream), void *arg)
 {
 	struct stream *s, *tmp;
 	DL_FOREACH_SAFE2 (w->passed, s, tmp, passed_next) {
-		if (s->count || s->failed || !accept(arg, s->key.route))
+		if (s->count || s->failed || !accept(arg, s))
 			continue;
 		stream_read_unsharded(s, 0);
-		stream_read(s);
+		stream_read_asked(s);
 	}
 }
 
@@ -188,6 +188,11 @@ int stream_route(const struct stream *s)
 int32_t stream_priority(const struct stream *s)
 {
 	return s->key.priority;
+}
+
+int64_t stream_whole_ms(const struct stream *s)
+{
+	return s->whole_ms;
 }
 
 int stream_count(const struct stream *s)

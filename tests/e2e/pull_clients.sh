@@ -91,6 +91,18 @@ test_one_fetch_takes_all_priorities_in_order() {
 	expect_fail 1 reeve fetch --queue mixed
 }
 
+# Also those that another manager prefers, which has no work for them.
+test_one_fetch_takes_the_highest_priorities_beside_another_manager() {
+	start_manager second
+	for i in $(seq 1 40); do echo "{\"details\":\"$((i * 7 % 13))\",\"priority\":$((i * 7 % 13))}"; done >"$DIR/mixed"
+	all=$(for i in $(seq 1 40); do echo $((i * 7 % 13)); done | sort -rn | xargs)
+	sleep 2 # both managers have sent heartbeats, so each knows of the other
+	for n in 10 20 25 40; do
+		reeve submit --bulk "$DIR/mixed" letter --queue "mixed-$n" >"$DIR/null"
+		expect_eq "$(cut -d' ' -f1-$n <<<"$all")" "$(reeve fetch --queue "mixed-$n" -n $n --json | jq -r .details | xargs)"
+	done
+}
+
 test_fetched_tasks_are_chosen_by_a_filter() {
 	start_manager second
 	a=$(reeve submit letter 1 --queue filtered --source shop --priority 1)
