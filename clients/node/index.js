@@ -1,0 +1,2 @@
+export { Client, ReeveError, TaskFailed } from "./client.js";
+export { Fatal, Retry, Worker } from "./worker.js";

@@ -1,0 +1,103 @@
+/*
+ * A worker: runs functions as handlers of tasks, on this thread. A thread of its own (control.js) has all calls: a handler that keeps
+ * this thread busy delays no heartbeat. It also ends the process if a handler still runs when the lease or its attempt ends, since
+ * another worker may run the task from then on.
+ */
+import { hostname } from "node:os";
+import { Worker as Thread } from "node:worker_threads";
+
+import { textOf } from "./client.js";
+
+/* Throw it in a handler: the task has failed and must not run again. */
+export class Fatal extends Error {}
+
+/* Throw it in a handler: the task has failed and runs again, after `delay` milliseconds if given. */
+export class Retry extends Error {
+  constructor(message, delay) {
+    super(message);
+    this.delay = delay;
+  }
+}
+
+/* One attempt. `signal` is an AbortSignal: a long handler passes it on or checks it, and returns soon once it is aborted. */
+class Task {
+  constructor(assignment, signal) {
+    this.id = assignment.taskId;
+    this.queue = assignment.queue ?? "";
+    this.type = assignment.type ?? "";
+    this.details = assignment.details ?? "";
+    this.attempt = assignment.attempt ?? 0;
+    this.maxAttempts = assignment.maxAttempts ?? 0;
+    this.traceparent = assignment.traceparent ?? "";
+    this.signal = signal;
+  }
+
+  /* The details, which are JSON. */
+  json() {
+    return JSON.parse(this.details);
+  }
+}
+
+/* Runs handlers: worker.handle("greet", (task) => "hello " + task.details), then await worker.run(). */
+export class Worker {
+  #handlers = new Map();
+  #running = new Map(); // by task and token
+  #thread;
+  #stopped = false;
+
+  constructor(client, { concurrency = 1, name, queues = [] } = {}) {
+    this.client = client;
+    this.settings = { concurrency, name: name ?? `${hostname()}/${process.pid}`, queues };
+  }
+
+  /* Sets the handler of a type. It gets a Task and returns the result, or a promise of it: a text, undefined, or a value that
+   * becomes JSON. Any error is a failure, which is retried. */
+  handle(type, handler) {
+    this.#handlers.set(type, handler);
+  }
+
+  /* Makes `run` resolve when the running handlers have ended. */
+  stop() {
+    this.#stopped = true;
+    this.#thread?.postMessage({ stop: true });
+  }
+
+  /* Runs until `stop`, SIGTERM or SIGINT, or a worker command that drains it. Throws if managers refuse its calls, for example after
+   * its token was revoked; its running handlers end before. */
+  async run({ stopOnSignals = true } = {}) {
+    const stop = () => this.stop();
+    if (stopOnSignals) for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, stop);
+    this.#thread = new Thread(new URL("./control.js", import.meta.url), {
+      workerData: { client: this.client.settings, ...this.settings, types: [...this.#handlers.keys()] },
+    });
+    this.#thread.on("message", ({ begin, stop: key }) => {
+      if (begin) this.#execute(begin);
+      else this.#running.get(key)?.abort();
+    });
+    if (this.#stopped) this.stop();
+    try {
+      await new Promise((resolve, reject) => {
+        this.#thread.on("error", reject);
+        this.#thread.on("exit", resolve);
+      });
+    } finally {
+      for (const signal of ["SIGTERM", "SIGINT"]) process.off(signal, stop);
+    }
+  }
+
+  async #execute({ key, assignment }) {
+    const controller = new AbortController();
+    const result = { outcome: "COMPLETED" };
+    this.#running.set(key, controller);
+    try {
+      result.result = textOf(await this.#handlers.get(assignment.type)(new Task(assignment, controller.signal)));
+    } catch (error) {
+      result.outcome = error instanceof Fatal ? "FATAL" : "FAILED";
+      result.error = String(error?.message ?? error);
+      if (error instanceof Retry) result.retryInMs = Math.round(error.delay ?? 0);
+      else if (!(error instanceof Fatal)) Object.assign(result, { errorCode: error?.name ?? "error", stackTrace: error?.stack ?? "" });
+    }
+    this.#running.delete(key);
+    this.#thread.postMessage({ key, result });
+  }
+}
