@@ -23,13 +23,5 @@ begin
     where b2.phase <> 'ended'
     group by b2.id) n
   where b.id = n.id;
-  perform submit_internal(b.queue, b.callback_type, batch_task_event(b, e), null, 'callback of batch ' || b.id)
-  from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
-  where b.callback_type is not null and b.phase not in ('exit', 'ended')
-    and (e ->> 'id')::bigint is distinct from b.entry_id;
-  return query
-    select b.id, (e ->> 'id')::bigint, 'task_end', b.callback_url, b.callback_secret, batch_task_event(b, e)
-    from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
-    where b.callback_tasks and b.callback_url is not null and b.phase not in ('exit', 'ended')
-      and (e ->> 'id')::bigint is distinct from b.entry_id;
+  return query select * from batch_events(ended, 'task_end');
 end $$;

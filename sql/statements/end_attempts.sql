@@ -124,7 +124,7 @@ with locked as materialized (
   where l.id = any(array[p.id]) returning l.id),
  attempted as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
-  select * from batch_attempts_ended((
+  select * from batch_events((
     select jsonb_agg(jsonb_build_object('event', 'attempt_end', 'batch_id', d.batch_id, 'id', d.id, 'type', d.type,
       'status', d.becomes, 'attempt', d.attempt, 'error', d.error, 'error_code', d.code, 'remark', d.said, 'worker_id', d.worker_id,
       'details', d.details, 'result', coalesce(d.result, ''), 'started_at', d.last_updated, 'ended_at', d.ended, 'run_at', d.due)
@@ -132,7 +132,7 @@ with locked as materialized (
     from timed d cross join lateral (
       select from batches b
       where b.id = d.batch_id and b.callback_attempts and d.id is distinct from b.entry_id and d.id is distinct from b.exit_id offset 0) b
-    where d.becomes in ('failed', 'queued') and d.outcome <> 'requeued' and d.batch_id is not null))
+    where d.becomes in ('failed', 'queued') and d.outcome <> 'requeued' and d.batch_id is not null), 'attempt_end')
   returning id),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end

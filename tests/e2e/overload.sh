@@ -269,7 +269,8 @@ test_memory_does_not_grow_with_the_backlog() {
 	small=$(resident manager)
 	reeve discard --where status=queued >/dev/null
 	sql "insert into tasks (route_id, queue, type, details, run_at, created, last_updated)
-		select r.id, r.queue, r.type, 'sleep 0.2', now(), now(), now() from routes r, generate_series(1, 200000) where r.type = 'sh'"
+		select r.id, r.queue, r.type, 'sleep 0.2', now(), now(), now() from routes r, generate_series(1, 200000) where r.type = 'sh';
+		select pg_notify('reeve_notify', format('0 %s 0 %s', id, time_us(now()))) from routes where type = 'sh'" >/dev/null
 	sql 'select counts_recount()' >/dev/null
 	wait_until 20 '[ "$(sql "select count(*) from task_history")" -ge 220 ]'
 	large=$(resident manager)
