@@ -57,7 +57,7 @@ measure() { # each listing with its pages, a line each
 	echo "dry-run-update $(pages find_tasks "'{queued,failed}','queue3',$rest,'update',10000,'{}','{}',null,null,null")"
 	echo "window-page $(pages window_page "'{1}','{0}','{-infinity}','{0}','{-infinity}','{100}','{2}','{0}','{1000000}'")"
 	echo "window-page-other-shard $(pages window_page "'{1}','{0}','{-infinity}','{0}','{-infinity}','{100}','{2}','{1}','{1000000}'")"
-	echo "audit $(most_pages audit_page "null,now() - interval '10 days',null,500,null,null,null,null")"
+	echo "audit $(most_pages audit_page "null,now() - interval '10 days',null,500,null,null,null,null,null")"
 	echo "audit-newest $(most_pages audit_newest "null,null,1000")"
 	echo "audit-newest-until $(most_pages audit_newest "null,now() - interval '1 hour',1000")"
 	echo "queues $(most_pages queue_counts "null,null,4000000")"
