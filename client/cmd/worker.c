@@ -63,6 +63,7 @@ static const struct column columns[] = {
     COL_NUMBER("HEARD", NULL, .show = show_heartbeat),
     COL_TEXT("QUEUES", "queues"),
     COL_TEXT("TYPES", "types"),
+    COL_TEXT("OWNER", "owner"),
     COL_WORD("VERSION", "version"),
     {0},
 };
@@ -76,8 +77,9 @@ static const struct option_spec list_specs[] = {
 const struct call worker_list = {
     .options = {.program = "reeve worker list",
         .usage = "[--all] [--queue NAME] [--json]",
-        .summary = "Lists workers: whether each is running, paused or draining and since when, its slots, its tasks, "
-                   "how many attempts it has completed and failed, its uptime, its last heartbeat, and what it serves.",
+        .summary =
+            "Lists workers: whether each is running, paused or draining and since when, its slots, its tasks, "
+            "how many attempts it has completed and failed, its uptime, its last heartbeat, what it serves, and who registered it.",
         .specs = list_specs},
     .list = {.service = &reeve__v1__admin_service__descriptor,
         .method = "ListWorkers",

@@ -132,6 +132,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .previous = request->previous,
 	    .manual = request->manual,
 	    .identity = scope_owner(rpc_call_identity(call)),
+	    .actor = rpc_call_actor(call),
 	    .signer = scope_identity(rpc_call_identity(call)),
 	};
 	store_register(s->core->base.store, &c->op);
@@ -260,6 +261,7 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 	    .op = service_op(s, call, on_left),
 	    .incarnation = request->incarnation,
 	    .reason = request->reason,
+	    .actor = rpc_call_actor(call),
 	};
 	store_leave(s->core->base.store, &c->op);
 }

@@ -12,11 +12,12 @@ struct store_register {
 	int32_t pid, concurrency;
 	int queue_count, type_count;
 	const char *const *queues, *const *types;
-	int64_t lease_ms; /* the lease it gets */
-	int64_t previous; /* the incarnation that has ended, according to the worker; 0: none */
-	bool manual;      /* a pull client: it sends no heartbeats */
-	int64_t identity; /* that registers it; 0: an admin */
-	int64_t signer;   /* the identity of its attempts' credentials; 0: it is not in the table */
+	int64_t lease_ms;  /* the lease it gets */
+	int64_t previous;  /* the incarnation that has ended, according to the worker; 0: none */
+	bool manual;       /* a pull client: it sends no heartbeats */
+	int64_t identity;  /* that registers it; 0: an admin */
+	const char *actor; /* the caller, for the audit */
+	int64_t signer;    /* the identity of its attempts' credentials; 0: it is not in the table */
 	/* results */
 	int64_t incarnation;                          /* 0: another process has a living worker of this name: */
 	uint8_t credential_key[CREDENTIAL_KEY_BYTES]; /* of the incarnation (common/credential.h) */
@@ -29,7 +30,7 @@ void store_register(struct store *store, struct store_register *op);
 struct store_leave {
 	struct store_op op;
 	int64_t incarnation;
-	const char *reason;
+	const char *reason, *actor;
 };
 void store_leave(struct store *store, struct store_leave *op);
 

@@ -50,10 +50,13 @@ static bool add_workers(struct role *role)
 	    COLUMN_LIST(struct store_register, queues, queue_count, TEXT),
 	    COLUMN_LIST(struct store_register, types, type_count, TEXT),
 	};
-	static const struct params_column identities[] = {COLUMN_OR_NULL(struct store_register, identity, INT8, 0)};
+	static const struct params_column owners[] = {
+	    COLUMN_OR_NULL(struct store_register, identity, INT8, 0),
+	    COLUMN(struct store_register, actor, TEXT),
+	};
 	BATCH_COLUMNS(role, columns);
 	params_int8(&role->params, registering(role, 0)->lease_ms);
-	BATCH_COLUMNS(role, identities);
+	BATCH_COLUMNS(role, owners);
 	return true;
 }
 
@@ -105,6 +108,7 @@ static void leave_start(struct role *role)
 	static const struct params_column columns[] = {
 	    COLUMN(struct store_leave, incarnation, INT8),
 	    COLUMN(struct store_leave, reason, TEXT),
+	    COLUMN(struct store_leave, actor, TEXT),
 	};
 	BATCH_COLUMNS(role, columns);
 	role_run(role, SQL_LEAVE, role_on_done);

@@ -92,14 +92,14 @@ begin
     select * from task_history
     where last_updated >= from_at and last_updated < behind and keep_until >= (from_at at time zone 'UTC')::date),
   tried as materialized (
-    select a.task_id, a.token, a.last_updated, a.status, a.outcome, a.worker_id, a.attempt, a.assignment_id, a.error_code, a.error,
+    select a.task_id, a.token, a.last_updated, a.status, a.outcome, a.worker_id, a.attempt, a.assignment_id, a.by_report, a.error_code, a.error,
       coalesce(a.queue, t.queue) as queue, coalesce(a.type, t.type) as type
     from task_attempts a
     left join lateral (
       select x.queue, x.type from all_tasks x
       where (of_queue is not null or of_type is not null) and a.queue is null and x.id = a.task_id limit 1) t on true
     where a.last_updated >= from_at and a.last_updated < behind)
-  select e.at, e.task_id, e.version, e.event, w.name, e.worker_id, e.attempt, e.actor, left(e.note, 300), null::text
+  select e.at, e.task_id, e.version, e.event, w.name, e.worker_id, e.attempt, o.actor, left(e.note, 300), null::text
   from (
     -- The version of a late result is its attempt's token, but it came after the event that had ended that attempt.
     select *, case when event = 'late_result' then greatest(at, version) else version end as turn from (
@@ -112,7 +112,7 @@ begin
        where task_id > after_id and task_id < coalesce(stop_id, last_id + 1) order by task_id limit most + 1)) s
     where created >= since_at
     union all
-    select t.last_updated, t.id, t.last_updated, 1, 'claimed', t.worker_id, t.attempt, '', 'assignment ' || t.assignment_id, t.queue, t.type
+    select t.last_updated, t.id, t.last_updated, 1, 'claimed', t.worker_id, t.attempt, null, 'assignment ' || t.assignment_id, t.queue, t.type
     from (select a.id, a.task_ids from assignments a
       where a.closed_at is null and a.at >= from_at - interval '1 minute' and a.at < behind + interval '1 minute' offset 0) a
     cross join lateral unnest(a.task_ids) x(id)
@@ -122,19 +122,19 @@ begin
         and t.last_updated < behind
       offset 0) t
     union all
-    select h.token, h.task_id, h.token, 1, 'claimed', h.worker_id, h.attempt, '', 'assignment ' || h.assignment_id, h.queue, h.type
+    select h.token, h.task_id, h.token, 1, 'claimed', h.worker_id, h.attempt, null, 'assignment ' || h.assignment_id, h.queue, h.type
     from ended h where h.token >= since_at
     union all
     select h.last_updated, h.task_id, h.last_updated, 2, h.status, h.worker_id, case when h.token is not null then h.attempt end,
-      '', case when h.status <> 'completed' then concat_ws(': ', h.error_code, h.last_error) else '' end, h.queue, h.type
+      case when not h.by_report then '' end, case when h.status <> 'completed' then concat_ws(': ', h.error_code, h.last_error) else '' end, h.queue, h.type
     from ended h
     union all
-    select a.token, a.task_id, a.token, 1, 'claimed', a.worker_id, a.attempt, '', 'assignment ' || a.assignment_id, a.queue, a.type
+    select a.token, a.task_id, a.token, 1, 'claimed', a.worker_id, a.attempt, null, 'assignment ' || a.assignment_id, a.queue, a.type
     from tried a where a.token >= since_at
     union all
     select a.last_updated, a.task_id, a.last_updated, 2,
       case when a.status in ('completed', 'dead', 'cancelled') then a.status else a.outcome end,
-      a.worker_id, a.attempt, '', concat_ws(': ', a.error_code, a.error), a.queue, a.type
+      a.worker_id, a.attempt, case when not a.by_report then '' end, concat_ws(': ', a.error_code, a.error), a.queue, a.type
     from tried a
     union all
     select v.at, v.task_id, v.version, 3, v.event, v.worker_id, null, v.actor, v.note, t.queue, t.type
@@ -154,9 +154,10 @@ begin
     select at, 0, at, 0, event, null, null, actor, concat_ws(': ', identity, nullif(note, '')), null, null
     from identity_events where at >= from_at and at < behind) x) e
   left join workers w on w.id = e.worker_id
+  cross join lateral (select coalesce(e.actor, w.actor, '') as actor) o -- as in audit_log
   where (of_queue is null or e.queue = of_queue) and (of_type is null or e.type = of_type)
     and (of_events is null or e.event = any(of_events)) and (of_worker is null or w.name = of_worker)
-    and (of_actor is null or e.actor = of_actor or starts_with(e.actor, of_actor || '/') or starts_with(e.actor, of_actor || '@'))
+    and (of_actor is null or o.actor = of_actor or starts_with(o.actor, of_actor || '/') or starts_with(o.actor, of_actor || '@'))
   -- By time, but the events of a task in the order of its versions, whatever clocks showed.
   order by max(greatest(e.at, e.version)) over (partition by e.task_id order by e.turn, e.place, e.at), e.task_id, e.turn, e.place, e.at;
 

@@ -10,7 +10,8 @@ begin
     and w.manual and not w.lost and w.name = by and w.pid = pg_backend_pid();
   if mine is null then
     mine := (select worker_register(array[by], array[coalesce(host(inet_client_addr()), 'local')], array[pg_backend_pid()], array[''],
-      array[1], array[0], array[0], array[0::bigint], array[true], '{}', '{}', 600000, null));
+      array[1], array[0], array[0], array[0::bigint], array[true], '{}', '{}', 600000, null,
+      array[session_user::text]));
     perform set_config('reeve.sql_client', mine::text, false);
   end if;
   return mine;

@@ -5,13 +5,14 @@
 -- this statement. Only an admin can name the former incarnation of another identity, or take a name that it has.
 --   one element per worker: $1 names, $2 hosts, $3 pids, $4 versions, $5 concurrencies, $6 how many of $10 are its
 --   queues, $7 how many of $11 are its types, $8 the former incarnations or 0, $9 whether it is a pull client;
---   $10 queues, $11 types, one worker's after the other's; $12 the lease in ms; $13 the identities, null for an admin
+--   $10 queues, $11 types, one worker's after the other's; $12 the lease in ms; $13 the identities, null for an admin;
+--   $14 their actors
 with wanted as materialized (
   select u.*, o.host as other_host, o.pid as other_pid
   from (
     select *, sum(queues) over (order by place)::int as queues_to, sum(types) over (order by place)::int as types_to
-    from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::bigint[], $9::boolean[], $13::bigint[])
-      with ordinality a(name, host, pid, version, concurrency, queues, types, previous, manual, identity, place)) u
+    from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::bigint[], $9::boolean[], $13::bigint[], $14::text[])
+      with ordinality a(name, host, pid, version, concurrency, queues, types, previous, manual, identity, actor, place)) u
   left join lateral (
     select host, pid from workers
     where name = u.name and gone_at is null and not manual and not u.manual and not lost
@@ -21,16 +22,16 @@ with wanted as materialized (
   update workers w set lost = true, gone_at = clock_timestamp()
   from free f
   where w.id = any(array[f.previous]) and w.name = f.name and not w.lost and (f.identity is null or w.identity = f.identity)
-  returning w.id),
+  returning w.id, f.actor),
  made as (
-  insert into workers (name, host, pid, version, concurrency, queues, types, lease_ms, manual, identity)
+  insert into workers (name, host, pid, version, concurrency, queues, types, lease_ms, manual, identity, actor)
   select name, host, pid, version, concurrency, ($10::text[])[queues_to - queues + 1:queues_to],
-    ($11::text[])[types_to - types + 1:types_to], $12::bigint, manual, identity
+    ($11::text[])[types_to - types + 1:types_to], $12::bigint, manual, identity, actor
   from free order by place
-  returning id, name, concurrency, manual),
+  returning id, name, concurrency, manual, actor),
  told as (
-  insert into worker_events (worker_id, event, note)
-  select id, 'returned', '' from before
+  insert into worker_events (worker_id, event, actor, note)
+  select id, 'returned', actor, '' from before
   union all
-  select id, 'registered', case when manual then 'pull client' else concat(name, ', concurrency ', concurrency) end from made)
+  select id, 'registered', actor, case when manual then 'pull client' else concat(name, ', concurrency ', concurrency) end from made)
 select x.place::int, m.id, x.other_host, x.other_pid, (select key from credential_key where id = 1) from wanted x left join made m on m.name = x.name order by x.place

@@ -4,13 +4,13 @@
 -- takes ListWorkersRequest: all, @lease_ms, queue?, after, limit, @max_scanned, @max_bytes, batch_id?
 -- gives ListWorkersResponse.workers: incarnation, name, host, pid, version, concurrency, queues, types, registered_us, heartbeat_us, state,
 --   holding, mode, mode_since_us, succeeded, failed, manual, uptime_ms, queue_succeeded, queue_failed, batch_succeeded,
---   batch_failed, .next_after
+--   batch_failed, owner, .next_after
 with looked as materialized (
   (select * from workers where $1::boolean and id > $4 order by id limit case when $3::text is null then $5::bigint else $6::bigint end)
   union all
   (select * from workers where not $1::boolean and gone_at is null and registered is not null and id > $4 order by id limit $6)),
  found as materialized (
-  select w.*, sum(500 + octet_length(w.name) + octet_length(w.host) + octet_length(w.version)
+  select w.*, sum(500 + octet_length(w.name) + octet_length(w.host) + octet_length(w.version) + octet_length(w.actor)
     + octet_length(array_to_string(w.queues, 'xx')) + octet_length(array_to_string(w.types, 'xx'))) over (order by w.id) as bytes
   from (
     select * from looked w
@@ -26,7 +26,7 @@ select w.id, w.name, w.host, w.pid, w.version, w.concurrency, w.queues, w.types,
   coalesce((select sum(a.open) from assignments a where a.worker_id = w.id and a.closed_at is null), 0)::bigint
     as holding, coalesce(l.event, w.mode) as mode, coalesce(l.at, w.mode_since) as mode_since, w.succeeded, w.failed, w.manual,
   (1000 * extract(epoch from case when w.lost then greatest(w.hb_at, w.registered) else clock_timestamp() end - w.registered))::bigint
-    as uptime_ms, c.queue_succeeded, c.queue_failed, c.batch_succeeded, c.batch_failed, n.next_after
+    as uptime_ms, c.queue_succeeded, c.queue_failed, c.batch_succeeded, c.batch_failed, w.actor as owner, n.next_after
 from (
   select case when (select count(*) from fitting) < (select count(*) from found) or (select count(*) from found) = $5
       then (select max(id) from fitting)

@@ -22,7 +22,8 @@ create table workers (
   mode_since timestamptz not null default clock_timestamp(),
   succeeded bigint not null default 0,
   failed bigint not null default 0,
-  identity bigint                         -- who registered it, and alone may act for it, besides admins; null: an admin
+  identity bigint,                        -- who registered it, and alone may act for it, besides admins; null: an admin
+  actor text not null default ''          -- the caller that registered it, for the audit
 ) with (fillfactor = 50);
 
 -- The live incarnations: few, compared with all that there have been. Managers read their sequence numbers several

@@ -36,6 +36,37 @@ test_the_audit_has_the_identity_of_the_caller() {
 	admin token revoke shop >/dev/null
 }
 
+# What a worker does has the caller that registered it; what a manager does by itself has none.
+test_the_audit_has_who_worked() {
+	local token id incarnation
+	token=$(admin token create fleet --role worker)
+	export REEVE_ACCESS_TOKEN=$token
+	start_worker
+	unset REEVE_ACCESS_TOKEN
+	id=$(admin submit sh 'exit 65' --queue worked)
+	admin wait "$id" >/dev/null 2>&1 || true
+	expect_match '^claimed fleet/worker dead fleet/worker$' "$(admin audit "$id" --json | jq -r 'select(.event != "submitted") | .event, .actor' | xargs)"
+	expect_eq 'claimed dead' "$(admin audit "$id" --actor fleet --json | jq -r .event | xargs)"
+	expect_eq 'claimed dead' "$(admin audit --queue worked --actor fleet --json | jq -r .event | xargs)"
+	expect_eq 3 "$(sql "select count(*) from audit_log where task_id = $id and actor <> ''")"
+	expect_match '^fleet/' "$(admin worker list --json | jq -r 'select(.name == "worker").owner')"
+	expect_match 'OWNER .* fleet/' "$(admin worker list | xargs)"
+	stop worker
+	expect_eq 'registered left' "$(admin audit --event registered,left --worker worker --actor fleet --json | jq -r .event | xargs)"
+	admin token revoke fleet >/dev/null
+	# A pull client, by a manager and by SQL.
+	token=$(admin token create hand --role manual_worker)
+	id=$(admin submit nothing --queue worked --max-attempts 2)
+	with "$token" reeve report "$id" "$(with "$token" reeve fetch --queue worked --json | jq .token)" --failed later --retry-in 1s >/dev/null
+	wait_until 20 '[ "$(sql "select id from reeve.fetch(queues => '"'{worked}'"')")" ]'
+	expect_match "^claimed hand/.* failed hand/.* claimed $(sql 'select session_user')$" \
+		"$(admin audit "$id" --json | jq -r 'select(.event != "submitted") | .event, .actor' | xargs)"
+	sql "update assignments set next_expiry = now() where closed_at is null; update tasks set expiry = now() where id = $id"
+	wait_until 20 '[ "$(admin show "$id" --json | jq -r .status)" = dead ]'
+	expect_eq 'reclaimed dead' "$(admin audit "$id" --json | jq -r 'select(.actor == "").event' | sort -r | xargs)"
+	admin token revoke hand >/dev/null
+}
+
 # 10,000 guesses on 20 connections: in ten seconds some hundreds are answered. A caller with a token notices nothing.
 test_guesses_are_slow_and_logged_once() {
 	local n token answered since

@@ -176,7 +176,7 @@ static void lost_worker_claims_nothing(void)
 	begin_case("claims of a worker that is lost and of one that lives");
 	struct task t = submitted("5"), too = submitted("5");
 	const char *lost = ask("insert into workers (name) values ('lost') returning id");
-	expect("workers that left", "1", text("%d", rows_of(RUN(db, SQL_LEAVE, text("{%s}", lost), "{gone}"))));
+	expect("workers that left", "1", text("%d", rows_of(RUN(db, SQL_LEAVE, text("{%s}", lost), "{gone}", "{w}"))));
 	PGresult *result = RUN(db, SQL_CLAIM, text("{%s,%s}", t.id, too.id), text("{%s,%s}", t.version, too.version),
 	    "{1,2}", text("{%s,%s}", lost, worker), "{1,2}", "0");
 	expect("tasks won", "1", text("%d", PQntuples(result)));

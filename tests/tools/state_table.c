@@ -473,7 +473,7 @@ int main(int argc, char **argv)
 	PQclear(result);
 	/* With a negative lease, so that the expiry of a claim depends on the test's buffer. */
 	result = RUN(db, SQL_REGISTER, "{w}", "{host}", "{1}", "{0}", "{4}", "{1}", "{1}", "{0}", "{f}", "{q}", "{t}",
-	    "-3600000", "{NULL}");
+	    "-3600000", "{NULL}", "{w}");
 	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 1));
 	PQclear(result);
 	worker = worker_id;

@@ -49,6 +49,7 @@ static void serve_workers(void *service, struct rpc_call *call, const ProtobufCM
 	(void)service;
 	alive.incarnation = 7;
 	alive.name = (char *)"host/1";
+	alive.owner = (char *)"fleet/host/1";
 	alive.state = REEVE__V1__WORKER_STATE__WORKER_STATE_ALIVE;
 	alive.concurrency = 4;
 	alive.holding = 2;

@@ -55,7 +55,7 @@ alter table workers rename column state to mode;
 alter table workers rename column state_since to mode_since;
 alter table workers rename constraint workers_state_check to workers_mode_check;
 alter index workers_by_hand rename to workers_manual;
-alter table workers add column identity bigint;
+alter table workers add column identity bigint, add column actor text not null default '';
 create index workers_here on workers (id) where gone_at is null and registered is not null;
 create index workers_gone on workers (gone_at) where gone_at is not null;
 alter table assignments add column plain_route int;
