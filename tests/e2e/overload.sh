@@ -325,7 +325,7 @@ test_long_waits_over_many_connections_keep_no_operator_waiting() {
 	ten_thousand_tasks
 	greedy flood connections 900 "$first" 10000
 	for _ in $(seq 10); do quick_check 5000; done
-	expect [ "$(counter open_calls)" -gt 100 ]
+	wait_until 20 '[ "$(counter open_calls)" -gt 100 ]'
 	stop flood
 	quick_check 5000
 	expect_eq x "$(reeve submit echo x --wait --timeout 20s)"
