@@ -67,13 +67,14 @@ static bool is_unsure(const Reeve__V1__FetchResponse *response)
 
 enum { WHERE_EVERY_MS = 500 }; /* how often one with a filter is repeated, which does not park */
 
-/* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. The first one
- * does not park: it gets all tasks that wait, where one that parks gets the first. The manager
- * counts expires_in_ms from the claim, which was not before the Fetch was sent and had waited for parked_ms. */
+/* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. None parks before
+ * that: one that does not park gets all tasks that wait, and one that parks gets the first. The manager counts
+ * expires_in_ms from the claim, which was not before the Fetch was sent and had waited for parked_ms. */
 static Reeve__V1__FetchResponse *fetch_until(
     struct reeve_client *client, Reeve__V1__FetchRequest *request, int64_t wait_ms, struct reeve_failure *failure)
 {
 	int64_t end_ms = clock_monotonic_ms() + wait_ms, unsure_end_ms = end_ms + UNSURE_MS;
+	bool parks = false;
 
 	/* The call may be sent to several managers: each first checks the journal for assignments of this Fetch. */
 	request->resend = true;
@@ -82,8 +83,8 @@ static Reeve__V1__FetchResponse *fetch_until(
 		int64_t left_ms = end_ms > sent_ms ? end_ms - sent_ms : 0;
 		Reeve__V1__FetchResponse *response;
 
-		request->wait_ms =
-		    !request->fetch_id++ || request->where ? 0 : (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS);
+		request->fetch_id++;
+		request->wait_ms = parks ? (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS) : 0;
 		response = reeve_worker_fetch(
 		    client, request, &(struct reeve_call_options){.timeout_ms = request->wait_ms + ANSWER_MS}, failure);
 		if (!response)
@@ -100,6 +101,8 @@ static Reeve__V1__FetchResponse *fetch_until(
 			usleep((useconds_t)response->retry_after_ms * 1000);
 		else if (request->where)
 			usleep(WHERE_EVERY_MS * 1000);
+		else
+			parks = true;
 		reeve_free(response);
 	}
 }

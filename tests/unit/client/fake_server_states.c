@@ -113,39 +113,44 @@ static void serve_leave(void *service, struct rpc_call *call, const ProtobufCMes
 	rpc_call_reply(call, &response.base);
 }
 
-/* Assigns the first task that waits. */
+static void give(Reeve__V1__Assignment *given, Reeve__V1__Task *task)
+{
+	task->status = REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
+	given->task_id = task->id;
+	given->token = clock_wall_us();
+	given->queue = task->queue;
+	given->type = task->type;
+	given->details = task->details;
+	given->attempt = 1;
+	given->max_attempts = task->max_attempts;
+	given->timeout_ms = task->timeout_ms;
+	given->expires_in_ms = task->timeout_ms + 30000;
+}
+
+/* Assigns tasks that wait, up to four; to a Fetch that parks, the first. */
 static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__FetchRequest *request = (const void *)message;
 	struct fake_server *fake_server = service;
 	Reeve__V1__FetchResponse response = REEVE__V1__FETCH_RESPONSE__INIT;
-	Reeve__V1__Assignment given = REEVE__V1__ASSIGNMENT__INIT, *list[] = {&given};
-	size_t first = 0;
+	Reeve__V1__Assignment given[4], *list[4];
+	size_t most = request->wait_ms ? 1 : request->slots < 4 ? request->slots : 4;
 
 	pthread_mutex_lock(&fake_server->lock);
 	response.incarnation = request->incarnation;
 	response.fetch_id = request->fetch_id;
-	while (
-	    first < fake_server->n_tasks && fake_server->tasks[first]->status != REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED)
-		first++;
+	response.assignments = list;
 	if (fake_server->unsure > 0) {
 		fake_server->unsure--;
 		response.retry_after_ms = 50;
-	} else if (first < fake_server->n_tasks) {
-		Reeve__V1__Task *task = fake_server->tasks[first];
-
-		task->status = REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
-		given.task_id = task->id;
-		given.token = clock_wall_us();
-		given.queue = task->queue;
-		given.type = task->type;
-		given.details = task->details;
-		given.attempt = 1;
-		given.max_attempts = task->max_attempts;
-		given.timeout_ms = task->timeout_ms;
-		given.expires_in_ms = task->timeout_ms + 30000;
-		response.assignments = list;
-		response.n_assignments = 1;
+		most = 0;
+	}
+	for (size_t i = 0; i < fake_server->n_tasks && response.n_assignments < most; i++) {
+		if (fake_server->tasks[i]->status != REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED)
+			continue;
+		list[response.n_assignments] = &given[response.n_assignments];
+		reeve__v1__assignment__init(list[response.n_assignments]);
+		give(list[response.n_assignments++], fake_server->tasks[i]);
 	}
 	rpc_call_reply(call, &response.base);
 	pthread_mutex_unlock(&fake_server->lock);

@@ -158,6 +158,12 @@ Test(task_commands, fetch_asks_again_until_the_manager_knows)
 	OUT_HAS("to ann");
 	RUN(EXIT_TASK_FAILED, "fetch");
 	ERR("reeve: no task waits\n");
+	RUN(EXIT_OK, "submit", "letter", "to bob");
+	RUN(EXIT_OK, "submit", "letter", "to eve");
+	fake_server_know_later(run_fake_server, 1);
+	RUN(EXIT_OK, "fetch", "-n", "2", "--max-wait", "5s"); /* one that parks would get one */
+	OUT_HAS("to bob");
+	OUT_HAS("to eve");
 }
 
 Test(task_commands, changes_report_what_they_did)
