@@ -91,8 +91,7 @@ static void on_event(struct bufferevent *stream, short what, void *arg)
 		peer->ended(peer->arg, what & BEV_EVENT_ERROR ? strerror(EVUTIL_SOCKET_ERROR()) : "closed");
 }
 
-/* Creates a socket for a connection to `address`. */
-static int make_socket(const struct sockaddr_storage *address)
+int peer_socket(const struct sockaddr_storage *address)
 {
 	static uint32_t last;
 	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), yes = 1;
@@ -123,7 +122,7 @@ struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *
 	peer->ended = ended;
 	peer->arg = arg;
 	peer->free = -1;
-	peer->stream = bufferevent_socket_new(base, make_socket(&address), BEV_OPT_CLOSE_ON_FREE);
+	peer->stream = bufferevent_socket_new(base, peer_socket(&address), BEV_OPT_CLOSE_ON_FREE);
 	bufferevent_setcb(peer->stream, on_read, NULL, on_event, peer);
 	bufferevent_write(peer->stream, greeting, sizeof greeting);
 	bufferevent_enable(peer->stream, EV_READ | EV_WRITE);
