@@ -62,10 +62,17 @@ PGresult *good(PGconn *pg, PGresult *result, const char *what)
 	return result;
 }
 
+/* Prepares a statement of the manager at its first use, as the manager does. */
 PGresult *run(PGconn *pg, enum sql_id id, const char *const *values, size_t count)
 {
-	return good(pg, PQexecParams(pg, sql_statements[id].text, (int)count, NULL, values, NULL, NULL, 0),
-	    sql_statements[id].name);
+	static bool prepared[SQL_COUNT];
+	const char *name = sql_statements[id].name;
+	if (pg != db)
+		return good(pg, PQexecParams(pg, sql_statements[id].text, (int)count, NULL, values, NULL, NULL, 0), name);
+	if (!prepared[id])
+		PQclear(good(pg, PQprepare(pg, name, sql_statements[id].text, 0, NULL), name));
+	prepared[id] = true;
+	return good(pg, PQexecPrepared(pg, name, (int)count, values, NULL, NULL, 0), name);
 }
 
 int rows_of(PGresult *result)
@@ -92,6 +99,26 @@ const char *ask(const char *format, ...)
 	const char *answer = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
 	PQclear(result);
 	free(query);
+	return answer;
+}
+
+const char *ask_about(const char *query, const char *value)
+{
+	enum { QUERIES_MAX = 16 };
+	static const char *prepared[QUERIES_MAX]; /* planned once: planning takes longer than to execute them */
+	int n = 0;
+	while (n < QUERIES_MAX && prepared[n] && prepared[n] != query)
+		n++;
+	if (n == QUERIES_MAX)
+		exit(2);
+	char name[16];
+	snprintf(name, sizeof name, "about_%d", n);
+	if (!prepared[n])
+		PQclear(good(db, PQprepare(db, name, query, 0, NULL), query));
+	prepared[n] = query;
+	PGresult *result = good(db, PQexecPrepared(db, name, 1, &value, NULL, NULL, 0), query);
+	const char *answer = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
+	PQclear(result);
 	return answer;
 }
 
@@ -152,7 +179,7 @@ PGresult *let_go(void)
 
 void refresh(struct task *t)
 {
-	t->version = ask("select last_updated from all_tasks where id = %s", t->id);
+	t->version = ask_about("select last_updated from all_tasks where id = $1", t->id);
 }
 
 const char *submit(const char *request, const char *key, const char *max_attempts)
@@ -267,7 +294,7 @@ int cancel_waiting(PGconn *pg, const struct task *t)
 
 const char *status_of(const struct task *t)
 {
-	return ask("select string_agg(status, ' and ') from all_tasks where id = %s", t->id);
+	return ask_about("select string_agg(status, ' and ') from all_tasks where id = $1", t->id);
 }
 
 void expect_journal(const struct task *t)
@@ -291,6 +318,33 @@ bool found_expired(const struct task *t)
 void advance_expiries(void)
 {
 	PQclear(RUN(db, SQL_EXPIRED_ADVANCE, "0", "0", "-infinity", "0", ask("select clock_timestamp()"), "0"));
+}
+
+const char *everything(const struct task *t)
+{
+	return ask_about("select jsonb_build_array("
+	                 "(select jsonb_agg(x) from tasks x where id = task),"
+	                 "(select jsonb_agg(x) from task_history x where task_id = task),"
+	                 "(select jsonb_agg(x order by token) from task_attempts x where task_id = task),"
+	                 "(select jsonb_agg(x order by id) from task_events x where task_id = task),"
+	                 "(select jsonb_agg(x order by id) from assignments x where task = any(task_ids)),"
+	                 "(select jsonb_agg(x) from worker_commands x where task_id = task),"
+	                 "(select jsonb_agg(x) from keys x where task_id = task or key = split_part($1, ' ', 2))) "
+	                 "from (select split_part($1, ' ', 1)::bigint as task offset 0) t",
+	    text("%s %s", t->id, t->key));
+}
+
+const char *audit(const struct task *t)
+{
+	return ask_about("select string_agg(format('%s %s %s %s', event, version, attempt, actor), E'\\n' order by "
+	                 "version, place) "
+	                 "from audit_log where task_id = $1",
+	    t->id);
+}
+
+const char *attempt_of(const struct task *t)
+{
+	return ask_about("select attempt from all_tasks where id = $1", t->id);
 }
 
 const char *count(const char *table, const struct task *t)

@@ -51,6 +51,9 @@ int rows_of(PGresult *result);
 /* Returns the first value of a query of the test's own on `db`; "" if there is none. */
 __attribute__((format(printf, 1, 2))) const char *ask(const char *format, ...);
 
+/* The same for a query with one parameter, a string that is always the same one: prepared at its first use. */
+const char *ask_about(const char *query, const char *value);
+
 /* Reads the task's version again. */
 void refresh(struct task *t);
 
@@ -92,6 +95,11 @@ int cancel_waiting(PGconn *pg, const struct task *t);
 
 /* Returns "" if there is no such task, and both statuses if it is in both tables. */
 const char *status_of(const struct task *t);
+
+/* Returns everything that the database has about a task, as JSON; its events in the audit, a line each; its attempt. */
+const char *everything(const struct task *t);
+const char *audit(const struct task *t);
+const char *attempt_of(const struct task *t);
 
 /* Returns how many rows of a table are about the task. */
 const char *count(const char *table, const struct task *t);
