@@ -15,7 +15,7 @@ begin() {
 	REEVE_MANAGER=${URL[two]} start_ledger b --concurrency 8 --prefetch 50
 	REEVE_MANAGER=${URL[one]} start submitter-1 submit_steadily 1 40
 	REEVE_MANAGER=${URL[two]} start submitter-2 submit_steadily 500001 7
-	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
+	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
 }
 
 # Stops the submitters, and expects every task to have completed once, in its first attempt.
@@ -41,7 +41,7 @@ finish() {
 test_killed_and_started_again_under_load() {
 	begin
 	for round in 1 2 3; do
-		wait_until 60 "begun $((round * 3000))"
+		wait_until 60 "begun $((round * 1500))"
 		stop_postgres immediate
 		start_postgres
 	done
@@ -52,7 +52,7 @@ test_killed_and_started_again_under_load() {
 test_every_connection_is_cut_again_and_again() {
 	begin
 	for round in 1 2 3 4 5 6 7 8 9 10; do
-		wait_until 60 "begun $((round * 1000))"
+		wait_until 60 "begun $((round * 500))"
 		sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'reeve-manager%'" >/dev/null
 	done
 	finish

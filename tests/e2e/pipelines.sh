@@ -443,7 +443,7 @@ test_managers_are_killed_again_and_again() {
 		pids+=($!)
 	done
 	RANDOM=$seed
-	local kills=0 end=$((SECONDS + 20))
+	local kills=0 end=$((SECONDS + 12))
 	while [ $SECONDS -lt $end ]; do
 		name=$([ $((RANDOM % 2)) = 0 ] && echo manager || echo two)
 		sleep "0.$((RANDOM % 9))"

@@ -428,7 +428,7 @@ test_all_events_come_once() {
 	start_postgres
 	start_manager
 	start_worker
-	for i in $(seq 1200); do echo '{"details":"exit '$((i % 40 == 0))'","max_attempts":2}'; done | reeve submit --bulk - sh --retry-base 1ms >"$DIR/ids"
+	for i in $(seq 800); do echo '{"details":"exit '$((i % 40 == 0))'","max_attempts":2}'; done | reeve submit --bulk - sh --retry-base 1ms >"$DIR/ids"
 	reeve wait - <"$DIR/ids" >/dev/null || true
 	reeve cancel "$(reeve submit nothing --delay 1h)" >/dev/null
 	reeve queue pause default >/dev/null
@@ -449,11 +449,11 @@ test_all_events_come_once() {
 	# Submits whose ids and times are in different orders, as those of several managers.
 	sql "insert into tasks (route_id, queue, type, run_at, created, last_updated)
 		select 1, 'q', 't', 'infinity', now() - interval '1 minute' * ((n + 1) % 2), now() from generate_series(1, 300) n" >/dev/null
-	expect_eq 300 "$(timeout 60 "$REEVE_BIN/reeve" audit --since "1h ago" --limit 100000 --json | jq -r 'select(.event == "submitted" and .task_id > 1201) | .task_id' | sort -u | wc -l)"
+	expect_eq 300 "$(timeout 60 "$REEVE_BIN/reeve" audit --since "1h ago" --limit 100000 --json | jq -r 'select(.event == "submitted" and .task_id > 801) | .task_id' | sort -u | wc -l)"
 	for limit in 20 21 22 23; do expect timeout 60 "$REEVE_BIN/reeve" audit --since "1h ago" --limit $limit; done
 	sql "delete from tasks where run_at = 'infinity'" >/dev/null
 	# Events since a time.
-	since=$(sql "select to_char(created at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from reeve.task_history order by task_id offset 600 limit 1")
+	since=$(sql "select to_char(created at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from reeve.task_history order by task_id offset 400 limit 1")
 	sql "select task_id || ' ' || event from reeve.audit_log where at >= '$since'" | sort >"$DIR/wanted"
 	reeve audit --since "$since" --limit 100000 --json | jq -r 'select(.task_id > 0) | "\(.task_id) \(.event)"' | sort >"$DIR/got"
 	expect diff "$DIR/wanted" "$DIR/got"
@@ -510,12 +510,12 @@ test_the_audit_may_end_before_a_time() {
 	start_postgres
 	start_manager
 	start_worker
-	for i in $(seq 1500); do echo '{"details":"exit '$((i % 40 == 0))'","max_attempts":2}'; done | reeve submit --bulk - sh --retry-base 1ms >"$DIR/ids"
+	for i in $(seq 600); do echo '{"details":"exit '$((i % 40 == 0))'","max_attempts":2}'; done | reeve submit --bulk - sh --retry-base 1ms >"$DIR/ids"
 	reeve wait - <"$DIR/ids" >/dev/null || true
 	sql "insert into queue_events (at, queue, event) values (now() - interval '20 days', 'old', 'queue_paused'),
 		(now() - interval '20 days 30 min', 'old', 'queue_resumed'), (now() - interval '20 days 90 min', 'old', 'queue_set')" >/dev/null
 	reeve audit --all --json >"$DIR/events"
-	for place in 1700 2300 2900; do
+	for place in 700 1000 1300; do
 		until=$(times "$DIR/events" | sed -n "${place}p" | cut -d' ' -f1)
 		since=$(times "$DIR/events" | sed -n "$((place - 150))p" | cut -d' ' -f1)
 		jq -cs --arg until "$until" '

@@ -29,9 +29,9 @@ test_killed_again_and_again_under_load() {
 	start_ledger a --concurrency 8
 	start_ledger b --concurrency 8 --prefetch 50
 	start submitter submit_steadily 1 40 0
-	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
+	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
 	for round in 1 2 3 4; do
-		wait_until 60 "begun $((round * 2500))"
+		wait_until 60 "begun $((round * 1250))"
 		kill_manager
 		wait_until 20 'sessions_gone claim && sessions_gone report && sessions_gone submit'
 		launch_manager
@@ -54,9 +54,9 @@ test_stopped_in_good_order_under_load() {
 	start_ledger a --concurrency 8
 	start_ledger b --concurrency 8 --prefetch 50
 	start submitter submit_steadily 1 40 0
-	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
+	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
 	for round in 1 2 3 4; do
-		wait_until 60 "begun $((round * 2500))"
+		wait_until 60 "begun $((round * 1250))"
 		stop manager
 		expect_eq 0 "$STATUS" 'exit code of the manager'
 		wait_until 20 'sessions_gone claim'
@@ -184,12 +184,12 @@ test_one_of_two_managers_is_killed() {
 	start_ledger a --concurrency 8
 	start_ledger b --concurrency 8 --prefetch 50
 	start submitter submit_steadily 1 40 0 --timeout 2s
-	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - --timeout 2s >"$DIR/acknowledged.1000001"
+	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - --timeout 2s >"$DIR/acknowledged.1000001"
 	at=0
 	for victim in one two one two; do
-		wait_until 60 "begun $((at += 2000))"
+		wait_until 60 "begun $((at += 1000))"
 		kill_manager $victim
-		wait_until 60 "begun $((at += 600))" # without it
+		wait_until 60 "begun $((at += 300))" # without it
 		start_manager $victim "${options[@]}"
 		export REEVE_MANAGER=${URL[one]},${URL[two]}
 	done
