@@ -5,7 +5,7 @@
 . "$(dirname "$0")/ledger.bash"
 . "$(dirname "$0")/locks.bash"
 
-COUNT=100000
+COUNT=50000
 
 # Prints the CPU time, in ticks, that PostgreSQL has spent on finding, claiming and completing tasks. Elapsed time would
 # include other work of the machine.
