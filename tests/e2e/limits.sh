@@ -101,7 +101,7 @@ test_the_report_to_a_callback_task_fits_into_lowered_limits() {
 	start_manager --max-details 4KiB --max-result 4KiB --max-message 68KiB
 	start_worker worker --concurrency 4
 	batch=$(reeve batch open "$(text_of 250)" --callback-type sha256)
-	for _ in $(seq 500); do echo '{}'; done | reeve submit --bulk - nothing --batch "$batch" >/dev/null
+	for _ in $(seq 150); do echo '{}'; done | reeve submit --bulk - nothing --batch "$batch" >/dev/null
 	reeve batch close "$batch" >/dev/null
 	reeve batch wait "$batch" --max-wait 20s
 	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where type = 'sha256' and status = 'completed' and details like '%batch_end%'\")\" = 1 ]"
