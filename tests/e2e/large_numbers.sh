@@ -75,8 +75,8 @@ test_fetches_of_unknown_workers_delay_no_other() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
 	for n in 1 2; do
-		scale "before$n" --workers 4 --tasks 50000 --slots 100
-		scale "with$n" --workers 4 --tasks 50000 --slots 100 --invented 64
+		scale "before$n" --workers 4 --tasks 20000 --slots 100
+		scale "with$n" --workers 4 --tasks 20000 --slots 100 --invented 64
 		expect_eq 0.000 "$(figure "with$n" lost)"
 		expect_that "$(figure "with$n" refused) > 100"
 		expect_that "$(figure "with$n" heartbeat_max) < 3000"

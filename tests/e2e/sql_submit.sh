@@ -386,7 +386,7 @@ test_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	# At the same time other tasks run, of the same stream and of another.
 	(
 		while [ ! -e "$DIR/enough" ]; do
-			for i in $(seq 50); do echo '{}'; done | reeve submit late --bulk - >/dev/null
+			for i in $(seq 10); do echo '{}'; done | reeve submit late --bulk - >/dev/null
 			app "select reeve.submit('passing') from generate_series(1, 10)" >/dev/null
 			sleep 0.5
 		done
@@ -438,7 +438,7 @@ test_many_new_types_are_ingested_one_by_one() {
 	start_manager
 	grant_app
 	stop manager
-	expect_eq 2000 "$(app "select count(reeve.submit('type ' || n)) from generate_series(1, 2000) n")"
+	expect_eq 1000 "$(app "select count(reeve.submit('type ' || n)) from generate_series(1, 1000) n")"
 	sql 'analyze tasks; analyze inbox'
 	read=$(sql "select ingested from inbox_ingest(0, 10);
 		select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'tasks'" | paste -sd ' ')
@@ -447,7 +447,7 @@ test_many_new_types_are_ingested_one_by_one() {
 	expect [ "${read#1 }" -lt 200 ]
 	start_manager
 	wait_until 120 '[ "$(sql "select count(*) from inbox")" = 0 ]'
-	expect_eq 2000 "$(sql 'select count(distinct route_id) from tasks where route_id > 0')"
+	expect_eq 1000 "$(sql 'select count(distinct route_id) from tasks where route_id > 0')"
 }
 
 # A task in the inbox behaves like any waiting task.
@@ -781,24 +781,24 @@ test_managers_that_die_while_they_ingest_lose_and_double_nothing() {
 	reeve queue set i --batches yes >/dev/null
 	batch=$(reeve batch open b --queue e)
 	for round in 1 2 3 4; do
-		(app "select reeve.submit('nothing', queue => 'i') from generate_series(1, 300)" >/dev/null) &
+		(app "select reeve.submit('nothing', queue => 'i') from generate_series(1, 120)" >/dev/null) &
 		one=$!
-		(app "select reeve.submit('nothing', batch_id => $batch) from generate_series(1, 300)" >/dev/null) &
+		(app "select reeve.submit('nothing', batch_id => $batch) from generate_series(1, 120)" >/dev/null) &
 		two=$!
-		app "select reeve.submit('nothing', queue => 'n$round') from generate_series(1, 100)" >/dev/null
+		app "select reeve.submit('nothing', queue => 'n$round') from generate_series(1, 40)" >/dev/null
 		case $round in [13]) name=manager ;; *) name=second ;; esac
 		kill_manager $name
 		wait $one
 		wait $two
 		start_manager $name
 	done
-	wait_until 120 "[ \"\$(sql 'select count(*) from task_history')\" = 2800 ]"
+	wait_until 120 "[ \"\$(sql 'select count(*) from task_history')\" = 1120 ]"
 	expect_eq 0 "$(sql "select count(*) from tasks")"
 	expect_eq 0 "$(sql "select count(*) from inbox")"
-	expect_eq 2800 "$(sql "select count(*) from task_history where status = 'completed'")"
+	expect_eq 1120 "$(sql "select count(*) from task_history where status = 'completed'")"
 	expect_eq 0 "$(sql 'select count(*) from (select from task_history group by task_id having count(*) > 1) d')"
-	expect_eq '1200|0|1200|0' "$(totals "$batch")"
-	expect_eq '1200|0|1200|0' "$(sql "select sum(submitted), sum(pending), sum(succeeded), sum(failed) from batches where implicit")"
+	expect_eq '480|0|480|0' "$(totals "$batch")"
+	expect_eq '480|0|480|0' "$(sql "select sum(submitted), sum(pending), sum(succeeded), sum(failed) from batches where implicit")"
 	expect_eq 0 "$(sql "select count(*) from batches b where b.submitted <> (select count(*) from task_history h where h.batch_id = b.id)")"
 }
 
