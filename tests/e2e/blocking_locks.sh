@@ -21,7 +21,7 @@ start_stream() { # NAME QUEUE URL
 		'$REEVE_BIN/reeve' submit nothing --queue '$2' --manager '$3' >>'$DIR/$1.ids' || echo failed >>'$DIR/$1.failed'; done"
 }
 
-# Starts two callers that submit tasks, each the next one 10 ms after its last has ended; see p99.
+# Starts two callers that submit tasks, each the next one 40 ms after its last has ended; see p99.
 start_calls() { # NAME [QUEUE [BATCH]]
 	start "$1" "$REEVE_BIN/steady-calls" 2 nothing "${@:2}"
 }
@@ -37,14 +37,14 @@ stop_calls() { # NAME…
 FOR_EVER=60000 # ms: what so few tasks take that p99 does not count them
 
 # Prints the p99, in ms, of the time from the submit call of start_calls NAME to the answer that the task has ended. It
-# counts the tasks that were in flight between FROM and UNTIL by the callers' clock, as if one were submitted every 10
-# ms: a caller that waits a second submits one task in that second, where others would have submitted a hundred.
+# counts the tasks that were in flight between FROM and UNTIL by the callers' clock, as if one were submitted every 40
+# ms: a caller that waits a second submits one task in that second, where others would have submitted 25.
 p99() { # NAME FROM UNTIL [LEAST]: fails with fewer tasks, 20 unless given
 	awk -v from="$2" -v until="$3" -v least="${4:-20}" '
 		$3 == "submit" { begun[$4] = $1 }
 		$3 == "wait" && ($4 in begun) && begun[$4] < until && $1 + $2 >= from {
 			tasks++
-			for (ms = $1 + $2 - begun[$4]; ms > 0; ms -= 10) {
+			for (ms = $1 + $2 - begun[$4]; ms > 0; ms -= 40) {
 				count[ms]++
 				all++
 				if (ms > longest) longest = ms

@@ -5,7 +5,7 @@
  *	steady-calls THREADS [TYPE [QUEUE [BATCH]]]
  *
  * Each thread submits a task of TYPE (default `nothing`; the details are a unique name) to QUEUE (default `default`),
- * into the open batch with the id BATCH if it is set, reads the task, waits for its end, and starts over after 10 ms,
+ * into the open batch with the id BATCH if it is set, reads the task, waits for its end, and starts over after 40 ms,
  * until SIGTERM. REEVE_MANAGER has the managers. Writes a line for each call:
  *
  *	BEGUN TOOK submit|get|wait ID        both in milliseconds, BEGUN since 1970
@@ -63,7 +63,7 @@ static bool end(struct timed call, const char *name, bool good, int64_t id, cons
 static void *call_on(void *arg)
 {
 	/* Without a pause the callers would use the whole machine, and measure how they wait for each other. */
-	const struct timespec pause = {.tv_nsec = 10 * 1000000};
+	const struct timespec pause = {.tv_nsec = 40 * 1000000};
 	const struct reeve_wait wait = {.timeout_ms = WAIT_MS};
 
 	(void)arg;
