@@ -146,7 +146,7 @@ expect_no_match() { # REGEX TEXT [WHAT]
 }
 
 expect_fail() { # CODE COMMAND…
-	local want=$1 got=0 TO_FAIL=yes
+	local want=$1 got=0 TO_FAIL=$1
 	shift
 	OUTPUT=$("$@" 2>&1) || got=$?
 	[ "$got" = "$want" ] || fail "exit code of '$*': wanted $want, got $got; it said: $OUTPUT"
@@ -441,16 +441,21 @@ kill_worker() { # [NAME]
 }
 
 # Runs the command. Start and end of the build with sanitizers take three times the processor time of all the rest. So it
-# runs the first call of a suite with the same words and options, every call that is to fail (expect_fail), and `reeve
-# dev`. Other calls run the build without sanitizers.
+# runs the first call in the whole run with the same words and options, every call with an invalid command line
+# (expect_fail 2), the first one of a suite that fails in another way, and `reeve dev`. Other calls run the build
+# without sanitizers.
 reeve() {
 	local word shape="${*:1:2} "
 	for word in "${@:3}"; do
 		case $word in -*) shape+=${word%%=*} ;; esac
 	done
 	shape=${shape//[^a-z-]/}
-	shape=$SUITE_DIR/sanitized/${shape:0:200}
-	if [ -n "${TO_FAIL:-}" ] || [ "${1:-}" = dev ] || [ ! -e "$shape" ]; then
+	if [ -n "${TO_FAIL:-}" ]; then
+		shape=$SUITE_DIR/sanitized/${shape:0:200}
+	else
+		shape=$REEVE_TEST_RUN/sanitized/${shape:0:200}
+	fi
+	if [ "${TO_FAIL:-}" = 2 ] || [ "${1:-}" = dev ] || [ ! -e "$shape" ]; then
 		: >"$shape"
 		"$REEVE_BIN/reeve" "$@"
 	else
