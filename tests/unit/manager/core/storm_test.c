@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTIFICATIONS = 64, WORKERS = 4, STORMS = 150, STEPS = 1500, QUIET_MS = 6000, LONG_QUIET_MS = 20000 };
+enum { NOTIFICATIONS = 64, WORKERS = 4, STORMS = 90, STEPS = 1500, QUIET_MS = 6000, LONG_QUIET_MS = 20000 };
 
 /* A change that the other manager has begun and not committed. */
 struct foreign {

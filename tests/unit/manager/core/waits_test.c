@@ -233,9 +233,9 @@ Test(waits, many_are_queried_in_turns)
 	fake_end(core);
 }
 
-enum { FLOOD_IDS = 600000, FLOOD_WAIT_IDS = 10000 };
+enum { FLOOD_IDS = 200000, FLOOD_WAIT_IDS = 10000 };
 
-/* One connection waits for the tasks 1 to 600,000. */
+/* One connection waits for the tasks 1 to 200,000. */
 static void flood(struct told *told)
 {
 	static int64_t ids[FLOOD_WAIT_IDS];
