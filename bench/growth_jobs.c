@@ -15,6 +15,8 @@ enum {
 	ALIVE = 50,
 	FETCHES = 200,
 	COUNTERS = 100,
+	BUCKETS = 21,
+	LEASE_MS = 15000,
 	WAITED_FOR = 1000,
 	CALLS = 16,      /* as growth.sql has them */
 	LATE_ROWS = 1000 /* rows that became old during the run: not waited for, up to this many */
@@ -291,6 +293,26 @@ static void add_counters(struct bench *b)
 	add_same(b, now_ns(), COUNTERS);
 }
 
+/* The numbers of as many routes as a manager keeps apart. */
+static void add_activity(struct bench *b)
+{
+	params_array_begin(&b->params, PARAMS_INT8);
+	for (int route = 0; route < ROUTES; route++)
+		params_add_int8(&b->params, route);
+	params_array_end(&b->params);
+	for (int column = 0; column < 9; column++)
+		add_same(b, 7, ROUTES);
+	params_int4(&b->params, BUCKETS);
+	add_same(b, 1, ROUTES * BUCKETS);
+	add_same(b, 1, ROUTES * BUCKETS);
+}
+
+static void add_fleet(struct bench *b)
+{
+	params_int8(&b->params, ROUTES);
+	params_int8(&b->params, LEASE_MS);
+}
+
 static void add_no_fingerprint(struct bench *b)
 {
 	params_text(&b->params, "");
@@ -415,6 +437,8 @@ const struct measured growth_measured[] = {
     {JOB_ARCHIVE, "archive_note", SQL_ARCHIVE_NOTE, add_archive_file, once, MAINTENANCE},
     {JOB_ARCHIVE, "archive_release", SQL_ARCHIVE_RELEASE, add_manager, once, MAINTENANCE},
     {JOB_COUNTERS, "metrics_own", SQL_METRICS_OWN, add_counters, NULL, MAINTENANCE},
+    {JOB_ACTIVITY, "activity_add", SQL_ACTIVITY_ADD, add_activity, NULL, MAINTENANCE},
+    {JOB_SCRAPES, "fleet", SQL_FLEET, add_fleet, NULL, PLAIN},
     {JOB_TABLES, "history_over", SQL_HISTORY_OVER, add_no_archive, partition_found, MAINTENANCE},
     {JOB_TABLES, "history_forget", SQL_HISTORY_FORGET, add_partition_and_place, forgotten, MAINTENANCE},
     {JOB_TABLES, "history_drop_partition", SQL_HISTORY_DROP_PARTITION, add_partition, once, MAINTENANCE},
@@ -439,6 +463,7 @@ const struct measured growth_measured[] = {
     {JOB_TABLES, "purge_metrics", SQL_PURGE_METRICS, add_nothing, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_identities", SQL_PURGE_IDENTITIES, add_nothing, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_executions", SQL_PURGE_EXECUTIONS, add_nothing, NULL, MAINTENANCE},
+    {JOB_TABLES, "purge_activity", SQL_PURGE_ACTIVITY, add_nothing, deleted, MAINTENANCE},
     {JOB_TABLES, "purge_routes", SQL_PURGE_ROUTES, add_days_and_place, page, MAINTENANCE},
     {JOB_TABLES, "purge_pipelines", SQL_PURGE_PIPELINES, add_days_and_place, page, MAINTENANCE},
 };

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "manager/memory.h"
 #include "manager/service/call_keys.h"
+#include "manager/service/scrape.h"
 #include "manager/store/admin_token.h"
 
 #include <assert.h>
@@ -328,6 +329,7 @@ static void core_open(struct manager *m, const struct manager_options *o)
 	    .claim_limit = (int)o->claim_batch,
 	    .max_routes = o->max_routes,
 	    .log_tasks = o->log_tasks,
+	    .traffic_routes = (int)o->metrics_routes,
 	};
 	const struct core_host host = {clock_monotonic_ms, dispatch_due, on_outdated, m};
 	m->core = core_create(m->store, m->jobs, &options, &host);
@@ -349,8 +351,12 @@ static void services_open(struct manager *m, const struct manager_options *o)
 	    .tls = m->tls,
 	    .manager_name = m->name,
 	    .max_message_bytes = (size_t)o->max_message,
+	    .started_us = clock_wall_us(),
 	};
 	services_add(&m->services);
+	if (o->metrics_open)
+		rpc_server_open_method(m->server, SCRAPE_METHOD);
+	m->services.scrape = scrape_create(&m->services);
 	rpc_server_keys(m->server, call_key_find, &m->services);
 	m->counters = counters_writer_create(&m->services);
 }
@@ -367,6 +373,7 @@ static bool http_open(struct manager *m, const struct manager_options *o, struct
 {
 	const struct http_options options = {
 	    .origins = o->http_origins,
+	    .metrics_open = o->metrics_open,
 	    .max_message_bytes = (size_t)o->max_message,
 	    .now_us = call_us,
 	    .problem = problem,
@@ -412,6 +419,7 @@ void manager_close(struct manager *m)
 	if (m->core)
 		core_destroy(m->core);
 	counters_writer_destroy(m->counters);
+	scrape_destroy(m->services.scrape);
 	callbacks_destroy(m->callbacks);
 	archive_destroy(m->archive);
 	if (m->server)

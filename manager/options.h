@@ -11,6 +11,8 @@
 struct manager_options {
 	const char *database, *listen, *socket_mode_text, *config, *name, *log_level, *auth, *admin_token_file;
 	const char *http, *http_origins;
+	bool metrics_open;
+	int64_t metrics_routes;
 	struct tls_files tls;
 	bool insecure, create_admin_token, callback_private, no_migrate, log_tasks, print_states, print_options,
 	    print_schema;

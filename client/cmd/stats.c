@@ -16,31 +16,37 @@
 struct stats_options {
 	struct option_message request;
 	bool all;
+	const char *activity;
 };
 
 static const struct option_spec stats_specs[] = {
     OPT_CHOICE(0, "by", OPTION_FIELD("by"), "hour|type",
         "count ended attempts and their times, by hour of UTC or by queue and type"),
+    OPT_CHOICE(0, "activity", OPTION_AT(struct stats_options, activity), "minute|hour|type",
+        "what managers have done, by minute, by hour of UTC, or by queue and type, with waiting times and durations"),
     OPT_FLAG(0, "all-queues", OPTION_FIELD("all_queues"), "with --by type: each type over all queues"),
     OPT_CHOICE('s', "status", OPTION_FIELD("status"), "STATUS",
         "with --by: only attempts that completed, that failed, or all; if not set, completed"),
     OPT_TIME(0, "since", OPTION_FIELD("since_us"),
-        "with --by: only attempts that ended from this time on; if not set, in the last day"),
+        "with --by or --activity: only from this time on; if not set, in the last day (--activity minute, type: in the last hour)"),
     OPT_FLAG('a', "all", OPTION_AT(struct stats_options, all), "with --by: attempts of all time"),
-    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "with --by: only this queue"),
-    OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "with --by: only this type"),
+    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "with --by or --activity: only this queue"),
+    OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "with --by or --activity: only this type"),
     {0},
 };
 
 static const struct option_table stats_table = {
     .program = "reeve stats",
-    .usage = "[--by hour|type [--all-queues] [--status STATUS] [--since TIME | --all] [--queue NAME] [--type TYPE]] "
-             "[--json]",
-    .summary = "Shows totals: live tasks, finished tasks that are kept, workers, and the manager's own counters. "
-               "With --by: how many attempts completed, and how long they took.",
+    .usage = "[--by hour|type [--all-queues] [--status STATUS] [--since TIME | --all] [--queue NAME] [--type TYPE] | "
+             "--activity minute|hour|type [--since TIME] [--queue NAME] [--type TYPE]] [--json]",
+    .summary =
+        "Shows totals: live tasks, finished tasks that are kept, workers, and the manager's own counters. "
+        "With --by: how many attempts completed, and how long they took, exactly. With --activity: what managers "
+        "have done for a day by minute, or for a year by hour.",
     .epilogue = "Examples:\n"
                 "  reeve stats --by hour --since '8h ago' --queue mail\n"
-                "  reeve stats --by type --all-queues --all",
+                "  reeve stats --by type --all-queues --all\n"
+                "  reeve stats --activity minute --queue mail",
     .specs = stats_specs,
 };
 
@@ -137,9 +143,53 @@ static int show_executions(struct reeve_client *client, Reeve__V1__ExecutionsReq
 	return EXIT_OK;
 }
 
+#define ACTIVITY_COLUMNS                                                                                               \
+	COL_NUMBER("SUBMITTED", "submitted"), COL_NUMBER("BEGUN", "begun"), COL_NUMBER("COMPLETED", "completed"),          \
+	    COL_NUMBER("FAILED", "failed"), COL_NUMBER("DEAD", "dead"),                                                    \
+	    COL_NUMBER("WAIT", "wait_median_ms", .as = AS_SPAN, .otherwise = "-"),                                         \
+	    COL_NUMBER("95 %", "wait_p95_ms", .as = AS_SPAN, .otherwise = "-"),                                            \
+	    COL_NUMBER("DURATION", "duration_median_ms", .as = AS_SPAN, .otherwise = "-"),                                 \
+	    COL_NUMBER("95 %", "duration_p95_ms", .as = AS_SPAN, .otherwise = "-"),                                        \
+	{                                                                                                                  \
+		0                                                                                                              \
+	}
+
+static const struct column time_columns[] = {COL_WORD("TIME", "at_us", .as = AS_HOUR), ACTIVITY_COLUMNS};
+
+static const struct column route_columns[] = {COL_TEXT("QUEUE", "queue"), COL_TEXT("TYPE", "type"), ACTIVITY_COLUMNS};
+
+/* Prints what managers have done. `of` has the filter. Returns the exit code. */
+static int show_activity(struct reeve_client *client, const char *by, const Reeve__V1__ExecutionsRequest *of, bool json)
+{
+	bool by_type = !strcmp(by, "type"), by_hour = !strcmp(by, "hour");
+	const struct list list = {.items = "points", .name = "activity", .columns = by_type ? route_columns : time_columns};
+	Reeve__V1__ActivityRequest request = REEVE__V1__ACTIVITY_REQUEST__INIT;
+	struct reeve_failure failure = {0};
+	Reeve__V1__ActivityResponse *activity;
+
+	request.by = by_type ? REEVE__V1__ACTIVITY_GROUPING__ACTIVITY_GROUPING_TYPE
+	    : by_hour        ? REEVE__V1__ACTIVITY_GROUPING__ACTIVITY_GROUPING_HOUR
+	                     : REEVE__V1__ACTIVITY_GROUPING__ACTIVITY_GROUPING_MINUTE;
+	request.queue = of->queue;
+	request.type = of->type;
+	request.since_us = of->since_us;
+	if (by_hour && !of->since_us)
+		request.since_us = reeve_client_now_us(client) - 24 * 3600 * INT64_C(1000000);
+	activity = reeve_admin_activity(client, &request, NULL, &failure);
+	if (!activity)
+		return command_failed(&failure);
+	list_print_answer(&list, client, activity, INT64_MAX, json);
+	reeve_free(activity);
+	return EXIT_OK;
+}
+
 static const char *stats_problem(const struct stats_options *options, const Reeve__V1__ExecutionsRequest *request)
 {
-	if ((options->request.n_set || options->all) && !option_is_set(&options->request, "by"))
+	bool by = option_is_set(&options->request, "by");
+
+	if (options->activity && (by || options->all || request->all_queues || option_is_set(&options->request, "status")))
+		return "--activity goes with --since, --queue and --type alone";
+	if ((options->request.n_set || options->all) && !by && !options->activity)
 		return "--status, --since, --all, --queue and --type go with --by";
 	if (request->all_queues && request->by != REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE)
 		return "--all-queues goes with --by type";
@@ -165,7 +215,10 @@ int command_stats(int argc, char **argv)
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
-	code = options.request.n_set ? show_executions(client, &request, shared.json) : show_stats(client, shared.json);
+	if (options.activity)
+		code = show_activity(client, options.activity, &request, shared.json);
+	else
+		code = options.request.n_set ? show_executions(client, &request, shared.json) : show_stats(client, shared.json);
 	reeve_client_destroy(client);
 	return code;
 }

@@ -122,6 +122,9 @@ void rpc_server_expel(struct rpc_server *server);
 void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor,
     const struct rpc_entry *methods, void *service);
 
+/* Lets callers without an identity call a method that was added. */
+void rpc_server_open_method(struct rpc_server *server, const char *name);
+
 /* Sets what finds request ids. Without it keys are ignored, and so are those of callers without an identity. */
 void rpc_server_keys(struct rpc_server *server, rpc_find_key *find, void *arg);
 

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/rpc/conn_tls.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -154,6 +155,15 @@ static bool is_of_ended(const struct peer *peer)
 		if (call->identity && call->identity->over)
 			return true;
 	return false;
+}
+
+void rpc_server_open_method(struct rpc_server *server, const char *name)
+{
+	struct method *method;
+
+	HASH_FIND(hh, server->methods, name, strlen(name), method);
+	assert(method);
+	method->roles |= RPC_ANYONE;
 }
 
 void rpc_server_expel(struct rpc_server *server)

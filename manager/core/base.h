@@ -6,6 +6,7 @@
 #define REEVE_MANAGER_CORE_BASE_H
 
 #include "manager/core/remarks.h"
+#include "manager/core/traffic.h"
 #include "manager/jobs/jobs.h"
 #include "manager/store/store.h"
 
@@ -25,6 +26,7 @@ struct core_options {
 	int claim_limit;        /* maximum number of candidates in one claim */
 	int64_t max_routes;     /* maximum number of routes; 0: no limit */
 	bool log_tasks;         /* all queues count as verbose */
+	int traffic_routes;     /* how many routes have numbers of their own */
 };
 
 /* Totals since the start. */
@@ -53,6 +55,7 @@ struct base {
 	struct jobs *jobs;
 	struct core_options options;
 	struct core_counters counters;
+	struct traffic traffic;
 	struct core_host host;
 	struct remarks remarks;
 	bool dispatch_asked; /* core_dispatch has been requested and not yet called */

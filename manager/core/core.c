@@ -2,6 +2,7 @@
  * that. */
 #include "manager/core/core.h"
 
+#include "manager/core/activity.h"
 #include "manager/core/batches.h"
 #include "manager/core/cluster.h"
 #include "manager/core/control.h"
@@ -38,8 +39,9 @@ static void on_route_known(void *arg, int route)
 
 static void on_route_forgotten(void *arg, int route)
 {
-	const struct core *core = arg;
+	struct core *core = arg;
 	dispatch_forget_route(core->dispatch, route);
+	traffic_forget(&core->base.traffic, route);
 }
 
 static void on_routes_changed(void *arg)
@@ -116,7 +118,7 @@ static void create_changes(struct core *core)
 	        .notifier = core->notifier,
 	        .waits = core->waits,
 	    });
-	core->reports = reports_create(base, core->events, core->queues, core->verbose);
+	core->reports = reports_create(base, core->events, core->queues, core->verbose, core->clock);
 	core->edits = edits_create(base, core->events, core->dispatch, core->verbose);
 	core->submits = submits_create(base,
 	    &(struct submits_neighbours){
@@ -146,6 +148,7 @@ static void create_jobs(struct core *core)
 	        .late = core->late,
 	        .control = core->control,
 	    });
+	core->activity = activity_create(base);
 	core->maintenance = maintenance_create(base,
 	    &(struct maintenance_neighbours){
 	        .clock = core->clock,
@@ -165,6 +168,7 @@ struct core *core_create(
 	core->base.jobs = jobs;
 	core->base.options = *options;
 	core->base.host = *host;
+	traffic_init(&core->base.traffic, options->traffic_routes);
 	create_knowledge(core);
 	create_dispatch(core);
 	create_changes(core);
@@ -178,6 +182,7 @@ void core_destroy(struct core *core)
 	dispatch_destroy(core->dispatch);
 	waits_destroy(core->waits);
 	maintenance_destroy(core->maintenance);
+	activity_destroy(core->activity);
 	notifications_destroy(core->notifications);
 	queue_stops_destroy(core->queue_stops);
 	schedules_destroy(core->schedules);
@@ -198,6 +203,7 @@ void core_destroy(struct core *core)
 	queues_destroy(core->queues);
 	routes_destroy(core->routes);
 	db_clock_destroy(core->clock);
+	traffic_destroy(&core->base.traffic);
 	free(core);
 }
 

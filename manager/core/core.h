@@ -35,6 +35,7 @@ struct schedules;
 struct queue_stops;
 struct notifications;
 struct maintenance;
+struct activity;
 
 /* The modules, in order of creation: each may get those before it. Services call the modules; modules do not know this
  * struct. */
@@ -63,6 +64,7 @@ struct core {
 	struct queue_stops *queue_stops;
 	struct notifications *notifications;
 	struct maintenance *maintenance;
+	struct activity *activity;
 };
 
 /* Creates the core on an open store, and binds its jobs. The store and the job runner must outlive it. */

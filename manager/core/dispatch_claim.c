@@ -96,6 +96,8 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		won_any[claim->won[i].slot] = true;
 		won[grant] = true;
 		claim->won[i].order = d->grants[grant].order;
+		traffic_claimed(
+		    &d->base->traffic, claim->won[i].route, claim->won[i].token - d->grants[grant].candidate.run_at_us);
 		verbose_log(d->verbose, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt,
 		    claim->won[i].max_attempts);

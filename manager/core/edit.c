@@ -40,6 +40,7 @@ void edit_apply(struct edits *edits, const struct store_op *op, const struct sto
 		if (t->ended) {
 			verbose_log(edits->verbose, t->route, t->id, "%s, as it waited", t->status);
 			task_ended(edits->events, t->id, true);
+			traffic_ended(&edits->base->traffic, t->route, t->status);
 			batches_changed(edits->events);
 		}
 		if (t->waits)

@@ -66,6 +66,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		const struct place_of *place = bsearch(
 		    &(struct place_of){.id = won->id}, pick->places, (size_t)pick->claim.count, sizeof *pick->places, by_id);
 		won->order = place->order;
+		traffic_claimed(&d->base->traffic, won->route, -1);
 		window_drop(d->window, won->id);
 	}
 	if (!f->done) {

@@ -2,6 +2,7 @@
 #include "manager/core/report.h"
 
 #include "common/log.h"
+#include "manager/core/db_clock.h"
 #include "manager/core/queues.h"
 #include "manager/core/task_events.h"
 #include "manager/core/verbose.h"
@@ -14,13 +15,14 @@ struct reports {
 	struct task_events *events;
 	struct queues *queues;
 	const struct verbose *verbose;
+	const struct db_clock *clock;
 };
 
-struct reports *reports_create(
-    struct base *base, struct task_events *events, struct queues *queues, const struct verbose *verbose)
+struct reports *reports_create(struct base *base, struct task_events *events, struct queues *queues,
+    const struct verbose *verbose, const struct db_clock *clock)
 {
 	struct reports *r = mem_calloc(1, sizeof *r);
-	*r = (struct reports){base, events, queues, verbose};
+	*r = (struct reports){base, events, queues, verbose, clock};
 	return r;
 }
 
@@ -40,6 +42,7 @@ void report_apply(struct reports *reports, const struct store_op *op, const stru
 		batched |= r->batched;
 		if (r->ack == STORE_ACCEPTED) {
 			verbose_result(reports->verbose, r);
+			traffic_attempt(&base->traffic, r, db_clock_us(reports->clock) - r->token);
 			queues_use_room(reports->queues, r->route, -1);
 		}
 		if (r->ack != STORE_ACCEPTED) {

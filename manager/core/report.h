@@ -5,13 +5,14 @@
 
 #include "manager/core/base.h"
 
+struct db_clock;
 struct reports;
 struct queues;
 struct task_events;
 struct verbose;
 
-struct reports *reports_create(
-    struct base *base, struct task_events *events, struct queues *queues, const struct verbose *verbose);
+struct reports *reports_create(struct base *base, struct task_events *events, struct queues *queues,
+    const struct verbose *verbose, const struct db_clock *clock);
 void reports_destroy(struct reports *reports);
 
 /* Commits the results; op->results then has the result statuses. Calls the caller's `op->op.done` after the core has

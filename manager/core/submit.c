@@ -92,6 +92,7 @@ static void finish_task(struct submits *submits, const struct store_task *t, con
 	counters->restarted += repeated;
 	if (m->created) {
 		counters->submitted++;
+		traffic_submitted(&submits->base->traffic, t->route);
 		verbose_log(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
 		task_ready(submits->to.events,
 		    &(struct ready_task){m->id, m->version, m->run_at_us, t->route, t->priority, (int32_t)strlen(t->details)});

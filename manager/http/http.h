@@ -13,6 +13,7 @@ struct http_door;
 
 struct http_options {
 	const char *origins; /* of web pages that may call, separated by commas; "*": all; NULL: none */
+	bool metrics_open;   /* /metrics needs no access token, whatever name the host has */
 	size_t max_message_bytes;
 	/* Returns the database's time in microseconds, for request ids. */
 	int64_t (*now_us)(void *arg);

@@ -11,6 +11,7 @@
 #include "manager/http/http_v2.h"
 
 #include <http_parser.h>
+#include <reeve/v1/admin.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,27 @@ bool http_is_call_type(const char *type)
 	return is_type(type, "application/json") || is_type(type, "application/proto");
 }
 
+bool http_is_metrics(const struct http_message *message)
+{
+	static const char path[] = "/metrics";
+	const char *target = http_path(message);
+
+	return !http_grpc_is(message) && strcspn(target, "?#") == sizeof path - 1 &&
+	    !strncmp(target, path, sizeof path - 1);
+}
+
+/* Makes a request for the page /metrics a call. */
+static void read_metrics(const struct http_message *message, struct rpc_message *out)
+{
+	static const char method[] = "/reeve.v1.AdminService/Scrape", open_metrics[] = "\x08\x01";
+	const char *accept = http_field(message, HTTP_ACCEPT);
+	bool open = accept && strcasestr(accept, "application/openmetrics-text");
+
+	out->form |= FORM_METRICS;
+	out->envelope.method = view_of(method, sizeof method - 1);
+	out->envelope.body = view_of(open_metrics, open ? sizeof open_metrics - 1 : 0);
+}
+
 bool http_read(void *arg, struct frame *frame, struct rpc_message *out, struct reeve_error *error)
 {
 	const struct http_door *door = arg;
@@ -211,9 +233,11 @@ bool http_read(void *arg, struct frame *frame, struct rpc_message *out, struct r
 		envelope->body = view_of(query, strlen(query));
 	out->id = message->stream;
 	/* First the form: also an error has it. */
-	if (!(out->form & FORM_GRPC                ? http_grpc_read(message, &out->form, &envelope->deadline_ms, error)
-	            : message->method == HTTP_POST ? read_content(message, &out->form, error)
-	                                           : read_query(query, &out->form, error)))
+	if (http_is_metrics(message))
+		read_metrics(message, out);
+	else if (!(out->form & FORM_GRPC                ? http_grpc_read(message, &out->form, &envelope->deadline_ms, error)
+	                 : message->method == HTTP_POST ? read_content(message, &out->form, error)
+	                                                : read_query(query, &out->form, error)))
 		return false;
 	if (protocol && strcmp(protocol, "1") != 0)
 		return error_set(
@@ -312,6 +336,21 @@ static struct frame *address(struct frame *answer, uint32_t form, uint32_t strea
 	return answer;
 }
 
+/* Writes the page /metrics. */
+static struct frame *respond_metrics(
+    const struct http_door *door, uint32_t form, const Reeve__V1__ScrapeResponse *response)
+{
+	const struct http_reply reply = {
+	    .status = HTTP_STATUS_OK,
+	    .form = form,
+	    .type = response->content_type,
+	    .content = response->text,
+	    .length = strlen(response->text),
+	};
+
+	return http_reply(door, &reply);
+}
+
 struct frame *http_respond(
     void *arg, uint32_t id, uint32_t form, const ProtobufCMessage *response, size_t max, struct reeve_error *error)
 {
@@ -324,6 +363,8 @@ struct frame *http_respond(
 		error_set(error, STATUS(INTERNAL), "the answer is %zu bytes long, the limit is %zu", reply.length, max);
 		return NULL;
 	}
+	if (form & FORM_METRICS)
+		return address(respond_metrics(arg, form, (const Reeve__V1__ScrapeResponse *)response), form, id);
 	if (form & FORM_JSON)
 		return address(respond_json(arg, form, response), form, id);
 	bytes = mem_malloc(reply.length + 1);

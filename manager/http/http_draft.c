@@ -16,6 +16,7 @@ static const char *const names[HTTP_FIELDS] = {
     [HTTP_HOST] = "host",
     [HTTP_CONTENT_TYPE] = "content-type",
     [HTTP_CONTENT_ENCODING] = "content-encoding",
+    [HTTP_ACCEPT] = "accept",
     [HTTP_ACCEPT_ENCODING] = "accept-encoding",
     [HTTP_AUTHORIZATION] = "authorization",
     [HTTP_TIMEOUT] = "connect-timeout-ms",
@@ -37,6 +38,11 @@ enum http_field http_field_named(const char *name)
 		if (names[field] && !strcasecmp(name, names[field]))
 			return (enum http_field)field;
 	return HTTP_FIELDS;
+}
+
+bool http_field_repeats(enum http_field field)
+{
+	return field == HTTP_ACCEPT || field == HTTP_ACCEPT_ENCODING || field == HTTP_GRPC_ACCEPT_ENCODING;
 }
 
 bool http_draft_room(struct http_draft *draft, size_t length)

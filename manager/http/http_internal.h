@@ -31,6 +31,7 @@ enum http_field {
 	HTTP_HOST,
 	HTTP_CONTENT_TYPE,
 	HTTP_CONTENT_ENCODING,
+	HTTP_ACCEPT,
 	HTTP_ACCEPT_ENCODING,
 	HTTP_AUTHORIZATION,
 	HTTP_TIMEOUT,
@@ -71,6 +72,12 @@ static inline const char *http_field(const struct http_message *message, enum ht
 
 /* Returns the path of the request with its query, also if the target has a host before it. */
 const char *http_path(const struct http_message *message);
+
+/* Returns whether the request is for the page /metrics, which is a call. */
+bool http_is_metrics(const struct http_message *message);
+
+/* Returns whether a header with several values may come more than once; only the first one counts then. */
+bool http_field_repeats(enum http_field field);
 
 /* Returns whether a call's content may be of this type. */
 bool http_is_call_type(const char *type);
@@ -119,6 +126,7 @@ enum http_form {
 	FORM_BASE64 = 64,  /* … in base64 */
 	FORM_HTTP2 = 128,
 	FORM_GRPC = 256,
+	FORM_METRICS = 512, /* the page /metrics: the call Scrape, answered with its text */
 	FORM_ORIGIN_BIT = 16,
 };
 

@@ -168,20 +168,21 @@ static struct frame *answer_page(const struct page *page)
 	if (has_prefix(page, "/proto/"))
 		return answer_proto(page);
 	return refuse(page, HTTP_STATUS_NOT_FOUND, STATUS(NOT_FOUND), NULL,
-	    "there are /healthz, /readyz, /proto/ and calls: /reeve.v1.SERVICE/METHOD");
+	    "there are /healthz, /readyz, /metrics, /proto/ and calls: /reeve.v1.SERVICE/METHOD");
 }
 
 /* Answers a message that is no call of the contract. */
 static struct frame *serve(struct page *page)
 {
 	const struct http_message *message = page->message;
+	bool is_call;
 
 	if (message->problem)
 		return answer_problem(page);
 	page->path = http_path(message);
 	page->length = strcspn(page->path, "?#");
-	if (!http_field(message, HTTP_AUTHORIZATION) && has_prefix(page, service_prefix) &&
-	    !is_own_host(http_field(message, HTTP_HOST)))
+	is_call = has_prefix(page, service_prefix) || (http_is_metrics(message) && !page->door->options.metrics_open);
+	if (!http_field(message, HTTP_AUTHORIZATION) && is_call && !is_own_host(http_field(message, HTTP_HOST)))
 		return refuse(page, HTTP_STATUS_MISDIRECTED_REQUEST, STATUS(PERMISSION_DENIED), NULL,
 		    "a call without an access token must be to an address or to localhost");
 	if (!http_origin_allowed(page->door, message))
@@ -191,6 +192,8 @@ static struct frame *serve(struct page *page)
 		return answer_preflight(page);
 	if (has_prefix(page, service_prefix))
 		return answer_no_call(page);
+	if (http_is_metrics(message) && (message->method == HTTP_GET || message->method == HTTP_HEAD))
+		return NULL;
 	return page->form & FORM_GRPC ? http_serve_standard(page->door, message, page->form) : answer_page(page);
 }
 

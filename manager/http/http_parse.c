@@ -99,7 +99,7 @@ static bool begin_value(struct parse *p)
 	p->field = http_field_named(p->name);
 	if (p->field == HTTP_FIELDS || !message->field_at[p->field])
 		return true;
-	if (p->field != HTTP_ACCEPT_ENCODING)
+	if (!http_field_repeats(p->field))
 		return false;
 	p->field = HTTP_FIELDS; /* the first one counts: gzip or not is no matter of right and wrong */
 	return true;

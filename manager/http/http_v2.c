@@ -135,7 +135,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	if (field == HTTP_FIELDS || field == HTTP_EXPECT)
 		return 0;
 	if (http_draft_message(&stream->draft)->field_at[field]) { /* the authority is the host, too */
-		if (field != HTTP_ACCEPT_ENCODING && field != HTTP_GRPC_ACCEPT_ENCODING && field != HTTP_HOST)
+		if (!http_field_repeats(field) && field != HTTP_HOST)
 			http_draft_message(&stream->draft)->problem = HTTP_STATUS_BAD_REQUEST;
 		return 0;
 	}

@@ -8,6 +8,7 @@
 #include "manager/service/counters.h"
 #include "manager/service/filter.h"
 #include "manager/service/method.h"
+#include "manager/service/scrape.h"
 
 #include <jansson.h>
 #include <reeve/v1/admin.pb-c.h>
@@ -192,6 +193,39 @@ static bool doctor_complete(struct reading *r, struct reeve_error *error)
 	return true;
 }
 
+/* --- activity ----------------------------------------------------------------------------------------------------- */
+
+#define ACTIVITY_SINCE_US (3600 * INT64_C(1000000))
+
+static struct traffic_times times_of(const int64_t *buckets, size_t count)
+{
+	struct traffic_times times = {0};
+	for (size_t i = 0; i < count && i < TRAFFIC_BUCKETS; i++)
+		times.count[i] = buckets[i];
+	return times;
+}
+
+/* Adds what follows from the buckets. */
+static bool activity_complete(struct reading *r, struct reeve_error *error)
+{
+	Reeve__V1__ActivityResponse *out = (Reeve__V1__ActivityResponse *)r->response;
+	(void)error;
+	out->n_bounds_ms = TRAFFIC_BOUNDS;
+	out->bounds_ms = mem_calloc(TRAFFIC_BOUNDS, sizeof *out->bounds_ms);
+	for (int i = 0; i < TRAFFIC_BOUNDS; i++)
+		out->bounds_ms[i] = (double)traffic_bounds_us[i] / 1000;
+	for (size_t i = 0; i < out->n_points; i++) {
+		Reeve__V1__ActivityPoint *point = out->points[i];
+		struct traffic_times waited = times_of(point->waited, point->n_waited);
+		struct traffic_times took = times_of(point->took, point->n_took);
+		point->wait_median_ms = traffic_quantile_ms(&waited, 50);
+		point->wait_p95_ms = traffic_quantile_ms(&waited, 95);
+		point->duration_median_ms = traffic_quantile_ms(&took, 50);
+		point->duration_p95_ms = traffic_quantile_ms(&took, 95);
+	}
+	return true;
+}
+
 const struct rpc_entry admin_methods[] = {
     {"Ping", ping, RPC_LEASE, RPC_ANYONE, NULL},
     {"ListQueues", read_method, RPC_OPERATOR, MAY_READ,
@@ -212,5 +246,11 @@ const struct rpc_entry admin_methods[] = {
         METHOD(SQL_DOCTOR,
             .rules = {{"older_ms", RULE_NUMBER, .max = DAYS_MS(LIMIT_AGE_DAYS), .otherwise = DOCTOR_OLDER_MS}},
             .change = expectations, .complete = doctor_complete)},
+    {"Activity", read_method, RPC_OPERATOR, MAY_READ,
+        METHOD(SQL_ACTIVITY,
+            .rules = {{"by", RULE_NUMBER, .min = 1, .max = REEVE__V1__ACTIVITY_GROUPING__ACTIVITY_GROUPING_TYPE},
+                {"since_us", RULE_SINCE, .otherwise = ACTIVITY_SINCE_US}},
+            .names = true, .complete = activity_complete)},
+    {"Scrape", scrape_method, RPC_OPERATOR, MAY_READ, NULL},
     {0},
 };

@@ -10,6 +10,8 @@
 #include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
 
+struct scrape;
+
 struct services {
 	struct core *core;
 	const struct callbacks *callbacks;
@@ -17,6 +19,8 @@ struct services {
 	struct tls *tls; /* NULL: no certificate */
 	const char *manager_name;
 	size_t max_message_bytes;
+	int64_t started_us; /* when the manager started, by its own clock */
+	struct scrape *scrape;
 	/* While a method is called again after names were looked up (names_wait): the warning, or "". Otherwise NULL. */
 	const char *names_warning;
 	/* While a method is called again after its worker was found to have ended (owner_wait): the incarnation. Otherwise 0. */

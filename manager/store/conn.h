@@ -17,6 +17,11 @@
 
 struct conn;
 
+/* How often a statement has ended, and how long all its runs took, until their result was there. */
+struct statement_times {
+	int64_t count, us;
+};
+
 struct conn_settings {
 	const char *conninfo; /* for libpq: string or URI */
 	const char *name;     /* the role, for the log and application_name */
@@ -28,8 +33,9 @@ struct conn_settings {
 	const enum sql_id *first;
 	int first_count;
 	int statement_timeout_ms;
-	int lock_timeout_ms; /* how long a statement waits for a lock; 0: until its own timeout */
-	int idle_timeout_ms; /* how long PostgreSQL waits for the next statement of a transaction before it ends
+	struct statement_times *times; /* by enum sql_id, where the connection counts its statements; it must outlive it */
+	int lock_timeout_ms;           /* how long a statement waits for a lock; 0: until its own timeout */
+	int idle_timeout_ms;           /* how long PostgreSQL waits for the next statement of a transaction before it ends
 	                           * the session */
 };
 

@@ -30,6 +30,7 @@ struct conn {
 	bool prepare_only; /* it is prepared ahead, not run */
 	bool unreplicated; /* it was committed here, but the synchronous standby may not have it */
 	enum sql_id statement;
+	int64_t begun_us; /* monotonic */
 	conn_done *done;
 	void *arg;
 	PGresult *result;   /* its latest one */

@@ -4,6 +4,7 @@
  */
 #include "manager/store/conn_internal.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
 
@@ -84,6 +85,8 @@ static void statement_over(struct conn *c)
 	}
 	c->preparing = false;
 	c->busy = false;
+	c->settings.times[c->statement].count++;
+	c->settings.times[c->statement].us += clock_monotonic_us() - c->begun_us;
 	c->done(c->arg, &out);
 	PQclear(result);
 }
@@ -142,6 +145,7 @@ static void begin_run(struct conn *c, enum sql_id statement, conn_done *done, vo
 	c->unwanted = c->prepare_only = false;
 	c->busy = true;
 	c->statement = statement;
+	c->begun_us = clock_monotonic_us();
 	c->done = done;
 	c->arg = arg;
 }

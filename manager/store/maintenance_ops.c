@@ -151,6 +151,7 @@ static const struct step {
     {SQL_PURGE_METRICS, add_nothing, 0},
     {SQL_PURGE_IDENTITIES, add_nothing, 0},
     {SQL_PURGE_EXECUTIONS, add_nothing, 0},
+    {SQL_PURGE_ACTIVITY, add_nothing, 5000},
     {SQL_PURGE_ROUTES, add_days_and_place, 0},
     {SQL_PURGE_PIPELINES, add_days_and_place, 0},
 };

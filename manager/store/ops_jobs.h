@@ -38,6 +38,38 @@ struct store_metrics_own {
 };
 void store_metrics_own(struct store *store, struct store_metrics_own *op);
 
+/* What a manager has done with the tasks of a route. */
+struct store_activity_row {
+	int route; /* 0: others */
+	int64_t submitted, begun, completed, failed, retried, dead, ended;
+	const int64_t *waited, *took; /* histograms: `buckets` numbers each */
+	int64_t waited_us, took_us;   /* their sums */
+};
+
+/* Adds to the history of what managers do, in the current minute and hour. Reports UNKNOWN. */
+struct store_activity {
+	struct store_op op;
+	int count, buckets;
+	struct store_activity_row *rows;
+};
+void store_activity(struct store *store, struct store_activity *op);
+
+/* A number of all managers together: see fleet.sql. */
+struct store_fleet_row {
+	const char *name, *queue, *type, *word; /* "": none */
+	double value;
+};
+
+/* Reads the numbers of all managers together. */
+struct store_fleet {
+	struct store_op op;
+	int routes; /* how many have numbers of their own */
+	/* results */
+	int count;
+	struct store_fleet_row *rows;
+};
+void store_fleet(struct store *store, struct store_fleet *op);
+
 /* --- callbacks ------------------------------------------------------------------------------------------------- */
 
 struct store_callback {

@@ -113,6 +113,7 @@ struct store *store_open(
 		    .first = specs[i].first,
 		    .first_count = specs[i].first_count,
 		    .statement_timeout_ms = specs[i].statement_timeout_ms,
+		    .times = store->times,
 		    .lock_timeout_ms = specs[i].lock_timeout_ms,
 		    .idle_timeout_ms = idle_limit(options->lease_ms),
 		};
@@ -197,6 +198,16 @@ const char *store_problem(const struct store *store)
 int64_t store_manager_id(const struct store *store)
 {
 	return store->manager_id;
+}
+
+bool store_statement(const struct store *store, int statement, const char **name, int64_t *count, int64_t *us)
+{
+	if (statement >= SQL_COUNT)
+		return false;
+	*name = sql_statements[statement].name;
+	*count = store->times[statement].count;
+	*us = store->times[statement].us;
+	return true;
 }
 
 bool store_counters(const struct store *store, int role, const char **name, int64_t *batches, int64_t *operations)

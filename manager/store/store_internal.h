@@ -55,6 +55,7 @@ struct store {
 	struct recent_locks submit_locks;                 /* see submit_locks.h */
 	struct recent_locks batch_locks;                  /* the ids of batches that reports found locked */
 	struct store_place places[MAINTENANCE_STEPS_MAX]; /* the position of each maintenance statement */
+	struct statement_times times[SQL_COUNT];
 	int64_t manager_id;
 	bool closing;
 };

@@ -39,3 +39,24 @@ create table metrics (
   primary key (category, name)
 ) with (fillfactor = 50);
 create index metrics_of_managers on metrics (manager_id) where manager_id is not null;
+
+-- What managers have done by minute (for a day) and by hour (for a year), queue and type. Managers add their numbers
+-- every few seconds; those of a manager that is killed are missing for that time. Exact counts are in `executions`.
+create table activity (
+  hourly boolean not null,
+  at timestamptz not null,                 -- the beginning of the minute or hour
+  route_id int not null,                   -- 0: the queues and types beyond --metrics-routes of a manager
+  submitted bigint not null,               -- tasks, by calls
+  begun bigint not null,                   -- attempts, by their claim
+  completed bigint not null,               -- attempts that succeeded,
+  failed bigint not null,                  -- … that did not, not those that were returned or never arrived
+  retried bigint not null,                 -- failed attempts after which the task waits for another one
+  dead bigint not null,                    -- tasks that ended dead,
+  ended bigint not null,                   -- … in any way
+  waited bigint[] not null,                -- histogram of the times from when tasks were due to their claim, by the buckets of
+                                           -- manager/core/traffic.h
+  waited_us bigint not null,               -- the sum of these times
+  took bigint[] not null,                  -- the same for attempts, from claim to end
+  took_us bigint not null,
+  primary key (hourly, at, route_id)
+) with (fillfactor = 50);

@@ -41,6 +41,7 @@ test_each_command_shows_its_fields() {
 	reeve batch close "$batch" >/dev/null
 	wait_until 20 '[ "$(reeve callback list --state given_up --json)" ]'
 	wait_until 20 '[ "$(reeve batch report "$batch" --json | jq -r .batch.ended)" != null ]'
+	wait_until 40 '[ "$(reeve stats --activity type --json)" ]'
 	export task dead delayed other batch
 	while IFS='|' read -r command want; do
 		expect [ "$want" ]

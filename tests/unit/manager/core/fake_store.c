@@ -56,6 +56,7 @@ GIVEN(notify, FAKE_NOTIFY, store_notify)
 GIVEN(maintenance, FAKE_MAINTENANCE, store_maintenance)
 GIVEN(roll, FAKE_ROLL, store_roll)
 GIVEN(fold, FAKE_FOLD, store_fold)
+GIVEN(activity, FAKE_ACTIVITY, store_activity)
 GIVEN(watch, FAKE_WATCH, store_watch)
 GIVEN(lose, FAKE_LOSE, store_lose)
 GIVEN(sweep, FAKE_SWEEP, store_sweep)
@@ -367,10 +368,11 @@ static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {FAKE_MANAGER_HEARTBEAT, FAKE_QUEUES, FAKE_ROUTES, FAKE_NOTIFY,
 	    FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_MAINTENANCE, FAKE_BATCHES, FAKE_SCHEDULES, FAKE_INGEST, FAKE_ROLL,
-	    FAKE_FOLD};
+	    FAKE_FOLD, FAKE_ACTIVITY};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
-		for (void *op; !(fake.ingesting && recurring[i] == FAKE_INGEST) && (op = fake_take(recurring[i]));) {
+		for (void *op; !(fake.ingesting && recurring[i] == FAKE_INGEST) &&
+		     !(fake.adding && recurring[i] == FAKE_ACTIVITY) && (op = fake_take(recurring[i]));) {
 			if (fake.down) {
 				fake_fail(op, STATUS(UNAVAILABLE));
 				continue;
@@ -388,6 +390,7 @@ static void answer_recurring(void)
 			case FAKE_BATCHES: answer_batches(op); break;
 			case FAKE_SCHEDULES: answer_schedules(op); break;
 			case FAKE_INGEST: answer_ingest(op); break;
+			case FAKE_ACTIVITY: fake_ok(op); break;
 			default: answer_maintenance(op); break;
 			}
 		}

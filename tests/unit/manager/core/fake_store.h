@@ -53,6 +53,7 @@ enum fake_kind {
 	FAKE_METRICS,
 	FAKE_OWN,
 	FAKE_FOREIGN,
+	FAKE_ACTIVITY,
 	FAKE_KINDS
 };
 
@@ -94,6 +95,7 @@ struct fake {
 	struct store_batches_due batches_due; /* the last query for batches */
 	bool inbox;                           /* the counts job finds tasks in the inbox */
 	bool ingesting;                       /* the test answers the operations that ingest tasks */
+	bool adding;                          /* … and those that add to the activity */
 	int ingest_polls;
 	int folds, folds_more; /* number of folds; this many more find a full page */
 };

@@ -272,7 +272,8 @@ Test(leases, a_scan_that_found_something_continues_at_once)
 	}
 	cr_assert_not_null(sweep);
 	cr_expect(sweep->all || sweep->of[0] == 5);
-	struct store_result results[] = {{.id = 8, .token = 80, .outcome = STORE_LOST, .version = 1, .due_us = 1}};
+	struct store_result results[] = {
+	    {.id = 8, .token = 80, .outcome = STORE_LOST, .becomes = "queued", .version = 1, .due_us = 1}};
 	sweep->results = results;
 	sweep->count = 1;
 	sweep->more = true;

@@ -196,8 +196,14 @@ Test(maintenance, what_becomes_of_expired_attempts)
 	cr_assert_not_null(expire);
 	int64_t now = fake_db_us();
 	struct store_result results[] = {
-	    {.id = 4, .token = 1, .outcome = STORE_EXPIRED, .route = route, .version = now, .due_us = now},
-	    {.id = 5, .token = 1, .outcome = STORE_EXPIRED, .ended = true},
+	    {.id = 4,
+	        .token = 1,
+	        .outcome = STORE_EXPIRED,
+	        .becomes = "failed",
+	        .route = route,
+	        .version = now,
+	        .due_us = now},
+	    {.id = 5, .token = 1, .outcome = STORE_EXPIRED, .becomes = "dead", .ended = true},
 	};
 	expire->results = results;
 	expire->count = 2;

@@ -97,7 +97,8 @@ Test(requeue, a_newer_heartbeat_requeues_what_it_does_not_name)
 	cr_expect_eq(taken->holding.waiting[0], 3);
 	cr_expect_eq(taken->holding.held_ids[0], 7);
 	cr_expect_eq(taken->holding.held_tokens[0], 70);
-	struct store_result results[] = {{.id = 8, .token = 80, .outcome = STORE_REQUEUED, .version = 1, .due_us = 1}};
+	struct store_result results[] = {
+	    {.id = 8, .token = 80, .outcome = STORE_REQUEUED, .becomes = "queued", .version = 1, .due_us = 1}};
 	taken->results = results;
 	taken->count = 1;
 	fake_ok(taken);

@@ -244,6 +244,7 @@ Test(report, ended_tasks_are_reported_and_requeued_ones_are_candidates)
 	int64_t now = fake_db_us();
 	op->results[0].ended = true;
 	op->results[0].becomes = "completed";
+	op->results[1].becomes = op->results[2].becomes = "failed";
 	op->results[1].route = op->results[2].route = route;
 	op->results[1].version = op->results[1].due_us = now;
 	op->results[2].version = now;

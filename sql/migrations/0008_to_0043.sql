@@ -329,3 +329,22 @@ create table call_keys (
   request_id uuid not null,
   request uuid not null);
 create index call_keys_request_id on call_keys (request_id);
+
+-- Numbers of what managers do, by minute and hour.
+create table activity (
+  hourly boolean not null,
+  at timestamptz not null,
+  route_id int not null,
+  submitted bigint not null,
+  begun bigint not null,
+  completed bigint not null,
+  failed bigint not null,
+  retried bigint not null,
+  dead bigint not null,
+  ended bigint not null,
+  waited bigint[] not null,
+  waited_us bigint not null,
+  took bigint[] not null,
+  took_us bigint not null,
+  primary key (hourly, at, route_id)
+) with (fillfactor = 50);

@@ -1,0 +1,16 @@
+/*
+ * The history of what managers do, by minute and hour, for charts: each manager adds its numbers (traffic.h) to the table
+ * `activity` every few seconds. A manager that ends loses the numbers since then.
+ */
+#ifndef REEVE_MANAGER_CORE_ACTIVITY_H
+#define REEVE_MANAGER_CORE_ACTIVITY_H
+
+#include "manager/core/base.h"
+
+struct activity;
+
+/* Binds the job "activity". */
+struct activity *activity_create(struct base *base);
+void activity_destroy(struct activity *activity);
+
+#endif
