@@ -22,6 +22,7 @@ enum { LINE_BYTES = 4096, AGAIN_MS = 10000 };
 /* Set once at the start, before there are threads, and only read afterwards. */
 static const char *program_name = "reeve";
 static bool under_systemd;
+static enum log_format line_format;
 
 /* Atomic, since it may change while other threads log. */
 static _Atomic int min_urgent = LOG_LEVEL_INFO;
@@ -31,9 +32,12 @@ static _Atomic unsigned dropped;
 
 struct line {
 	char text[LINE_BYTES];
-	size_t used;
+	size_t used, limit;
 	bool full;
 };
+
+/* In a line of fields: the end of its object, so that the message has room, and what follows the message. */
+enum { OBJECT_END = 1024, TAIL_BYTES = 2 };
 
 void log_setup(const char *program, enum log_level level)
 {
@@ -59,18 +63,26 @@ enum log_level log_level_named(const char *name)
 	return (enum log_level)i;
 }
 
-/* Appends bytes, unless the line with its newline would be too long. Then the line is full and stays so. */
+void log_set_format(const char *name)
+{
+	line_format = !strcmp(name, "json") ? LOG_FORMAT_JSON
+	    : !strcmp(name, "logfmt")       ? LOG_FORMAT_LOGFMT
+	                                    : LOG_FORMAT_TEXT;
+}
+
+/* Appends bytes, unless they pass the limit. Then the line is full and stays so. */
 static void append(struct line *line, const char *bytes, size_t length)
 {
-	line->full |= line->used + length > sizeof line->text - 1;
+	line->full |= line->used + length > line->limit;
 	if (line->full)
 		return;
 	memcpy(line->text + line->used, bytes, length);
 	line->used += length;
 }
 
-/* Appends a string from outside, with control characters and invalid UTF-8 as \xNN. */
-static void append_escaped(struct line *line, const char *text)
+/* Appends a string from outside, with control characters and invalid UTF-8 as \xNN. `quoted`: it is within quotes, where these
+ * and backslashes follow a backslash. */
+static void append_escaped(struct line *line, const char *text, bool quoted)
 {
 	while (*text) {
 		size_t length = 1;
@@ -80,22 +92,25 @@ static void append_escaped(struct line *line, const char *text)
 			length++;
 		bool c1 = length == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0;
 		if (utf8_valid(text, length) && (unsigned char)*text >= 0x20 && *text != 0x7f && !c1) {
-			append(line, text, length);
+			if (quoted && (*text == '"' || *text == '\\'))
+				append(line, (char[]){'\\', *text}, 2);
+			else
+				append(line, text, length);
 			text += length;
 		} else {
-			int written = snprintf(escape, sizeof escape, "\\x%02x", (unsigned char)*text++);
-			append(line, escape, written);
+			int written = snprintf(escape, sizeof escape, quoted ? "\\\\x%02x" : "\\x%02x", (unsigned char)*text++);
+			append(line, escape, (size_t)written);
 		}
 	}
 }
 
+static const struct {
+	const char *name, *padded;
+	int syslog;
+} levels[] = {{"error", "error", 3}, {"warn", "warn ", 4}, {"info", "info ", 6}, {"debug", "debug", 7}};
+
 static void append_head(struct line *line, enum log_level level)
 {
-	static const struct {
-		const char *name;
-		int syslog;
-	} levels[] = {{"error", 3}, {"warn ", 4}, {"info ", 6}, {"debug", 7}};
-
 	if (under_systemd) {
 		line->used = snprintf(line->text, sizeof line->text, "<%d>%s: ", levels[level].syslog, program_name);
 		return;
@@ -104,7 +119,51 @@ static void append_head(struct line *line, enum log_level level)
 	char now[40];
 	time_format(clock_wall_us(), now, sizeof now);
 	/* Cut the microseconds to milliseconds. */
-	line->used = snprintf(line->text, sizeof line->text, "%.23sZ %s %s: ", now, levels[level].name, program_name);
+	line->used = snprintf(line->text, sizeof line->text, "%.23sZ %s %s: ", now, levels[level].padded, program_name);
+}
+
+static void append_text(struct line *line, const char *object, const char *text)
+{
+	if (object) {
+		append_escaped(line, object, false);
+		append(line, ": ", 2);
+	}
+	append_escaped(line, text, false);
+}
+
+/* Appends a field whose value is cut at `limit`. There is always room for its name and the quotes. */
+static void append_field(struct line *line, const char *name, const char *value, size_t limit)
+{
+	bool json = line_format == LOG_FORMAT_JSON;
+
+	line->full = false;
+	line->limit = sizeof line->text;
+	append(line, json ? ",\"" : " ", json ? 2 : 1);
+	append(line, name, strlen(name));
+	append(line, json ? "\":\"" : "=\"", json ? 3 : 2);
+	line->limit = limit;
+	append_escaped(line, value, true);
+	line->text[line->used++] = '"';
+}
+
+static void append_fields(struct line *line, enum log_level level, const char *object, const char *text)
+{
+	char now[40];
+
+	if (under_systemd)
+		line->used = (size_t)snprintf(line->text, sizeof line->text, "<%d>", levels[level].syslog);
+	time_format(clock_wall_us(), now, sizeof now);
+	if (line_format == LOG_FORMAT_JSON)
+		line->used += (size_t)snprintf(line->text + line->used, sizeof line->text - line->used,
+		    "{\"time\":\"%.23sZ\",\"level\":\"%s\",\"program\":\"%s\"", now, levels[level].name, program_name);
+	else
+		line->used += (size_t)snprintf(line->text + line->used, sizeof line->text - line->used,
+		    "time=%.23sZ level=%s program=%s", now, levels[level].name, program_name);
+	if (object)
+		append_field(line, "object", object, OBJECT_END);
+	append_field(line, "message", text, sizeof line->text - TAIL_BYTES - 1);
+	if (line_format == LOG_FORMAT_JSON)
+		line->text[line->used++] = '}';
 }
 
 /* Tells whether a line can be written at once. A pipe has room for a line then, because LINE_BYTES is at most PIPE_BUF. */
@@ -117,14 +176,14 @@ static bool writable(void)
 
 static void write_line(enum log_level level, const char *object, const char *text)
 {
-	struct line line = {.used = 0};
+	struct line line = {.limit = sizeof line.text - 1};
 
-	append_head(&line, level);
-	if (object) {
-		append_escaped(&line, object);
-		append(&line, ": ", 2);
+	if (line_format == LOG_FORMAT_TEXT) {
+		append_head(&line, level);
+		append_text(&line, object, text);
+	} else {
+		append_fields(&line, level, object, text);
 	}
-	append_escaped(&line, text);
 	line.text[line.used++] = '\n';
 	/* Nothing can be done if the log cannot be written. */
 	if (write(STDERR_FILENO, line.text, line.used) < 0) {

@@ -1,6 +1,9 @@
 /*
  * The log: one line per event on standard error, `2026-01-02T03:04:05.678Z info  manager: listening on tcp://…`. Under
  * systemd (JOURNAL_STREAM) lines have no time, and the level is a <N> prefix. Thread-safe: each line is one write.
+ *
+ * Other formats have the same in fields: time, level, program, object (if there is one), message; also under systemd, behind
+ * the prefix.
  */
 #ifndef REEVE_COMMON_LOG_H
 #define REEVE_COMMON_LOG_H
@@ -12,6 +15,14 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 
 /* Sets the program's name in the lines (kept, not copied) and the least urgent level that is written. */
 void log_setup(const char *program, enum log_level level);
+
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
+
+/* The names of the formats, as the choices of --log-format. */
+#define LOG_FORMATS "text|logfmt|json"
+
+/* Sets the format by one of these names; without it, lines are text. Call it before there are threads. */
+void log_set_format(const char *name);
 
 /* Changes the least urgent level that is written. Any thread, at any time. */
 void log_set_level(enum log_level level);

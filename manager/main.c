@@ -73,6 +73,7 @@ int main(int argc, char **argv)
 	manager_options_hide(&options, argc, argv);
 	signal(SIGHUP, SIG_IGN); /* before the loop runs there is nothing to reload */
 	log_setup("reeve-manager", log_level_named(options.log_level));
+	log_set_format(options.log_format);
 	if (!migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
 		log_error(NULL, "%s", error.message);
 		return exit_code_of(error.code);

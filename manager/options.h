@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 struct manager_options {
-	const char *database, *listen, *socket_mode_text, *config, *name, *log_level, *auth, *admin_token_file;
+	const char *database, *listen, *socket_mode_text, *config, *name, *log_level, *log_format, *auth, *admin_token_file;
 	const char *http, *http_origins;
 	bool metrics_open;
 	int64_t metrics_routes;

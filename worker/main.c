@@ -137,6 +137,7 @@ int main(int argc, char **argv)
 	if (options.check)
 		return check(&options);
 	log_setup("reeve-worker", options.level);
+	log_set_format(options.log_format);
 	/* Block SIGHUP before any threads start. The supervisor has its own mask, and programs start with an empty one. */
 	sigemptyset(&reloader.hangup);
 	sigaddset(&reloader.hangup, SIGHUP);

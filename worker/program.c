@@ -55,6 +55,9 @@ static const struct option_spec specs[] = {
         .environment = "REEVE_WORKER_CONFIG"),
     OPT_CHOICE(0, "log-level", AT(log_level), LOG_LEVELS, "the least urgent messages that it logs",
         .default_value = "info", .environment = "REEVE_LOG_LEVEL", OPTION_IN_FILE),
+    OPT_CHOICE(0, "log-format", AT(log_format), LOG_FORMATS,
+        "the format of its log: text, or fields as logfmt or as JSON, an object on each line", .default_value = "text",
+        .environment = "REEVE_LOG_FORMAT", OPTION_IN_FILE),
     OPT_FLAG(
         0, "check", AT(check), "check the options, the handlers file and the certificates, report errors, and exit"),
     OPT_FLAG(0, "print-options", AT(print_options), "print the table of these options, in Markdown, and exit"),

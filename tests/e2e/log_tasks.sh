@@ -44,4 +44,22 @@ test_it_takes_no_names() {
 	expect_no_match 'queue "other"' "$(cat "$DIR/log/quiet.log")"
 }
 
+test_lines_have_fields_in_other_formats() {
+	start_manager fields --log-format json --log-level debug
+	start_worker writer --log-format json
+	expect_eq fine "$(reeve submit sh 'printf fine' --queue fields --wait)"
+	stop writer
+	stop fields
+	for log in writer fields; do
+		jq -e 'select(.time and .level and .program and .message | not)' "$DIR/log/$log.log" >"$DIR/bad" || true
+		expect_eq '' "$(cat "$DIR/bad")" "$log"
+	done
+	expect_eq 'reeve-manager info' "$(jq -r 'select(.message | startswith("listening on tcp://")) | "\(.program) \(.level)"' "$DIR/log/fields.log")"
+	expect_eq reeve-worker "$(jq -r .program "$DIR/log/writer.log" | sort -u)"
+	REEVE_LOG_FORMAT=logfmt start_manager logfmt
+	expect_match '^time=[0-9T:.-]+Z level=info program=reeve-manager message="listening on tcp://' "$(grep listening "$DIR/log/logfmt.log")"
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --log-format xml
+	expect_match 'log-format.*text, logfmt or json|log-format.*text\|logfmt\|json' "$OUTPUT"
+}
+
 run_tests

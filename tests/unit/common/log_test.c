@@ -93,6 +93,47 @@ Test(log, speaks_to_the_journal, .init = capture, .fini = restore)
 	cr_assert(eq(str, (char *)captured(), "<4>tester: worker 3: late\n"));
 }
 
+Test(log, other_formats_have_fields, .init = capture, .fini = restore)
+{
+	unsetenv("JOURNAL_STREAM");
+	log_setup("tester", LOG_LEVEL_INFO);
+	log_set_format("json");
+	log_warn("a \"b\"", "1\\2\n3 \xff caf\xc3\xa9");
+	const char *line = captured();
+	cr_assert(eq(int, strncmp(line, "{\"time\":\"20", 11), 0), "%s", line);
+	cr_assert(eq(str, (char *)strchr(line, ',') + 1,
+	    "\"level\":\"warn\",\"program\":\"tester\",\"object\":\"a \\\"b\\\"\","
+	    "\"message\":\"1\\\\2\\\\x0a3 \\\\xff caf\xc3\xa9\"}\n"));
+	log_info(NULL, "no object");
+	cr_assert(ne(ptr, strstr(captured(), "\"tester\",\"message\":\"no object\"}\n"), NULL));
+	log_set_format("logfmt");
+	log_info("worker 3", "late = \"yes\"");
+	line = captured();
+	cr_assert(eq(int, strncmp(line, "time=20", 7), 0), "%s", line);
+	cr_assert(eq(str, (char *)strchr(line, ' '),
+	    " level=info program=tester object=\"worker 3\" message=\"late = \\\"yes\\\"\"\n"));
+}
+
+/* Whatever is cut, the line is complete. */
+Test(log, long_lines_of_fields_are_complete, .init = capture, .fini = restore)
+{
+	char object[3000], text[9000];
+
+	memset(object, '"', sizeof object - 1);
+	memset(text, '\n', sizeof text - 1);
+	object[sizeof object - 1] = text[sizeof text - 1] = '\0';
+	setenv("JOURNAL_STREAM", "8:1", 1);
+	log_setup("tester", LOG_LEVEL_INFO);
+	log_set_format("json");
+	log_info(object, "%s", text);
+	const char *line = captured();
+	cr_assert(eq(int, strncmp(line, "<6>{\"time\":\"", 12), 0), "%s", line);
+	cr_assert(le(sz, strlen(line), 4096));
+	cr_assert(gt(sz, strlen(line), 4080));
+	cr_assert(eq(str, (char *)line + strlen(line) - 8, "\\\\x0a\"}\n"), "%s", line);
+	cr_assert(ne(ptr, strstr(line, "\\\"\",\"message\":\"\\\\x0a"), NULL), "%s", line);
+}
+
 /* The writing end blocks, as standard error does: without the check the test would hang. */
 Test(log, a_log_that_is_not_read_blocks_no_program, .init = capture, .fini = restore, .timeout = 20)
 {
