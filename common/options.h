@@ -119,6 +119,14 @@ bool options_parse(const struct option_table *table, void *target, const struct 
 /* Writes the output of --help. */
 void options_help(const struct option_table *table, const struct option_table *extra, FILE *out);
 
+/* Lets options_help pass its tables to a function instead of writing them; NULL: it writes them again. So all commands show
+ * their tables, for completion and man pages. */
+typedef void options_see(const struct option_table *table, const struct option_table *extra, void *arg);
+void options_observe(options_see *see, void *arg);
+
+/* Writes a man page. `phrase`: what the program does, in a line. */
+void options_man(const struct option_table *table, const struct option_table *extra, const char *phrase, FILE *out);
+
 /* Writes a Markdown table of the options, for docs/config.md. */
 void options_markdown(const struct option_table *table, FILE *out);
 

@@ -52,8 +52,7 @@ static void write_wrapped(const char *text, int column, int indent, FILE *out)
 	fputc('\n', out);
 }
 
-/* Writes an option's help with its default and variable, as in "help (default: 5; REEVE_MANAGER)", into `out`. */
-static void option_help(const struct option_spec *spec, char *out, size_t size)
+void option_help(const struct option_spec *spec, char *out, size_t size)
 {
 	bool shows_default = spec->default_value && spec->type != OPTION_FLAG;
 
@@ -89,12 +88,21 @@ static void write_option(const struct option_spec *spec, FILE *out)
 	write_wrapped(help, HELP_INDENT, HELP_INDENT, out);
 }
 
-static bool declares(const struct option_table *table, const char *name)
+bool option_declared(const struct option_table *table, const char *name)
 {
 	for (const struct option_spec *spec = table->specs; spec && spec->name; spec++)
 		if (!strcmp(spec->name, name))
 			return true;
 	return false;
+}
+
+static options_see *observer;
+static void *observer_arg;
+
+void options_observe(options_see *see, void *arg)
+{
+	observer = see;
+	observer_arg = arg;
 }
 
 void options_help(const struct option_table *table, const struct option_table *extra, FILE *out)
@@ -104,6 +112,10 @@ void options_help(const struct option_table *table, const struct option_table *e
 	    {.name = "version", .type = OPTION_FLAG, .letter = 'V', .help = "show the version and exit"},
 	};
 
+	if (observer) {
+		observer(table, extra, observer_arg);
+		return;
+	}
 	int column = fprintf(out, "Usage: %s ", table->program);
 	write_wrapped(table->usage, column, USAGE_INDENT, out);
 	fputc('\n', out);
@@ -112,7 +124,7 @@ void options_help(const struct option_table *table, const struct option_table *e
 	for (const struct option_spec *spec = table->specs; spec && spec->name; spec++)
 		write_option(spec, out);
 	for (const struct option_spec *spec = extra ? extra->specs : NULL; spec && spec->name; spec++)
-		if (!declares(table, spec->name)) /* the table's own has precedence */
+		if (!option_declared(table, spec->name)) /* the table's own has precedence */
 			write_option(spec, out);
 	for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
 		write_option(&standard[i], out);

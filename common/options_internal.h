@@ -17,4 +17,10 @@ bool option_set(const struct option_spec *spec, void *target, const char *where,
 /* Returns a copy of a string that is kept until exit, since options point into it. */
 const char *option_keep(const char *text, size_t length);
 
+/* Writes an option's help with its default and variable, as in "help (default: 5; REEVE_MANAGER)", into `out`. */
+void option_help(const struct option_spec *spec, char *out, size_t size);
+
+/* Returns whether a table has an option of this name. */
+bool option_declared(const struct option_table *table, const char *name);
+
 #endif

@@ -61,11 +61,14 @@ int main(int argc, char **argv)
 		printf("reeve-manager %s\n", REEVE_VERSION);
 		return printed();
 	}
-	if (options.print_states || options.print_options) {
+	if (options.print_states || options.print_options || options.print_man) {
 		if (options.print_states)
 			states_print(stdout);
 		if (options.print_options)
 			options_markdown(&manager_option_table, stdout);
+		if (options.print_man)
+			options_man(
+			    &manager_option_table, NULL, "keeps Reeve's tasks in PostgreSQL and assigns them to workers", stdout);
 		return printed();
 	}
 	if (options.print_schema)

@@ -133,6 +133,7 @@ static const struct option_spec specs[] = {
         .default_value = "0"),
     OPT_FLAG(0, "print-states", AT(print_states), "print the table of states and transitions, in Markdown, and exit"),
     OPT_FLAG(0, "print-options", AT(print_options), "print the table of these options, in Markdown, and exit"),
+    OPT_FLAG(0, "print-man", AT(print_man), "print the man page, and exit"),
     {0},
 };
 
@@ -165,7 +166,7 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 	int operands;
 	if (!options_parse(&manager_option_table, o, NULL, NULL, "config", "manager", argc, argv, &operands, wants, error))
 		return false;
-	if (*wants || o->print_states || o->print_options || o->print_schema)
+	if (*wants || o->print_states || o->print_options || o->print_man || o->print_schema)
 		return true;
 	if (operands > 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "unexpected argument \"%s\"", argv[1]);

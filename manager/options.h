@@ -14,7 +14,7 @@ struct manager_options {
 	bool metrics_open;
 	int64_t metrics_routes;
 	struct tls_files tls;
-	bool insecure, create_admin_token, callback_private, no_migrate, log_tasks, print_states, print_options,
+	bool insecure, create_admin_token, callback_private, no_migrate, log_tasks, print_states, print_options, print_man,
 	    print_schema;
 	int64_t schema_from;
 	mode_t socket_mode; /* socket_mode_text, parsed */

@@ -61,6 +61,7 @@ static const struct option_spec specs[] = {
     OPT_FLAG(
         0, "check", AT(check), "check the options, the handlers file and the certificates, report errors, and exit"),
     OPT_FLAG(0, "print-options", AT(print_options), "print the table of these options, in Markdown, and exit"),
+    OPT_FLAG(0, "print-man", AT(print_man), "print the man page, and exit"),
     {0},
 };
 
@@ -122,6 +123,8 @@ static bool print_wanted(const struct program_options *options, char wants)
 		printf("reeve-worker %s\n", REEVE_VERSION);
 	else if (options->print_options)
 		options_markdown(&program_options_table, stdout);
+	else if (options->print_man)
+		options_man(&program_options_table, NULL, "runs the handlers of Reeve's tasks", stdout);
 	else
 		return false;
 	return true;

@@ -17,7 +17,7 @@ struct program_options {
 	const char *config;
 	const char *managers, *name, *queues, *types, *log_level, *log_format, *token_file;
 	struct tls_files tls;
-	bool print_options, once, until_empty, wait_retries;
+	bool print_options, print_man, once, until_empty, wait_retries;
 	bool check; /* check the options and the handlers file, then exit */
 	int64_t concurrency, prefetch, drain_timeout_ms, kill_grace_ms, manager_timeout_ms;
 };

@@ -37,6 +37,8 @@ static const struct option_spec shared_specs[] = {
     OPT_SPAN(0, "call-timeout", OPTION_AT(struct shared_options, call_timeout_ms), 1, 24 * 3600 * 1000,
         "timeout of each call once a manager is found", .default_value = "30s"),
     OPT_FLAG(0, "json", OPTION_AT(struct shared_options, json), "write one JSON object per line"),
+    OPT_CHOICE(0, "color", OPTION_AT(struct shared_options, color), "auto|always|never",
+        "colors in tables; auto: on a terminal, unless NO_COLOR is set", .default_value = "auto"),
     {0},
 };
 
@@ -61,6 +63,8 @@ bool command_options(const struct option_table *table, void *target, struct shar
 		*code = command_usage(table, "%s", error.message);
 		return false;
 	}
+	if (!wants)
+		terminal_colour_set(shared->color);
 	if (wants == 'h')
 		options_help(table, &shared_options_table, stdout);
 	else if (wants == 'V')

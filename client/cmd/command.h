@@ -39,6 +39,7 @@ struct shared_options {
 	struct tls_files tls;
 	int64_t connect_timeout_ms, call_timeout_ms;
 	bool json;
+	const char *color;
 };
 
 extern const struct option_table shared_options_table;
@@ -110,6 +111,21 @@ int command_change_failed(const struct reeve_failure *failure);
 /* Parses the operands argv[1 … count] as task ids; "-" stands for ids on standard input, separated by white space.
  * Returns NULL with *code set after an error message. The caller must free() the ids. */
 int64_t *command_ids(const struct option_table *table, int count, char **argv, size_t *n_ids, int *code);
+
+/* All commands; the last row has no verb. */
+extern const struct command command_rows[];
+
+/* Returns `reeve NOUN VERB`, or `reeve VERB` if the noun is NULL; NULL if there is none. */
+const struct command *command_find(const char *noun, const char *verb);
+
+/* Returns whether it is a noun. */
+bool command_is_noun(const char *name);
+
+/* Passes all nouns, with what they are about. */
+void command_nouns(void (*put)(void *arg, const char *noun, const char *about), void *arg);
+
+/* Passes the tables of a command's options; NULL: those of `reeve` itself. */
+void command_tables(const struct command *command, options_see *see, void *arg);
 
 /* Runs `reeve` with its arguments and returns the exit code. */
 int command_main(int argc, char **argv);

@@ -77,6 +77,8 @@
 	COMMAND(                                                                                                           \
 	    NULL, "doctor", command_doctor, "report problems of database, managers and workers, and how to solve them")    \
 	COMMAND(NULL, "dev", command_dev, "run everything on this machine, with its own PostgreSQL")                       \
+	COMMAND(NULL, "completion", command_completion, "print the completion of command lines for a shell")               \
+	COMMAND(NULL, "man", command_man, "write the man pages of all commands")                                           \
 	COMMAND(NULL, "help", command_help, "show this, or the help of a command")
 
 #endif

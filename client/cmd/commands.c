@@ -15,7 +15,7 @@
 #define ROW_CALL(noun_, verb_, call_, summary_)                                                                        \
 	{.noun = (noun_), .verb = (verb_), .call = &(call_), .summary = (summary_)},
 
-static const struct command commands[] = {COMMANDS(ROW_COMMAND, ROW_CALL){0}};
+const struct command command_rows[] = {COMMANDS(ROW_COMMAND, ROW_CALL){0}};
 
 static const struct noun {
 	const char *name, *summary, *examples;
@@ -69,7 +69,7 @@ static bool same(const char *a, const char *b)
 
 static const struct command *find_command(const char *noun, const char *verb)
 {
-	for (const struct command *command = commands; command->verb; command++)
+	for (const struct command *command = command_rows; command->verb; command++)
 		if (same(command->noun, noun) && same(command->verb, verb))
 			return command;
 	return NULL;
@@ -83,12 +83,28 @@ static const struct command *find_verb(const char *verb)
 	return command ? command : find_command("task", verb);
 }
 
+const struct command *command_find(const char *noun, const char *verb)
+{
+	return noun ? find_command(noun, verb) : find_verb(verb);
+}
+
 static const struct noun *find_noun(const char *name)
 {
 	for (const struct noun *noun = nouns; noun->name; noun++)
 		if (strcmp(noun->name, name) == 0)
 			return noun;
 	return NULL;
+}
+
+bool command_is_noun(const char *name)
+{
+	return find_noun(name) != NULL;
+}
+
+void command_nouns(void (*put)(void *arg, const char *noun, const char *about), void *arg)
+{
+	for (const struct noun *noun = nouns; noun->name; noun++)
+		put(arg, noun->name, noun->summary);
 }
 
 static int unknown_command(const char *name)
@@ -99,7 +115,7 @@ static int unknown_command(const char *name)
 
 static void write_verbs(const char *noun, FILE *out)
 {
-	for (const struct command *command = commands; command->verb; command++)
+	for (const struct command *command = command_rows; command->verb; command++)
 		if (same(command->noun, noun))
 			fprintf(out, "  %-9s %s\n", command->verb, command->summary);
 }
@@ -117,7 +133,7 @@ static void show_help(void)
 	fprintf(out, "\nOther nouns (`reeve help queue` lists the verbs of queues):\n");
 	for (const struct noun *noun = nouns + 1; noun->name; noun++) { /* without the first, task */
 		int column = fprintf(out, "  %-9s ", noun->name);
-		for (const struct command *command = commands; command->verb; command++) {
+		for (const struct command *command = command_rows; command->verb; command++) {
 			if (!same(command->noun, noun->name))
 				continue;
 			if (column + (int)strlen(command->verb) + 2 > 80)
@@ -191,6 +207,18 @@ int command_help(int argc, char **argv)
 		return run_command(command, 2, (char *[]){(char *)(uintptr_t)command->verb, help, NULL});
 	show_help();
 	return EXIT_OK;
+}
+
+void command_tables(const struct command *command, options_see *see, void *arg)
+{
+	static char help[] = "--help";
+
+	options_observe(see, arg);
+	if (command && command->run != command_help)
+		run_command(command, 2, (char *[]){(char *)(uintptr_t)command->verb, help, NULL});
+	else if (!command)
+		show_help();
+	options_observe(NULL, NULL);
 }
 
 /* Returns the index of the first operand, which is a noun or verb; 0 if there is none. Only shared options may come

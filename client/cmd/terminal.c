@@ -13,6 +13,13 @@
 
 const char terminal_no_colour[] = "\x1b[0m";
 
+static const char *colour_when = "auto"; /* --color */
+
+void terminal_colour_set(const char *when)
+{
+	colour_when = when;
+}
+
 int terminal_columns(FILE *out)
 {
 	const char *wanted = getenv("COLUMNS");
@@ -30,6 +37,8 @@ bool terminal_has_colour(FILE *out)
 	const char *no_colour = getenv("NO_COLOR");
 	const char *kind = getenv("TERM");
 
+	if (strcmp(colour_when, "auto") != 0)
+		return !strcmp(colour_when, "always");
 	return isatty(fileno(out)) && !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0;
 }
 

@@ -10,7 +10,10 @@
 /* Returns the columns of the terminal `out`, or the value of the variable COLUMNS; 0 if it is not a terminal. */
 int terminal_columns(FILE *out);
 
-/* Returns true if `out` is a terminal with colors, and NO_COLOR is not set. */
+/* Sets when there are colors: "always", "never", or "auto", as without this. */
+void terminal_colour_set(const char *when);
+
+/* Returns whether to write colors: unless that was set, if `out` is a terminal with colors, and NO_COLOR is not set. */
 bool terminal_has_colour(FILE *out);
 
 /* Returns the escape sequence for the word of a state, such as "dead" or "given_up"; "" if it has no color. */

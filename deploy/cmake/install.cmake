@@ -1,5 +1,5 @@
 # `cmake --install BUILD`: installs the three programs, the client and worker libraries with their headers, the files by
-# which pkg-config and CMake find them, and the contract for other languages.
+# which pkg-config and CMake find them, the contract for other languages, man pages, and completion for shells.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reeve)
@@ -13,6 +13,24 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/reeve DESTINATION ${CMAKE_INST
   PATTERN envelope* EXCLUDE)
 install(DIRECTORY proto/reeve DESTINATION ${CMAKE_INSTALL_DATADIR}/reeve/proto FILES_MATCHING PATTERN *.proto)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Man pages, and scripts by which shells complete command lines: the programs print them.
+set(pages ${PROJECT_BINARY_DIR}/pages)
+add_custom_command(OUTPUT ${pages}/made
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}/man
+  COMMAND reeve man ${pages}/man
+  COMMAND reeve-manager --print-man >${pages}/man/reeve-manager.1
+  COMMAND reeve-worker --print-man >${pages}/man/reeve-worker.1
+  COMMAND reeve completion bash >${pages}/reeve.bash
+  COMMAND reeve completion zsh >${pages}/_reeve
+  COMMAND reeve completion fish >${pages}/reeve.fish
+  COMMAND ${CMAKE_COMMAND} -E touch ${pages}/made
+  DEPENDS reeve reeve-manager reeve-worker)
+add_custom_target(reeve-pages ALL DEPENDS ${pages}/made)
+install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${pages}/reeve.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME reeve)
+install(FILES ${pages}/_reeve DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${pages}/reeve.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 install(EXPORT reeve-targets NAMESPACE reeve:: DESTINATION ${package_dir})
 configure_package_config_file(deploy/cmake/reeve-config.cmake.in reeve-config.cmake INSTALL_DESTINATION ${package_dir})

@@ -72,6 +72,10 @@ test_a_cmake_project_uses_the_libraries() {
 test_installed_libraries_and_programs_work_wherever_they_are() {
 	cmake --install "$(dirname "$REEVE_BIN")" --prefix "$DIR/staged" >"$DIR/log/install.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/install.log")"
 	mv "$DIR/staged" "$DIR/prefix"
+	for file in man/man1/reeve-submit.1 man/man1/reeve-manager.1 bash-completion/completions/reeve zsh/site-functions/_reeve \
+		fish/vendor_completions.d/reeve.fish; do
+		expect [ -s "$DIR/prefix/share/$file" ]
+	done
 	pc=$(find "$DIR/prefix" -name reeve-client.pc)
 	export PKG_CONFIG_PATH
 	PKG_CONFIG_PATH=$(dirname "$pc")

@@ -117,7 +117,11 @@ Test(listings, list_fits_the_terminal_and_is_coloured_there)
 	fake_server_end(run_fake_server, 1, TASK(DEAD), "a long explanation of why this went so wrong that it is dead");
 	cr_assert(eq(int, run_reeve_on_terminal(80, "list", NULL), EXIT_OK));
 	cr_assert(strstr(run_out, "\x1b[31mdead\x1b[0m") && strstr(run_out, "\xe2\x80\xa6"), "%s", run_out);
+	cr_assert(eq(int, run_reeve_on_terminal(80, "list", "--color", "never", NULL), EXIT_OK));
+	cr_assert(strchr(run_out, '\x1b') == NULL);
 	setenv("NO_COLOR", "1", 1);
+	cr_assert(eq(int, run_reeve_on_terminal(80, "list", "--color=always", NULL), EXIT_OK));
+	cr_assert(strstr(run_out, "\x1b[31mdead\x1b[0m") != NULL, "%s", run_out);
 	cr_assert(eq(int, run_reeve_on_terminal(80, "list", NULL), EXIT_OK));
 	cr_assert(strchr(run_out, '\x1b') == NULL);
 	char *second = strchr(run_out, '\n') + 1;
