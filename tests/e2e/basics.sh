@@ -270,7 +270,7 @@ test_json_has_stable_names() {
 	expect_eq "$(jq -c '. - ["details", "result", "stack_trace"] + ["waiting"] | sort' <<<"$every")" "$(reeve list --queue json --json | names)"
 	expect_eq '["actor","at","attempt","event","note","task_id","token","worker","worker_id"]' "$(reeve audit "$done" --json | names)"
 	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queue list --queue json --json | names)"
-	expect_eq '["batch_failed","batch_succeeded","concurrency","failed","heartbeat","holding","host","incarnation","manual","mode","mode_since","name","pid","queue_failed","queue_succeeded","queues","registered","state","succeeded","types","uptime_ms","version"]' \
+	expect_eq '["batch_failed","batch_succeeded","concurrency","failed","heartbeat","holding","host","incarnation","manual","mode","mode_since","name","owner","pid","queue_failed","queue_succeeded","queues","registered","state","succeeded","types","uptime_ms","version"]' \
 		"$(reeve worker list --json | names)"
 	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","queued","workers_alive"]' \
 		"$(reeve stats --json | names)"

@@ -308,7 +308,7 @@ test_no_attempt_expires_within_its_workers_lease() {
 test_a_name_is_one_living_workers() {
 	set_up
 	register() { # HOST PID PREVIOUS
-		run register "'{w}'" "'{$1}'" "'{$2}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{$3}'" "'{false}'" "'{}'" "'{}'" 15000 | cut -d '|' -f 2-4
+		run register "'{w}'" "'{$1}'" "'{$2}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{$3}'" "'{false}'" "'{}'" "'{}'" 15000 "'{null}'" "'{me}'" | cut -d '|' -f 2-4
 	}
 	expect_eq '|h|7' "$(register h 8 0)" 'another process'
 	expect_eq '|h|7' "$(register g 7 0)" 'another host'
@@ -335,7 +335,7 @@ test_of_two_that_register_at_once_one_gets_the_name() {
 		{
 			printf 'prepare l as\n%s;\nprepare s as\n%s;\nbegin;\n' "$(cat "$STATEMENTS/register_lock.sql")" \
 				"$(cat "$STATEMENTS/register.sql")"
-			echo "execute l('{w}'); execute s($(padded register "'{w}'" "'{$1}'" "'{1}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{0}'" "'{false}'" "'{}'" "'{}'" 15000)); select pg_sleep($2); commit;"
+			echo "execute l('{w}'); execute s($(padded register "'{w}'" "'{$1}'" "'{1}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{0}'" "'{false}'" "'{}'" "'{}'" 15000 "'{null}'" "'{$1}'")); select pg_sleep($2); commit;"
 		} | PGAPPNAME=$1 "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 	}
 	register_slowly first 1.5 >"$DIR/first" &

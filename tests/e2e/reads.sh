@@ -506,7 +506,8 @@ test_the_audit_is_filtered() {
 }
 
 test_the_audit_may_end_before_a_time() {
-	local since until hour limit
+	local since until hour limit answer page
+	HISTORY_DAYS=30 # events here are 20 days old
 	start_postgres
 	start_manager
 	start_worker
@@ -536,7 +537,12 @@ test_the_audit_may_end_before_a_time() {
 	expect_eq "$(jq -cs 'sort_by(.at, .task_id)[-20:][]' "$DIR/events")" "$(reeve audit --until +1h --limit 20 --json 2>/dev/null | jq -c .)"
 	until=$(sql "select to_char((now() - interval '20 days' + interval '1 min') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
 	expect_eq 'queue_set queue_resumed queue_paused' "$(reeve audit --until "$until" --json | jq -r .event | xargs)"
-	hour=$(raw_hex TaskService/Audit "$(int_field 3 "$(date -d "$until" +%s%6N)")")
+	hour='' page=''
+	while answer=$(raw_hex TaskService/Audit "$(int_field 3 "$(date -d "$until" +%s%6N)")" "$page"); do # a page may be empty
+		hour+=$answer
+		[[ $answer =~ 10011a(..([0-9a-f]{2})*)$ ]] || break # more, next_page
+		page=2a${BASH_REMATCH[1]}
+	done
 	expect_match "$(int_field 4 32)4a.*$(int_field 4 31)4a" "$hour" # queue_resumed, queue_paused
 	expect_no_match "$(int_field 4 29)4a" "$hour"                   # queue_set
 	# One task.
