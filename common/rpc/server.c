@@ -446,17 +446,11 @@ struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_s
 
 void rpc_server_destroy(struct rpc_server *server)
 {
-	struct rpc_call *call;
 	struct method *method, *next_method;
 
 	if (!server)
 		return;
-	while ((call = server->open)) {
-		server_notify_closed(call);
-		if (server->open == call) /* it was not answered */
-			finish(call, NULL);
-		assert(server->open != call);
-	}
+	expire_all(server);
 	peers_destroy(server);
 	guesses_forget_all(server);
 	event_free(server->wake);

@@ -1,10 +1,13 @@
 /*
- * Deadlines of calls whose callers rely on an answer in time, as those of HTTP do. nng's callers keep their own time, and resend.
+ * Deadlines of calls whose callers rely on an answer in time, as those of HTTP do (nng's callers keep their own time, and resend), and
+ * the end of all calls with the server.
  */
 #include "common/rpc/server_internal.h"
 
 #include "common/clock.h"
 #include "common/mem.h"
+
+#include <utlist.h>
 
 /* Sets the timer to the earliest deadline. */
 static void set_timer(struct rpc_server *server)
@@ -57,4 +60,25 @@ void expire_close(struct rpc_server *server)
 {
 	event_free(server->expire);
 	deadlines_free(&server->expiries);
+}
+
+void server_tend(struct peer *peer, bool stopping)
+{
+	if (peer->transport->tend)
+		peer->transport->tend(peer->door, peer->conn, stopping);
+}
+
+void expire_all(struct rpc_server *server)
+{
+	struct rpc_call *call;
+	struct peer *peer;
+
+	while ((call = server->open)) {
+		server_notify_closed(call);
+		if (server->open == call) /* it was not answered */
+			server_drop_call(call);
+		assert(server->open != call);
+	}
+	DL_FOREACH (server->peers, peer)
+		server_tend(peer, true);
 }

@@ -2,7 +2,7 @@
  * The parts of the server: server.c has calls, from the frame of a request to the reply; server_peers.c the connections
  * and the order in which they are served; server_listen.c new connections; listening.c the listening sockets;
  * server_limits.c the limits; server_guard.c who may call; server_guesses.c wrong tokens; server_nng.c nng's protocol;
- * server_expire.c deadlines; server_keys.c idempotency keys; server_tls.c TLS.
+ * server_expire.c deadlines and the end; server_keys.c idempotency keys; server_tls.c TLS.
  * Everything runs on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -186,6 +186,12 @@ void expire_open(struct rpc_server *server);
 void expire_add(struct rpc_call *call);
 void expire_remove(struct rpc_call *call);
 void expire_close(struct rpc_server *server);
+
+/* Ends all calls for the end of the server, and lets the transports do so, too. */
+void expire_all(struct rpc_server *server);
+
+/* Lets the transport tend the connection, if it does that. */
+void server_tend(struct peer *peer, bool stopping);
 
 /* Runs the call's on_closed callback, once. Any call may be freed when this returns. */
 void server_notify_closed(struct rpc_call *call);

@@ -446,7 +446,6 @@ void peers_sweep(struct rpc_server *server)
 	DL_FOREACH (server->peers, peer) {
 		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		const char *reason;
-		bool stalled = peer->stalled && peer->waiting == 0;
 
 		if (peer->paused_ms && now_ms >= peer->paused_ms)
 			end_pause(peer);
@@ -457,12 +456,13 @@ void peers_sweep(struct rpc_server *server)
 			if (is_stranger(peer))
 				server_tls_note_uncertified(peer);
 			rpc_conn_close(peer->conn);
-		} else if (stalled) {
+		} else if (peer->stalled && peer->waiting == 0) {
 			resume_peer(peer);
 		} else if (state.starved) {
 			rpc_conn_resume(peer->conn);
 		}
 		rpc_conn_recheck(peer->conn);
+		server_tend(peer, false);
 	}
 	if (starved)
 		cut_largest(server);

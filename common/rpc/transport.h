@@ -49,6 +49,9 @@ struct rpc_transport {
 
 	/* Returns whether the other end still wants the answer to a frame that has arrived. NULL: it does. */
 	bool (*awaits)(struct rpc_conn *conn, struct frame *frame);
+
+	/* Called every second, and once before the server ends the connection for its own end (`stopping`). May be NULL. */
+	void (*tend)(void *arg, struct rpc_conn *conn, bool stopping);
 };
 
 /* Like rpc_server_listen, for a transport, whose functions get `arg`. */

@@ -17,6 +17,7 @@ static const struct rpc_transport transport = {
     .refuse = http_refuse,
     .send = http_send,
     .awaits = http_awaits,
+    .tend = http_tend,
 };
 
 enum { ORIGIN_MAX_BYTES = 255 };

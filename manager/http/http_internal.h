@@ -114,6 +114,7 @@ extern const struct rpc_protocol http_protocol;
 /* Functions of the transport: see common/rpc/transport.h. */
 void http_send(struct rpc_conn *conn, struct frame *answer);
 bool http_awaits(struct rpc_conn *conn, struct frame *frame);
+void http_tend(void *arg, struct rpc_conn *conn, bool stopping);
 
 /* What an answer depends on, kept with a call. The upper half is the number of the origin in the door's list, from 1 on. */
 enum http_form {
@@ -185,6 +186,13 @@ struct frame *http_grpc_refuse(uint32_t form, reeve_status code, const char *mes
 
 /* Answers calls of gRPC's standard services: health and reflection. Unknown methods are answered UNIMPLEMENTED. */
 struct frame *http_serve_standard(const struct http_door *door, const struct http_message *message, uint32_t form);
+
+/* The manager's status in gRPC's health service. */
+enum http_health { HTTP_SERVING = 1, HTTP_NOT_SERVING, HTTP_SERVICE_UNKNOWN };
+enum http_health http_health_of(const struct http_door *door);
+
+/* Writes the answer with a status; `more`: of a Watch, which goes on. */
+struct frame *http_health_answer(uint32_t form, enum http_health health, bool more);
 
 /* Finds a parameter of a query, "message=…&encoding=json". Returns its decoded value, to be freed, and its length; or NULL if it
  * is missing or invalid. */

@@ -326,6 +326,14 @@ bool http_awaits(struct rpc_conn *conn, struct frame *frame)
 	return !p->http2 || http2_awaits(p->http2, http_message_of(frame)->stream);
 }
 
+void http_tend(void *arg, struct rpc_conn *conn, bool stopping)
+{
+	const struct parse *p = rpc_conn_protocol_state(conn);
+
+	if (p->http2)
+		http2_tend(p->http2, http_health_of(arg), stopping);
+}
+
 static void *http_open(void *arg, struct rpc_conn *conn)
 {
 	const struct http_door *door = arg;

@@ -6,6 +6,7 @@
 #include "common/mem.h"
 #include "common/rpc/varint.h"
 #include "manager/http/http_internal.h"
+#include "manager/http/http_v2.h"
 
 #include <http_parser.h>
 #include <reeve/v1/descriptors.h>
@@ -13,14 +14,14 @@
 #include <string.h>
 
 enum {
-	SERVING = 1,
-	NOT_SERVING = 2,
 	/* Fields of google.protobuf.FileDescriptorProto, and of what it has. */
 	FILE_NAME = 1,
 	FILE_PACKAGE = 2,
 	FILE_SERVICE = 6,
 	ANY_NAME = 1,
 };
+
+enum standard { CHECK, WATCH, REFLECT };
 
 /* A field of a message: a number, or bytes. */
 struct field {
@@ -228,21 +229,34 @@ static struct frame *reflect(uint32_t form, struct envelope_view request)
 	return frame;
 }
 
+enum http_health http_health_of(const struct http_door *door)
+{
+	return door->options.problem(door->options.arg) ? HTTP_NOT_SERVING : HTTP_SERVING;
+}
+
+struct frame *http_health_answer(uint32_t form, enum http_health health, bool more)
+{
+	const uint8_t answer[] = {1 << 3 | WIRE_VARINT, (uint8_t)health};
+	struct frame *frame = http_grpc_respond(form, answer, sizeof answer, more);
+
+	http2_answer_of(frame)->watched = more ? health : 0;
+	return frame;
+}
+
 /* Answers a health check. */
-static struct frame *check(const struct http_door *door, uint32_t form, struct envelope_view request)
+static struct frame *check(const struct http_door *door, uint32_t form, struct envelope_view request, bool watch)
 {
 	struct envelope_view service = text_of(request, 1), file;
-	uint8_t answer[] = {1 << 3 | WIRE_VARINT, SERVING};
 
-	if (service.length && !find_file(service, true, &file))
-		return http_grpc_refuse(form, STATUS(NOT_FOUND), "there is no such service");
-	if (door->options.problem(door->options.arg))
-		answer[1] = NOT_SERVING;
-	return http_grpc_respond(form, answer, sizeof answer, false);
+	if (!service.length || find_file(service, true, &file))
+		return http_health_answer(form, http_health_of(door), watch);
+	return watch ? http_health_answer(form, HTTP_SERVICE_UNKNOWN, true)
+	             : http_grpc_refuse(form, STATUS(NOT_FOUND), "there is no such service");
 }
 
 /* Serves a call whose message is complete. */
-static struct frame *serve(const struct http_door *door, const struct http_message *message, uint32_t form, bool health)
+static struct frame *serve(
+    const struct http_door *door, const struct http_message *message, uint32_t form, enum standard method)
 {
 	struct envelope_view body = {(const uint8_t *)message + message->content_at, message->content_length};
 	struct reeve_error error;
@@ -263,7 +277,7 @@ static struct frame *serve(const struct http_door *door, const struct http_messa
 	if (form & FORM_JSON)
 		answer = http_grpc_refuse(form, STATUS(UNIMPLEMENTED), "this service takes protobuf's bytes only");
 	else
-		answer = health ? check(door, form, body) : reflect(form, body);
+		answer = method == REFLECT ? reflect(form, body) : check(door, form, body, method == WATCH);
 	free(made);
 	return answer;
 }
@@ -271,11 +285,15 @@ static struct frame *serve(const struct http_door *door, const struct http_messa
 struct frame *http_serve_standard(const struct http_door *door, const struct http_message *message, uint32_t form)
 {
 	const char *path = http_field(message, HTTP_TARGET);
-	bool health = !strcmp(path, "/grpc.health.v1.Health/Check");
+	enum standard method = REFLECT;
 
-	if (!health && !http_grpc_is_stream(message))
+	if (!strcmp(path, "/grpc.health.v1.Health/Check"))
+		method = CHECK;
+	else if (!strcmp(path, "/grpc.health.v1.Health/Watch"))
+		method = WATCH;
+	else if (!http_grpc_is_stream(message))
 		return http_grpc_refuse(form, STATUS(UNIMPLEMENTED), "there is no such method");
 	if (message->method != HTTP_POST)
 		return http_grpc_refuse(form, STATUS(UNIMPLEMENTED), "calls are made by POST");
-	return serve(door, message, form, health);
+	return serve(door, message, form, method);
 }

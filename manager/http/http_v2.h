@@ -18,6 +18,7 @@ struct http2_answer {
 	uint32_t stream, status;
 	uint32_t head, content, trailers; /* their lengths */
 	uint32_t more;                    /* of a stream of messages: others follow */
+	uint32_t watched;                 /* it has this health (enum http_health), and others follow when that changes */
 };
 
 static inline struct http2_answer *http2_answer_of(struct frame *frame)
@@ -43,6 +44,7 @@ struct http2_stream {
 	bool started;                         /* its head has been submitted */
 	bool waiting;                         /* for an answer, between those of many messages */
 	bool answered;                        /* its last answer is there */
+	uint32_t watched;                     /* see struct http2_answer; 0: no health */
 };
 
 struct http2 {
@@ -63,6 +65,9 @@ bool http2_awaits(struct http2 *http2, uint32_t stream);
 
 /* Sends an answer, and takes ownership of it. */
 void http2_send(struct http2 *http2, struct frame *answer);
+
+/* Notifies the streams that watch the health. With `stopping`, ends streams of messages, and tells the caller that the connection ends. */
+void http2_tend(struct http2 *http2, enum http_health health, bool stopping);
 
 /* All queued bytes have been sent. */
 void http2_sent(struct http2 *http2);

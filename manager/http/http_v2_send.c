@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 enum {
 	QUEUED_MAX = 128 << 10, /* of a connection; more is written when these bytes are sent */
@@ -132,6 +133,7 @@ void http2_send(struct http2 *http2, struct frame *frame)
 	*stream->answers_end = frame;
 	stream->answers_end = &frame->next;
 	stream->answered = !answer->more;
+	stream->watched = answer->watched;
 	rpc_conn_hold(http2->conn, answer->content);
 	if (!stream->started)
 		start(stream, answer);
@@ -139,6 +141,40 @@ void http2_send(struct http2 *http2, struct frame *frame)
 		nghttp2_session_resume_data(http2->session, stream->id);
 	stream->waiting = false;
 	http2_write(http2);
+}
+
+/* Returns a stream to which the health or, if the server is stopping, the end must be sent. Sending can end any stream. */
+static struct http2_stream *untended(const struct http2 *http2, enum http_health health, bool stopping)
+{
+	struct http2_stream *stream;
+
+	DL_FOREACH (http2->streams, stream) {
+		if (!stream->started || stream->answered)
+			continue;
+		if (stopping || (stream->watched && stream->watched != HTTP_SERVICE_UNKNOWN && stream->watched != health))
+			return stream;
+	}
+	return NULL;
+}
+
+void http2_tend(struct http2 *http2, enum http_health health, bool stopping)
+{
+	const uint32_t form = FORM_GRPC | FORM_HTTP2;
+	struct http2_stream *stream;
+
+	while ((stream = untended(http2, health, stopping))) {
+		struct frame *answer = stopping ? http_grpc_refuse(form, STATUS(UNAVAILABLE), "the manager stops")
+		                                : http_health_answer(form, health, true);
+
+		http2_answer_of(answer)->stream = (uint32_t)stream->id;
+		http2_send(http2, answer);
+	}
+	if (stopping) {
+		nghttp2_submit_goaway(http2->session, NGHTTP2_FLAG_NONE,
+		    nghttp2_session_get_last_proc_stream_id(http2->session), NGHTTP2_NO_ERROR, NULL, 0);
+		http2_write(http2);
+	}
+	rpc_conn_flush(http2->conn);
 }
 
 void http2_write(struct http2 *http2)

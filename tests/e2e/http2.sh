@@ -94,6 +94,67 @@ test_health_and_reflection() {
 	expect_match '^NOT_FOUND: ' "$(grpc call grpc.health.v1.Health/Check '{"service":"no"}')"
 }
 
+test_a_watch_of_the_health_goes_on_until_the_manager_stops() {
+	local A
+	A=127.0.0.1:$(free_port)
+	start_manager second --http "http://$A"
+	watch() { # NAME REQUEST
+		start "$1" /usr/bin/python3 -B "$TOP/tests/tools/grpc_call.py" "$REFLECTION" "$A" call grpc.health.v1.Health/Watch "$2" timeout=300
+	}
+	watch unknown '{"service":"no"}'
+	watch known '{}'
+	wait_until 30 "grep -q SERVICE_UNKNOWN '$DIR/log/unknown.log' && grep -q '\"SERVING' '$DIR/log/known.log'"
+	sql 'alter role reeve nologin'
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'reeve'" >/dev/null
+	wait_until 60 "grep -q NOT_SERVING '$DIR/log/known.log'"
+	sql 'alter role reeve login'
+	wait_until 60 "sed 1,/NOT_SERVING/d '$DIR/log/known.log' | grep -q '\"SERVING'"
+	stop second
+	ended known
+	ended unknown
+	expect_eq 'UNAVAILABLE: the manager stops' "$(tail -n 1 "$DIR/log/known.log")"
+	expect_eq '{"status": "SERVICE_UNKNOWN"}
+UNAVAILABLE: the manager stops' "$(cat "$DIR/log/unknown.log")"
+}
+
+frames() { # PORT: prints what the last frame of an idle connection is
+	timeout 60 python3 - "$1" <<-'END'
+		import socket, sys
+		connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+		connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+		data = connection.recv(65536)
+		print("connected", end=" ", flush=True)
+		while part := connection.recv(65536):
+		    data += part
+		while data:
+		    kind, data = data[3], data[9 + int.from_bytes(data[:3], "big") :]
+		print("GOAWAY" if kind == 7 else kind)
+	END
+}
+
+test_calls_that_wait_are_answered_when_the_manager_stops() {
+	local A before wait first second third
+	A=127.0.0.1:$(free_port)
+	start_manager second --http "http://$A"
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	before=$(open_calls)
+	wait="{\"ids\":[$id],\"waitMs\":60000}"
+	curl -sS -m 60 -H 'content-type: application/json' -d "$wait" -w ' %{http_version} %{http_code}' "http://$A/reeve.v1.TaskService/Wait" >"$DIR/first" &
+	first=$!
+	call TaskService/Wait "$wait" -m 60 -w ' %{http_version} %{http_code}' >"$DIR/second" &
+	second=$!
+	grpc call reeve.v1.TaskService/Wait "$wait" timeout=50 >"$DIR/third" &
+	third=$!
+	frames "${A##*:}" >"$DIR/frames" &
+	wait_until 30 "[ \$(open_calls) = $((before + 3)) ] && [ -s '$DIR/frames' ]"
+	stop second
+	wait $first $second $third $!
+	expect_match '^\{"code":"unavailable","message":"the manager stops"\} 1.1 503$' "$(cat "$DIR/first")"
+	expect_match '^\{"code":"unavailable","message":"the manager stops"\} 2 503$' "$(cat "$DIR/second")"
+	expect_match '^UNAVAILABLE: the manager stops$' "$(cat "$DIR/third")"
+	expect_eq 'connected GOAWAY' "$(cat "$DIR/frames")"
+}
+
 abuse() { # WHAT [ARGUMENT]: prints how the connection ended
 	timeout 60 python3 "$TOP/tests/tools/http2_abuse.py" "${A##*:}" "$@"
 }

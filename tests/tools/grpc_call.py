@@ -77,12 +77,17 @@ def call(contract, path, text, options):
     metadata = [tuple(option.split(": ", 1)) for option in options if ": " in option]
     settings = dict(option.split("=", 1) for option in options if "=" in option and ": " not in option)
     request = json_format.Parse(text, contract.message(method.input_type.full_name)())
-    stub = contract.channel.unary_unary(
+    kind = contract.channel.unary_stream if method.server_streaming else contract.channel.unary_unary
+    stub = kind(
         "/" + path,
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=contract.message(method.output_type.full_name).FromString,
     )
     try:
+        if method.server_streaming:
+            for message in stub(request, metadata=metadata, timeout=float(settings.get("timeout", 60))):
+                print(json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True), flush=True)
+            return
         pending = stub.future(
             request,
             metadata=metadata,
