@@ -50,7 +50,7 @@
 #define LIMIT_TIME_US INT64_C(253402300799000000) /* 9999-12-31 23:59:59 UTC */
 
 /* A queue, and a schedule. */
-#define LIMIT_WORKERS 1000000 /* tasks of a queue that execute at once */
+#define LIMIT_MAX_RUNNING 1000000 /* tasks of a queue that execute at once */
 #define LIMIT_PERIOD_DAYS 365 /* resting and waiting */
 #define LIMIT_EVERY_DAYS 3650
 #define LIMIT_EVERY_MIN_MS 100 /* the shortest interval */

@@ -299,7 +299,7 @@ static void access_open(struct manager *m, const struct manager_options *o)
 static bool callbacks_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
 {
 	const struct callbacks_options options = {
-	    .attempts = (int)o->callback_attempts,
+	    .attempts = (int)o->callback_tries,
 	    .timeout_ms = o->callback_timeout_ms,
 	    .ca_file = o->callback_ca,
 	    .hosts = o->callback_hosts,

@@ -80,7 +80,7 @@ static const struct option_spec specs[] = {
     OPT_TEXT(0, "archive", AT(archive), "DIR",
         "directory for finished tasks: they are written there as JSON lines before they are deleted; for all managers of a database or none",
         OPTION_IN_FILE),
-    OPT_INTEGER(0, "callback-attempts", AT(callback_attempts), 1, 100, "N",
+    OPT_INTEGER(0, "callback-tries", AT(callback_tries), 1, 100, "N",
         "maximum number of tries of an HTTP callback; twelve take about a day", .default_value = "12", OPTION_IN_FILE),
     OPT_SPAN(0, "callback-timeout", AT(callback_timeout_ms), 100, 600000, "timeout of one try, with its answer",
         .default_value = "10s", OPTION_IN_FILE),

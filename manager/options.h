@@ -21,7 +21,7 @@ struct manager_options {
 	int64_t lease_ms, heartbeat_ms, expiry_grace_ms, fetch_wait_ms, max_runtime_ms;
 	int64_t history_days;
 	const char *archive;
-	int64_t callback_attempts, callback_timeout_ms;
+	int64_t callback_tries, callback_timeout_ms;
 	const char *callback_hosts, *callback_ca;
 	int64_t max_details, max_result, max_message;
 	int64_t window, claim_batch, max_routes, max_calls, max_connections, connection_share, address_share, pending_bytes;

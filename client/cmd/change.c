@@ -70,7 +70,7 @@ static const struct option_spec update_specs[] = {
 };
 
 static const struct option_spec purge_specs[] = {
-    OPT_FLAG(0, "details", OPTION_FIELD("details_only"),
+    OPT_FLAG(0, "details-only", OPTION_FIELD("details_only"),
         "keep the tasks; erase only their details and results, also those of their attempts"),
     OPT_TEXT('r', "reason", OPTION_FIELD("reason"), "TEXT", "reason, for the audit"),
     SELECTING,
@@ -162,13 +162,13 @@ static const struct change update = {.method = "Update",
 static const struct change purge = {.method = "Purge",
     .done = "purged",
     .table = {.program = "reeve purge",
-        .usage = "ID...|--where CONDITIONS [--details] [--reason TEXT] [--dry-run] [--json]",
+        .usage = "ID...|--where CONDITIONS [--details-only] [--reason TEXT] [--dry-run] [--json]",
         .summary =
             "Deletes tasks that have ended, with their attempts, events and keys, before their retention is over. The "
             "audit keeps an event of it.",
         .epilogue = "Examples:\n"
                     "  reeve purge --where 'queue=mail status=completed older=1h'\n"
-                    "  reeve purge --where 'details.user=17' --details --reason 'asked for by user 17'",
+                    "  reeve purge --where 'details.user=17' --details-only --reason 'asked for by user 17'",
         .specs = purge_specs}};
 
 static const struct column columns[] = {

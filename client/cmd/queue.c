@@ -102,13 +102,13 @@ static void show_backoff(const void *message, int64_t now_us, struct shown *out)
 	out->value = out->owned = backoff_format(retry_of(message));
 }
 
-static void show_workers(const void *message, int64_t now_us, struct shown *out)
+static void show_max_running(const void *message, int64_t now_us, struct shown *out)
 {
 	const Reeve__V1__QueueSettings *settings = settings_of(message);
 
 	(void)now_us;
-	if (settings && settings->workers >= 0)
-		snprintf(out->text, sizeof out->text, "up to %d tasks at once", (int)settings->workers);
+	if (settings && settings->max_running >= 0)
+		snprintf(out->text, sizeof out->text, "%d", (int)settings->max_running);
 	else
 		out->value = "any number";
 }
@@ -165,7 +165,7 @@ static const struct column settings_lines[] = {
     {"retries", .show = show_retries},
     {"backoff", .show = show_backoff},
     {"jitter", .show = show_jitter},
-    {"workers", .show = show_workers},
+    {"max running", .show = show_max_running},
     {"priority", .field = "settings.priority", .otherwise = "0"},
     {"timeout", .field = "settings.timeout_ms", .as = AS_SPAN},
     {"resting", .field = "settings.resting_ms", .as = AS_SPAN, .otherwise = "none"},

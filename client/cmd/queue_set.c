@@ -19,7 +19,7 @@ struct set_options {
 static const struct option_spec specs[] = {
     OPT_INTEGER(0, "retry-limit", OPTION_FIELD("retry_limit"), -1, LIMIT_ATTEMPTS - 1, "N",
         "attempts after the first, for tasks that do not set it; -1: the default, 4"),
-    OPT_INTEGER(0, "workers", OPTION_FIELD("workers"), -1, LIMIT_WORKERS, "N",
+    OPT_INTEGER(0, "max-running", OPTION_FIELD("max_running"), -1, LIMIT_MAX_RUNNING, "N",
         "maximum number of its tasks that run at once, over all workers; -1: any number"),
     OPT_INTEGER('p', "priority", OPTION_FIELD("priority"), -LIMIT_PRIORITY, LIMIT_PRIORITY, "N",
         "priority of tasks that do not set it"),
@@ -67,7 +67,7 @@ static const struct option_table table = {
                "on. `reeve queue describe NAME` shows them.",
     .epilogue = "Examples: reeve queue set mail --retry-limit 5 --backoff list:1m,5m,30m,2h\n"
                 "          reeve queue set night --autostart no --waiting 10s --resting 5s\n"
-                "          reeve queue set reports --workers 3\n"
+                "          reeve queue set reports --max-running 3\n"
                 "          reeve queue set mail --keep completed=7d,dead=90d",
     .specs = specs,
 };

@@ -129,7 +129,7 @@ struct progress_options {
 
 static const struct option_spec progress_specs[] = {
     OPT_FLAG(0, "once", OPTION_AT(struct progress_options, once), "show it once"),
-    OPT_SPAN(0, "every", OPTION_AT(struct progress_options, every_ms), 100, 24 * 3600 * 1000, "poll interval",
+    OPT_SPAN(0, "interval", OPTION_AT(struct progress_options, every_ms), 100, 24 * 3600 * 1000, "poll interval",
         .default_value = "1s"),
     OPT_FLAG(0, "quiet", OPTION_AT(struct progress_options, quiet), "show only the end"),
     OPT_FLAG(0, "running", OPTION_AT(struct progress_options, running), "also show running tasks"),
@@ -138,13 +138,13 @@ static const struct option_spec progress_specs[] = {
 
 static const struct option_table progress_table = {
     .program = "reeve queue progress",
-    .usage = "NAME [--once] [--every DURATION] [--quiet | --running] [--json]",
+    .usage = "NAME [--once] [--interval DURATION] [--quiet | --running] [--json]",
     .summary = "Shows the status of a queue, with a line for each worker, until none of its tasks waits or runs "
                "(or it is stopped). On a terminal it is updated in place, elsewhere printed after each change. "
                "With --json, an object each time, as from `reeve queue status`.",
     .epilogue = "Exit codes: 0 all has ended, 1 and tasks of its batch failed, others as usual.\n"
                 "\n"
-                "Example: reeve queue progress mail --every 5s",
+                "Example: reeve queue progress mail --interval 5s",
     .specs = progress_specs,
 };
 

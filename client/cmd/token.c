@@ -33,7 +33,7 @@ static const struct option_spec create_specs[] = {
     OPT_LIST(0, "type", AT(types), "TYPE[,TYPE]", "the task types that it may use; if not set, all"),
     OPT_LIST(
         0, "metric", AT(metrics), "CATEGORY[,CATEGORY]", "the categories of metrics that it may set; if not set, all"),
-    OPT_LIST(0, "callback-host", AT(callback_hosts), "HOST[,HOST]",
+    OPT_LIST(0, "callback-hosts", AT(callback_hosts), "HOST[,HOST]",
         "where its callbacks may go, as in the manager's --callback-hosts; if not set, anywhere"),
     OPT_SPAN(0, "expires", AT(expires_ms), 1000, DAYS_MS(LIMIT_DELAY_DAYS),
         "how long it is valid; if not set, until it is revoked", .default_value = NULL),

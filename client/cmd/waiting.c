@@ -58,12 +58,12 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 		snprintf(out, WAITING_TEXT, "its details are too long for the manager's messages (--max-message)");
 		break;
 	case REASON(WAITING_PERIOD): snprintf(out, WAITING_TEXT, "the waiting period of its queue is not over"); break;
-	case REASON(QUEUE_WORKERS):
+	case REASON(QUEUE_LIMIT):
 		if (waiting->slots)
-			snprintf(out, WAITING_TEXT, "%" PRIu32 " task%s of its queue run%s, as many as may (--workers)",
+			snprintf(out, WAITING_TEXT, "%" PRIu32 " task%s of its queue run%s, the maximum (--max-running)",
 			    waiting->slots, waiting->slots == 1 ? "" : "s", waiting->slots == 1 ? "s" : "");
 		else
-			snprintf(out, WAITING_TEXT, "no task of its queue may run (--workers 0)");
+			snprintf(out, WAITING_TEXT, "no task of its queue may run (--max-running 0)");
 		break;
 	case REASON(NO_WORKER): snprintf(out, WAITING_TEXT, "no worker takes its type in its queue"); break;
 	case REASON(WORKERS_PAUSED):

@@ -186,7 +186,7 @@ static void deliver(struct delivery *d)
 		finish(d, false, true, 0, 0);
 	} else if (d->attempt > c->options.attempts) {
 		d->attempt--; /* this try is not made */
-		problem_set(d, "it has been tried as often as --callback-attempts says");
+		problem_set(d, "it has been tried as often as --callback-tries says");
 		finish(d, false, true, 0, 0);
 	} else if (d->payload) {
 		call(d, d->payload);

@@ -98,7 +98,7 @@ const struct store_queue *queues_of_route(struct queues *queues, int route)
 
 bool queues_have_room(struct queues *queues, const struct store_queue *queue)
 {
-	if (queue->limited && queue->room <= 0 && queue->max_workers > 0)
+	if (queue->limited && queue->room <= 0 && queue->max_running > 0)
 		jobs_at(queues->base->jobs, JOB_LIMITS, queues->rooms_ms + ROOMS_EVERY_MS);
 	return !queue->limited || queue->room > 0;
 }
@@ -109,7 +109,7 @@ bool queues_use_room(struct queues *queues, int route, int64_t count)
 	if (!q->limited)
 		return false;
 	q->room -= count;
-	q->room = q->room < 0 ? 0 : q->room > q->max_workers ? q->max_workers : q->room;
+	q->room = q->room < 0 ? 0 : q->room > q->max_running ? q->max_running : q->room;
 	return true;
 }
 
@@ -175,7 +175,7 @@ static void take(struct queues *queues, const struct store_queues *read)
 		e->queue = read->queues[i];
 		e->queue.name = mem_strdup(read->queues[i].name);
 		e->queue.from_ms = e->queue.waiting_left_ms ? base_now(queues->base) + e->queue.waiting_left_ms + 1 : 0;
-		e->queue.room = e->queue.max_workers;
+		e->queue.room = e->queue.max_running;
 		e->queue.retry_policy = read->queues[i].retry_policy ? mem_strdup(read->queues[i].retry_policy) : NULL;
 		queues->verbose |= e->queue.verbose;
 		queues->stopped |= e->queue.state == STORE_QUEUE_STOPPING || e->queue.state == STORE_QUEUE_STOPPED;

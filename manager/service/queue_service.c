@@ -25,12 +25,12 @@ static bool put_retry_limit(json_t *change, const ProtobufCMessage *message, str
 	return true;
 }
 
-static bool put_workers(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
+static bool put_max_running(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
 {
 	const settings *s = (const settings *)message;
-	if (!check_range("settings.workers", s->workers, -1, LIMIT_WORKERS, error))
+	if (!check_range("settings.max_running", s->max_running, -1, LIMIT_MAX_RUNNING, error))
 		return false;
-	json_object_set_new(change, "max_workers", s->workers < 0 ? json_null() : json_integer(s->workers));
+	json_object_set_new(change, "max_running", s->max_running < 0 ? json_null() : json_integer(s->max_running));
 	return true;
 }
 
@@ -49,7 +49,7 @@ static bool put_retry(json_t *change, const ProtobufCMessage *message, struct re
 static const struct setting queue_settings[] = {
     {"retry_limit", SETTING_OWN, .put = put_retry_limit},
     {"retry", SETTING_OWN, .put = put_retry},
-    {"workers", SETTING_OWN, .put = put_workers},
+    {"max_running", SETTING_OWN, .put = put_max_running},
     {"resting_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_PERIOD_DAYS)},
     {"waiting_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_PERIOD_DAYS)},
     {"autostart", .kind = SETTING_FLAG},

@@ -26,7 +26,7 @@ struct store_queue {
 	int64_t resting_ms, waiting_ms;
 	int64_t waiting_left_ms; /* of the waiting period of its batch or start */
 	bool limited;            /* only so many of its tasks may execute at once: */
-	int64_t max_workers;
+	int64_t max_running;
 	/* For the core. */
 	int64_t from_ms; /* when that waiting period ends, on the monotonic clock */
 	int64_t room;    /* if it is limited, how many more tasks may execute, as far as known */

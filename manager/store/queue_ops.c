@@ -48,7 +48,7 @@ static void on_loaded(struct role *role, const PGresult *rows)
 		    .resting_ms = row_int8(rows, row, 9),
 		    .waiting_ms = row_int8(rows, row, 10),
 		    .limited = !row_null(rows, row, 12),
-		    .max_workers = row_null(rows, row, 12) ? 0 : row_int4(rows, row, 12),
+		    .max_running = row_null(rows, row, 12) ? 0 : row_int4(rows, row, 12),
 		    .waiting_left_ms = or_else(rows, row, 13, 0),
 		    .priority = row_null(rows, row, 14) ? 0 : row_int4(rows, row, 14),
 		    .timeout_ms = or_else(rows, row, 15, DEFAULT_TIMEOUT_MS),

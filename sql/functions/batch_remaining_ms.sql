@@ -24,7 +24,7 @@ language sql stable set enable_seqscan = off as $$
       union all
       select e.status = 'completed', e.last_updated - e.token from ended e where e.token is not null) x),
    slots as materialized (
-    select greatest(least(coalesce(sum(w.concurrency), 1), (select q.max_workers from queues q where q.name = b.queue)), 1) as n
+    select greatest(least(coalesce(sum(w.concurrency), 1), (select q.max_running from queues q where q.name = b.queue)), 1) as n
     from (
       select w.concurrency from workers w
       where w.gone_at is null and not w.manual and not w.lost and w.mode = 'running' and (w.queues = '{}' or b.queue = any(w.queues))
@@ -38,7 +38,7 @@ language sql stable set enable_seqscan = off as $$
         * retry_delay_ms(l.retry_policy, l.retry_base_ms, l.retry_max_ms, l.n + i - 1))) as ms
       from generate_series(1, least(l.attempts - 1, 30)) i
       where s.failing > 0) later)
-  select case when s.ms is null or exists (select from queues q where q.name = b.queue and q.max_workers = 0) then -1
+  select case when s.ms is null or exists (select from queues q where q.name = b.queue and q.max_running = 0) then -1
     else coalesce(greatest(max(p.ms), (sum(p.attempts) * b.pending / count(*) * (s.ms + r.ms) - r.ms) / n.n), 0) end::bigint
   from seen s cross join slots n
   cross join lateral (select coalesce((select q.resting_ms from queues q where q.name = b.queue), 0) as ms) r

@@ -38,14 +38,14 @@ begin
   update queues set batches = q.batches, autostart = q.autostart, is_verbose = q.is_verbose, max_attempts = q.max_attempts,
     retry_base_ms = q.retry_base_ms, retry_max_ms = q.retry_max_ms, retry_policy = q.retry_policy, resting_ms = q.resting_ms,
     waiting_ms = q.waiting_ms, waiting_until = case when q.waiting_ms > 0 then waiting_until end,
-    max_workers = q.max_workers, callback_url = q.callback_url, callback_secret = q.callback_secret,
+    max_running = q.max_running, callback_url = q.callback_url, callback_secret = q.callback_secret,
     callback_tasks = q.callback_tasks, callback_type = q.callback_type, entry_type = q.entry_type, exit_type = q.exit_type,
     keep_completed_hours = q.keep_completed_hours, keep_dead_hours = q.keep_dead_hours,
     keep_cancelled_hours = q.keep_cancelled_hours, key_ttl_ms = q.key_ttl_ms, priority = nullif(q.priority, 0),
     timeout_ms = nullif(q.timeout_ms, 0), callback_attempts = q.callback_attempts, updated = clock_timestamp()
   where name = of_queue returning * into q;
-  if change ? 'max_workers' then
-    perform queue_limit(of_queue, q.max_workers);
+  if change ? 'max_running' then
+    perform queue_limit(of_queue, q.max_running);
   end if;
   perform queue_event(of_queue, 'queue_set', by, (select string_agg(key, ', ' order by key) from jsonb_object_keys(change) key));
   return q;

@@ -211,11 +211,11 @@ from tasks t group by route_id;
 -- workers by queue and batch.
 alter table queues
   add column waiting_until timestamptz,
-  add column max_workers int,
+  add column max_running int,
   add column key_ttl_ms bigint not null default 0;
 drop index queues_halted;
 create index queues_halted on queues (name)
-  where state <> 'running' or max_workers is not null or waiting_until is not null;
+  where state <> 'running' or max_running is not null or waiting_until is not null;
 create table limits (
   id bigint generated always as identity primary key,
   queue text not null unique,

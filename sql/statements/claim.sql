@@ -22,8 +22,8 @@ with won as (
   where u.lease_ms is not null and t.id between u.id and u.id and t.last_updated = u.version
     and t.status in ('queued', 'failed') and t.cancel_requested_at is null
     and not t.route_id = any(array(select r.id from queues q join routes r on r.queue = q.name
-      where (q.state <> 'running' or q.max_workers is not null or q.waiting_until is not null)
-        and (q.state <> 'running' or q.max_workers is not null or q.waiting_until > statement_timestamp())))
+      where (q.state <> 'running' or q.max_running is not null or q.waiting_until is not null)
+        and (q.state <> 'running' or q.max_running is not null or q.waiting_until > statement_timestamp())))
   returning t.id, t.last_updated, t.assignment_id, t.expiry, t.timeout_ms, t.route_id, u.slot, t.attempt, t.max_attempts,
     t.retrying, t.batch_id, t.details, t.{assigned}),
  journal as (

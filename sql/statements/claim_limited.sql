@@ -17,7 +17,7 @@ with tried as materialized (
     select queue, priority, run_at from tasks t
     where t.id = c.id and t.last_updated = c.version and t.status in ('queued', 'failed') and t.cancel_requested_at is null
       and not t.route_id = any(array(select r.id from queues q join routes r on r.queue = q.name
-        where (q.state <> 'running' or q.max_workers is not null or q.waiting_until is not null)
+        where (q.state <> 'running' or q.max_running is not null or q.waiting_until is not null)
           and (q.state <> 'running' or q.waiting_until > statement_timestamp())))
     offset 0) t
   left join lateral (

@@ -30,20 +30,20 @@ create table queues (
   created timestamptz not null default clock_timestamp(),
   updated timestamptz not null default clock_timestamp(),
   waiting_until timestamptz,               -- the end of the last waiting period after a start of a batch or the queue
-  max_workers int,                         -- how many of its tasks may execute at once; null: any number
+  max_running int,                         -- how many of its tasks may execute at once; null: any number
   key_ttl_ms bigint not null default 0,    -- how long its keys are kept from the submit; 0: as long as their tasks
   priority int,                            -- of tasks that do not set it; null: 0
   timeout_ms bigint,                       -- the same; null: the default
   callback_attempts boolean not null default false); -- also after each attempt of a task that goes on
 -- Queues that may give out no tasks, or not all: every claim reads this index.
 create index queues_halted on queues (name)
-  where state <> 'running' or max_workers is not null or waiting_until is not null;
+  where state <> 'running' or max_running is not null or waiting_until is not null;
 -- Queues with their own retention of completed tasks: every completion checks whether there are any.
 create index queues_keeping on queues (name) where keep_completed_hours is not null;
 
 -- Limits: how many tasks may execute at once. A claim raises `taken` by the permits that it writes to tasks.permits; the
 -- statement that ends an attempt returns those. So it is exact in every snapshot, with any number of managers, through
--- crashes and changes of the limit. There is a row for each queue with max_workers.
+-- crashes and changes of the limit. There is a row for each queue with max_running.
 create table limits (
   id bigint generated always as identity primary key,
   queue text not null unique,              -- whose tasks take a permit each

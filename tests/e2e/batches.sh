@@ -180,11 +180,11 @@ test_the_remaining_time_has_rests_delays_and_slots() {
 	expect [ "$(batch "$slots" remaining_ms)" -le 2000 ]
 	expect [ "$(batch "$slots" remaining_ms)" -ge 1000 ]
 	# The queue's limit lets only one run at once, more than there are slots, none.
-	reeve queue set slots --workers 1 >/dev/null
+	reeve queue set slots --max-running 1 >/dev/null
 	expect [ "$(batch "$slots" remaining_ms)" -ge 8000 ]
-	reeve queue set slots --workers 100 >/dev/null
+	reeve queue set slots --max-running 100 >/dev/null
 	expect [ "$(batch "$slots" remaining_ms)" -le 2000 ]
-	reeve queue set slots --workers 0 >/dev/null
+	reeve queue set slots --max-running 0 >/dev/null
 	expect_eq -1 "$(batch "$slots" remaining_ms)"
 }
 

@@ -140,7 +140,7 @@ test_the_databases_clock_is_set_back() {
 # Everything that a receiver may do wrong, at once. Other callbacks, and calls to the manager, are not delayed.
 test_bad_receivers_delay_no_other() {
 	start_postgres
-	start_manager --callback-attempts 2 --callback-timeout 2s
+	start_manager --callback-tries 2 --callback-timeout 2s
 	receiver
 	start_worker
 	start calls "$REEVE_BIN/steady-calls" 2
@@ -197,7 +197,7 @@ test_a_name_server_that_is_silent_delays_no_other() {
 	start_postgres
 	receiver
 	ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 LD_PRELOAD=$DIR/slow.so \
-		start_manager --callback-attempts 1 --callback-timeout 1s
+		start_manager --callback-tries 1 --callback-timeout 1s
 	start_worker
 	start calls "$REEVE_BIN/steady-calls" 1
 	for i in 1 2 3 4 5 6; do callback "http://host$i.silent/" >>"$DIR/ids"; done
@@ -331,7 +331,7 @@ test_certificates_are_verified() {
 	certificate good IP:127.0.0.1
 	certificate other DNS:other.example
 	start_postgres
-	start_manager trusting --callback-attempts 1 --callback-ca "$DIR/ca.pem"
+	start_manager trusting --callback-tries 1 --callback-ca "$DIR/ca.pem"
 	receiver --certificate "$DIR/good.pem" --key "$DIR/good.key"
 	receiver other --certificate "$DIR/other.pem" --key "$DIR/other.key"
 	id=$(callback "${URL[receiver]/http:/https:}/ok")
@@ -342,7 +342,7 @@ test_certificates_are_verified() {
 	settled "$id"
 	expect_match '^given_up 1 SSL: no alternative certificate subject name' "$(state_of "$id")"
 	stop trusting
-	start_manager --callback-attempts 1
+	start_manager --callback-tries 1
 	id=$(callback "${URL[receiver]/http:/https:}/ok")
 	settled "$id"
 	expect_match '^given_up 1 SSL certificate problem' "$(state_of "$id")"
@@ -356,7 +356,7 @@ test_calls_reach_no_private_address() {
 	receiver
 	PORT[strict]=$(free_port) URL[strict]=tcp://127.0.0.1:${PORT[strict]}
 	export REEVE_MANAGER=${URL[strict]}
-	http_proxy=${URL[receiver]} start strict "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[strict]}" --callback-attempts 1
+	http_proxy=${URL[receiver]} start strict "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[strict]}" --callback-tries 1
 	wait_until 60 'reeve stats >/dev/null'
 	for host in 127.0.0.1 localhost 0 2130706433 0x7f.1 '[::1]' '[::ffff:127.0.0.1]' 10.0.0.1 169.254.169.254; do
 		id=$(callback "http://$host:${PORT[receiver]}/ok")
@@ -389,8 +389,8 @@ test_calls_go_to_the_allowed_hosts_alone() {
 }
 
 test_options_are_checked() {
-	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-attempts 0
-	expect_match 'callback-attempts' "$OUTPUT"
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-tries 0
+	expect_match 'callback-tries' "$OUTPUT"
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-timeout 1ms
 	expect_match 'callback-timeout' "$OUTPUT"
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-ca /nowhere
@@ -417,15 +417,15 @@ test_takes_without_a_call_are_no_attempts() {
 	expect_eq 'delivered 1 200' "$(state_of "$id")"
 }
 
-# A lower --callback-attempts also applies to callbacks that wait already.
+# A lower --callback-tries also applies to callbacks that wait already.
 test_callbacks_beyond_a_lowered_limit_are_given_up() {
 	start_postgres
-	start_manager --callback-attempts 3
+	start_manager --callback-tries 3
 	receiver
 	id=$(sql "insert into callbacks (batch_id, event, url, payload, attempts)
 		values (1, 'task_end', '${URL[receiver]}/ok', '{}', 3) returning id")
 	settled "$id"
-	expect_match '^given_up 3 it has been tried as often as --callback-attempts says' "$(state_of "$id")"
+	expect_match '^given_up 3 it has been tried as often as --callback-tries says' "$(state_of "$id")"
 	expect_eq 0 "$(wc -l <"$DIR/receiver.calls")"
 }
 
@@ -572,7 +572,7 @@ test_the_report_of_a_large_batch_is_cut() {
 
 test_callbacks_are_listed() {
 	start_postgres
-	start_manager --callback-attempts 2
+	start_manager --callback-tries 2
 	receiver
 	good=$(callback "${URL[receiver]}/ok")
 	bad=$(callback "${URL[receiver]}/status/503")

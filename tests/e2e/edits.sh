@@ -121,8 +121,8 @@ test_tasks_move_between_queues_with_limits() {
 	start_manager
 	start_manager second
 	start_worker worker --concurrency 8
-	reeve queue set narrow --workers 1 >/dev/null
-	reeve queue set wide --workers 3 >/dev/null
+	reeve queue set narrow --max-running 1 >/dev/null
+	reeve queue set wide --max-running 3 >/dev/null
 	reeve queue pause rests >/dev/null
 	id=$(reeve submit nothing --queue narrow --delay 1h)
 	reeve update "$id" --queue rests --delay 0s >/dev/null

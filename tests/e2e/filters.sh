@@ -419,7 +419,7 @@ test_ended_tasks_are_purged() {
 	expect_fail 4 reeve purge --where 'status=queued'
 	expect_match 'filter.statuses asks for tasks that have not ended; only ended ones can be purged' "$OUTPUT"
 	# Only the details and results.
-	expect_match "$done +completed +yes" "$(reeve purge "$done" --details --reason 'asked for')"
+	expect_match "$done +completed +yes" "$(reeve purge "$done" --details-only --reason 'asked for')"
 	expect_eq '|' "$(sql "select details, result from task_history where task_id = $done")"
 	expect_eq 'submitted claimed completed erased' "$(events "$done")"
 	expect_eq 'asked for' "$(event_field "$done" erased note)"

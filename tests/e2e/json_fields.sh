@@ -24,7 +24,7 @@ print(*dict.fromkeys(names(values, "")))'
 
 test_each_command_shows_its_fields() {
 	start_postgres
-	start_manager --callback-attempts 1
+	start_manager --callback-tries 1
 	start_worker worker --name worker
 	reeve queue set jobs --retry-limit 3 >/dev/null
 	batch=$(reeve batch open nightly --queue jobs --callback http://127.0.0.1:1/)

@@ -84,6 +84,35 @@ test_the_tables_of_options_are_what_the_programs_print() {
 	END
 }
 
+# An option has one meaning, and a letter belongs to one option. Those whose help differs between commands although they
+# mean the same are in data/options: name, number of texts, meaning.
+test_an_option_means_one_thing_everywhere() {
+	local command commands shown='
+		match($0, /^  (-[a-zA-Z], |    )--[a-z-]+/) {
+			if (name)
+				print name "\t" help
+			name = substr($0, 7, RLENGTH - 6)
+			help = substr($0, 7 + length(name))
+			if ($0 ~ /^  -/)
+				print substr($0, 3, 2) "\t" name
+			next
+		}
+		name && /^ {20}/ { help = help $0; next }
+		name { print name "\t" help; name = "" }
+		END { if (name) print name "\t" help }'
+	mapfile -t commands < <(sed -nE 's/.*(COMMAND|CALL)\((NULL|"([a-z]+)"), "([a-z]+)",.*/\3 \4/p; s/^\t +NULL, "([a-z]+)".*/\1/p' "$TOP/client/cmd/command_table.h")
+	[ ${#commands[@]} -gt 60 ] || fail "few commands: ${commands[*]}"
+	for command in "${commands[@]}"; do
+		reeve $command --help
+	done >"$DIR/help"
+	"$REEVE_BIN/reeve-manager" --help >>"$DIR/help"
+	"$REEVE_BIN/reeve-worker" --help >>"$DIR/help"
+	awk "$shown" "$DIR/help" | sed 's/  */ /g' | sort -u >"$DIR/options"
+	[ "$(cut -f 1 "$DIR/options" | sort -u | wc -l)" -gt 150 ] || fail 'few options'
+	expect_eq "$(cut -d '|' -f 1,2 "$(dirname "$0")/data/options")" "$(cut -f 1 "$DIR/options" | uniq -c | awk '$1 > 1 { print $2 "|" $1 }')" \
+		'options with several texts: one meaning? Then write it into data/options'
+}
+
 test_every_page_begins_with_its_title() {
 	local page
 	for page in "$TOP"/docs/*.md; do

@@ -572,7 +572,7 @@ test_queues_of_stages_that_are_paused_stopped_limited_and_deleted() {
 	start_manager
 	start_worker
 	reeve pipeline define - <<<'{"name": "p", "stages": [{"name": "a", "type": "echo"}, {"name": "b", "type": "echo", "queue": "second"}]}' >/dev/null
-	reeve queue set second --workers 1 >/dev/null
+	reeve queue set second --max-running 1 >/dev/null
 	reeve queue pause second >/dev/null
 	a=$(reeve submit --pipeline p one --queue first)
 	wait_until 20 '[ "$(field "$a" stage)" = b ]'

@@ -118,7 +118,7 @@ test_fetched_tasks_are_chosen_by_a_filter() {
 	sleep 0.1
 	expect_eq "$a" "$(fetched --queue filtered --type letter --where "status=failed error~'busy $a'" -n 10)"
 	expect_eq "$b" "$(fetched --queue filtered --where 'source=shop older=1ms' --exclude "$e")"
-	reeve queue set filtered --workers 2 >/dev/null
+	reeve queue set filtered --max-running 2 >/dev/null
 	expect_fail 1 reeve fetch --queue filtered --where 'source=bank'
 	reeve report "$a" "$(field "$a" token)" --completed
 	(sleep 1; reeve update "$d" --at now >/dev/null) &

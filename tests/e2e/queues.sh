@@ -404,7 +404,7 @@ test_status_and_progress_show_batch_and_workers() {
 	expect_match 'WORKER.*SUCCEEDED +FAILED +UP' "$(cat "$DIR/out")"
 	reeve queue progress shown --once --running >"$DIR/out"
 	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
-	start follower "$REEVE_BIN/reeve" queue progress shown --every 100ms
+	start follower "$REEVE_BIN/reeve" queue progress shown --interval 100ms
 	wait_until 5 'grep -q "2 pending" "$DIR/log/follower.log"'
 	reeve update "$b" --delay 0s >/dev/null
 	release
@@ -422,11 +422,11 @@ test_status_shows_the_queue() {
 	reeve submit nothing --queue beside --batch "$batch" >/dev/null
 	expect_fail 1 reeve submit sh 'exit 3' --queue beside --batch "$batch" --max-attempts 1 --wait
 	reeve batch close "$batch" >/dev/null
-	expect_fail 1 reeve queue progress beside --every 100ms
+	expect_fail 1 reeve queue progress beside --interval 100ms
 	expect_match 'beside: finished for .*; 0 waiting, 0 running, 2 finished' "$OUTPUT"
 	for _ in 1 2 3; do reeve submit nothing --queue beside; done >"$DIR/ids"
 	reeve wait - <"$DIR/ids" >/dev/null
-	expect reeve queue progress beside --every 100ms # the batch that failed is none that was watched
+	expect reeve queue progress beside --interval 100ms # the batch that failed is none that was watched
 	reeve queue status beside >"$DIR/out"
 	expect_match 'beside: finished; 0 waiting, 0 running, 5 finished' "$(cat "$DIR/out")"
 	expect_match "batch $batch first, ended: 2 submitted" "$(cat "$DIR/out")"

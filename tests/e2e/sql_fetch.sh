@@ -88,7 +88,7 @@ test_tasks_are_chosen_in_order() {
 # Tasks that may not run are neither tried one after another nor locked, whatever keeps them back.
 test_a_long_queue_that_gives_nothing_costs_nothing() {
 	begin
-	reeve queue set limited --workers 2 >/dev/null
+	reeve queue set limited --max-running 2 >/dev/null
 	reeve queue set waiting --waiting 1h >/dev/null
 	reeve queue pause waiting >/dev/null
 	reeve queue start waiting >/dev/null

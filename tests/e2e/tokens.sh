@@ -103,7 +103,7 @@ test_lists_have_roles_last_use_and_expiry() {
 	# No limit, and no user, is accepted that would have no effect.
 	expect_fail 4 admin token create x --role submitter --metric shop
 	expect_match 'rights.metrics limits only the role metric_writer' "$OUTPUT"
-	expect_fail 4 admin token create x --role worker --callback-host example.org
+	expect_fail 4 admin token create x --role worker --callback-hosts example.org
 	expect_match 'rights.callback_hosts limits only the role submitter' "$OUTPUT"
 	expect_fail 4 admin token create x --role reader --user root
 	expect_match "root or the manager's own user, is an admin without an identity" "$OUTPUT"
@@ -118,7 +118,7 @@ test_the_last_use_is_recorded() {
 
 test_a_submitter_uses_its_queues_and_sees_its_own() {
 	local token other id own batch
-	token=$(admin token create shop --role submitter --queue mail --type echo,nothing --callback-host '*.example.org')
+	token=$(admin token create shop --role submitter --queue mail --type echo,nothing --callback-hosts '*.example.org')
 	other=$(admin submit nothing --queue mail)
 	own=$(with "$token" reeve submit nothing --queue mail)
 	expect_eq "$own" "$(with "$token" reeve show "$own" --json | jq .id)"

@@ -237,7 +237,7 @@ static void limit_gives_permits(void)
 {
 	begin_case("claims under a limit, and the ends of attempts");
 	struct task first = submitted("9"), second = submitted("5");
-	ask("insert into queues (name, max_workers) values ('q', 1)");
+	ask("insert into queues (name, max_running) values ('q', 1)");
 	ask("insert into limits (queue, maximum) values ('q', 1)");
 	expect("tasks won by a claim that knows no limit", "0", text("%d", claim_for(db, worker, &first, &second, "0")));
 	expect("tasks won", "1", text("%d", claim_under_limit(&first, &second)));

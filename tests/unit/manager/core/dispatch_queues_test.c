@@ -43,7 +43,7 @@ Test(dispatch, a_limit_gives_as_many_as_may_execute)
 	struct fake_fetch fetch, more;
 
 	begin(0);
-	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .limited = true, .max_workers = 2});
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .limited = true, .max_running = 2});
 	fake_stream(route, 0);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 10});
 	while (fake_count(FAKE_PAGE))
@@ -98,7 +98,7 @@ Test(dispatch, a_task_that_its_changed_queue_kept_back_is_read_again)
 	struct store_claim *claim = fake_claim_taken();
 	cr_assert_eq(claim->count, 3);
 	fake_fetch(core, &more, (struct fetch_request){.incarnation = 1, .fetch_id = 2});
-	fake.queues[0] = (struct store_queue){.name = "q", .state = STORE_QUEUE_RUNNING, .limited = true, .max_workers = 2};
+	fake.queues[0] = (struct store_queue){.name = "q", .state = STORE_QUEUE_RUNNING, .limited = true, .max_running = 2};
 	fake.queue_count = 1;
 	fake.queue_changes++;
 	for (int i = 0; i < 60; i++) {

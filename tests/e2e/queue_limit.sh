@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The limit of a queue: no more of its tasks run at once than `reeve queue set --workers` says, over all workers and
+# The limit of a queue: no more of its tasks run at once than `reeve queue set --max-running` says, over all workers and
 # managers, exactly, and other queues do not notice.
 # timeout 500
 . "$(dirname "$0")/lib.sh"
@@ -37,7 +37,7 @@ most_at_once() { # QUEUE [SINCE [UNTIL]]
 
 test_as_many_run_as_may() {
 	start_worker worker --concurrency 8
-	expect_match 'workers +up to 2 tasks at once' "$(reeve queue set some --workers 2)"
+	expect_match 'max running +2' "$(reeve queue set some --max-running 2)"
 	for _ in 1 2 3 4 5; do reeve submit sh "$HOLD" --queue some; done >"$DIR/ids"
 	wait_executing some 2
 	# The other slots are free for other queues, also of lower priority.
@@ -47,24 +47,24 @@ test_as_many_run_as_may() {
 	expect_exact some
 	waiting=$(sql "select max(id) from tasks where queue = 'some' and status = 'queued'")
 	expect_match '2 tasks of its queue run, as many as may' "$(reeve show "$waiting")"
-	expect_eq queue_workers "$(reeve show "$waiting" --json | jq -r .waiting.reason)"
+	expect_eq queue_limit "$(reeve show "$waiting" --json | jq -r .waiting.reason)"
 	release
 	reeve wait - <"$DIR/ids" >/dev/null
 	expect_eq '2 t' "$(most_at_once some) $(sql "select taken = 0 from limits where queue = 'some'")"
-	expect_match 'workers +any number' "$(reeve queue set some --workers=-1)"
+	expect_match 'max running +any number' "$(reeve queue set some --max-running=-1)"
 	expect_eq 0 "$(sql "select count(*) from limits where queue = 'some'")"
 }
 
 test_none_and_more_and_fewer_while_tasks_run() {
 	start_worker worker --concurrency 8
-	reeve queue set many --workers 0 >/dev/null
+	reeve queue set many --max-running 0 >/dev/null
 	for _ in $(seq 1 12); do reeve submit sh "$HOLD" --queue many; done >"$DIR/ids"
 	sleep 1
 	expect_eq 0 "$(executing many)"
 	expect_match 'no task of its queue may run' "$(reeve show "$(head -n 1 "$DIR/ids")")"
-	reeve queue set many --workers 5 >/dev/null
+	reeve queue set many --max-running 5 >/dev/null
 	wait_executing many 5
-	reeve --manager "${URL[other]}" queue set many --workers 3 >/dev/null
+	reeve --manager "${URL[other]}" queue set many --max-running 3 >/dev/null
 	since=$(sql 'select clock_timestamp()')
 	reeve cancel "$(sql "select min(id) from tasks where queue = 'many' and status = 'executing'")" >/dev/null
 	wait_executing many 4
@@ -82,7 +82,7 @@ test_a_first_limit_counts_what_runs() {
 	start_worker worker --concurrency 8
 	for _ in 1 2 3 4; do reeve submit sh "$HOLD" --queue late; done >"$DIR/ids"
 	wait_executing late 4
-	reeve queue set late --workers 2 >/dev/null
+	reeve queue set late --max-running 2 >/dev/null
 	expect_eq 4 "$(sql "select taken from limits where queue = 'late'")"
 	expect_exact late
 	reeve submit sh "$HOLD" --queue late >>"$DIR/ids"
@@ -102,7 +102,7 @@ test_a_first_limit_does_not_stop_the_fleet_while_a_transaction_is_open() {
 	begin=$(ms)
 	for _ in $(seq 40); do reeve submit nothing --queue busy --wait >/dev/null; done
 	alone=$(($(ms) - begin))
-	reeve queue set limited --workers 1 --call-timeout 8s >"$DIR/set" 2>&1 &
+	reeve queue set limited --max-running 1 --call-timeout 8s >"$DIR/set" 2>&1 &
 	set=$!
 	sleep 0.5
 	begin=$(ms)
@@ -118,14 +118,14 @@ test_a_first_limit_does_not_stop_the_fleet_while_a_transaction_is_open() {
 	expect_eq 0 "$(sql "select count(*) from limits where queue = 'limited'")"
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(60)%' and wait_event = 'PgSleep'" >/dev/null
 	ended open
-	reeve queue set limited --workers 1 >/dev/null
+	reeve queue set limited --max-running 1 >/dev/null
 	expect_eq 1 "$(sql "select maximum from limits where queue = 'limited'")"
 }
 
 # However an attempt ends, its permit is returned.
 test_each_end_returns_its_permit() {
 	start_worker worker --queue ends --concurrency 8 --kill-grace 100ms
-	reeve queue set ends --workers 3 --batches yes >/dev/null
+	reeve queue set ends --max-running 3 --batches yes >/dev/null
 	reeve submit sh 'exit 3' --queue ends --max-attempts 2 --retry-base 100ms >"$DIR/ids"
 	reeve submit sh 'exit 65' --queue ends >>"$DIR/ids"
 	reeve submit sh 'sleep 100' --queue ends --timeout 200ms --max-attempts 1 >>"$DIR/ids"
@@ -139,7 +139,7 @@ test_each_end_returns_its_permit() {
 	# Expiry: a pull client holds a task and goes away.
 	reeve submit nothing --queue pulled --timeout 1s --max-attempts 1 >/dev/null
 	reeve submit nothing --queue pulled --priority -1 >/dev/null
-	reeve queue set pulled --workers 1 >/dev/null
+	reeve queue set pulled --max-running 1 >/dev/null
 	taken=$(reeve fetch --queue pulled -n 5 --json)
 	expect_eq 1 "$(wc -l <<<"$taken")"
 	expect_fail 1 reeve fetch --queue pulled -n 5
@@ -156,7 +156,7 @@ test_two_managers_and_crashes() {
 	start_manager third --lease 2s --heartbeat 500ms
 	REEVE_MANAGER=$manager
 	start_worker c --manager "${URL[third]},${URL[manager]}" --concurrency 8
-	reeve queue set fleet --workers 3 >/dev/null
+	reeve queue set fleet --max-running 3 >/dev/null
 	for _ in $(seq 1 900); do echo '{"details":"sleep 0.05","max_attempts":20}'; done |
 		reeve submit --bulk - sh --queue fleet >"$DIR/ids"
 	ended='sql "select count(*) from task_history where queue = '\''fleet'\''"'
@@ -168,18 +168,18 @@ test_two_managers_and_crashes() {
 	wait_until 60 "[ \"\$($ended)\" -ge 140 ]"
 	expect_exact fleet
 	expect_eq 3 "$(most_at_once fleet)"
-	reeve queue set fleet --workers 6 >/dev/null
+	reeve queue set fleet --max-running 6 >/dev/null
 	for _ in $(seq 1 8); do reeve submit sh "$HOLD" --queue fleet --priority 1 --max-attempts 20; done >"$DIR/held"
 	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '"'executing'"' and priority = 1")" = 6 ]'
 	release
 	wait_until 60 "[ \"\$($ended)\" -ge 280 ]"
 	expect_eq 6 "$(most_at_once fleet)"
-	reeve queue set fleet --workers 1 >/dev/null
+	reeve queue set fleet --max-running 1 >/dev/null
 	since=$(sql 'select clock_timestamp()')
 	enough=$(($(eval "$ended") + 20))
 	wait_until 60 "[ \"\$($ended)\" -ge $enough ]"
 	before=$(sql 'select clock_timestamp()')
-	reeve queue set fleet --workers 6 >/dev/null
+	reeve queue set fleet --max-running 6 >/dev/null
 	wait_until 60 "[ \"\$($ended)\" = 908 ]"
 	expect_eq 908 "$(sql "select count(*) from task_history where queue = 'fleet' and status = 'completed'")"
 	expect_eq 6 "$(most_at_once fleet)"
@@ -191,7 +191,7 @@ test_two_managers_and_crashes() {
 test_programs_with_sql_keep_to_the_limit() {
 	start_worker a --queue shared --concurrency 1
 	start_worker b --manager "${URL[other]}" --queue shared --concurrency 1
-	reeve queue set shared --workers 3 >/dev/null
+	reeve queue set shared --max-running 3 >/dev/null
 	for _ in $(seq 1 200); do echo '{"details":"sleep 0.02"}'; done | reeve submit --bulk - sh --queue shared >"$DIR/ids"
 	pids=()
 	for n in 1 2 3 4; do
@@ -205,7 +205,7 @@ test_programs_with_sql_keep_to_the_limit() {
 	done
 	for limit in 2 3 1 3; do
 		sleep 0.5
-		reeve queue set shared --workers $limit >/dev/null
+		reeve queue set shared --max-running $limit >/dev/null
 	done
 	for pid in "${pids[@]}"; do wait "$pid" || true; done
 	reeve wait - --max-wait 60s <"$DIR/ids" >/dev/null
@@ -216,7 +216,7 @@ test_programs_with_sql_keep_to_the_limit() {
 
 # The higher priority goes first, and tasks of all types share the limit.
 test_the_order_is_by_priority() {
-	reeve queue set order --workers 1 >/dev/null
+	reeve queue set order --max-running 1 >/dev/null
 	for p in 1 9 5; do reeve submit sh "echo $p" --queue order --priority $p; done >"$DIR/ids"
 	reeve submit nothing --queue order --priority 7 >>"$DIR/ids"
 	start_worker worker --queue order --concurrency 4
@@ -228,7 +228,7 @@ test_the_order_is_by_priority() {
 # A queue whose limit is reached holds back neither other queues nor lower priorities, however many tasks it has.
 test_other_queues_go_on() {
 	start_worker worker --concurrency 4
-	reeve queue set big --workers 1 >/dev/null
+	reeve queue set big --max-running 1 >/dev/null
 	hold=$(reeve submit sh "$HOLD" --queue big --priority 100)
 	wait_began "$hold"
 	yes '{"priority":50}' 2>/dev/null | head -n 20000 >"$DIR/tasks" || true
@@ -242,9 +242,9 @@ test_other_queues_go_on() {
 }
 
 test_what_is_wrong() {
-	expect_fail 2 reeve queue set x --workers -2
-	expect_fail 2 reeve queue set x --workers 1000001
-	reeve queue set gone --workers 2 >/dev/null
+	expect_fail 2 reeve queue set x --max-running -2
+	expect_fail 2 reeve queue set x --max-running 1000001
+	reeve queue set gone --max-running 2 >/dev/null
 	reeve queue delete gone >/dev/null
 	expect_eq 0 "$(sql "select count(*) from limits where queue = 'gone'")"
 }
