@@ -83,7 +83,7 @@ insert into keys (queue, key, task_id, version, expires_at)
   select queue, key, id, 1, now() + interval '1 year' from tasks where key is not null;
 
 -- Batches with a hundred tasks each, and their callbacks. A few are open.
-insert into batches (id, name, queue, implicit, phase, submitted, succeeded, created, started_at, ended_at) overriding system value
+insert into batches (id, name, queue, implicit, phase, submitted, completed, created, started_at, ended_at) overriding system value
   select n, 'b' || n, 'q1', true, 'ended', 100, 100, pg_temp.moment(n, :n / 1000), pg_temp.moment(n, :n / 1000), pg_temp.moment(n, :n / 1000)
   from generate_series(1, :n / 1000) n;
 select setval(pg_get_serial_sequence('batches', 'id'), :n / 1000);
@@ -93,7 +93,7 @@ insert into callbacks (batch_id, event, url, state, created, ended_at)
 insert into callbacks (batch_id, event, url, next_at)
   select n, 'batch_end', 'http://127.0.0.1:9/', now() + case when n <= 50 then interval '-1 s' else interval '1 day' end from generate_series(1, 100) n;
 -- A batch that has just ended, one whose blocked tasks are released, and one whose entry task failed.
-insert into batches (name, queue, implicit, phase, submitted, pending, succeeded, entry_id, entry_status)
+insert into batches (name, queue, implicit, phase, submitted, pending, completed, entry_id, entry_status)
   values ('due', 'q1', true, 'running', 1, 0, 1, null, null), ('releasing', 'q1', false, 'releasing', 1000, 1000, 0, 1, 'completed'),
     ('failing', 'q1', false, 'releasing', 1000, 1000, 0, 1, 'dead');
 insert into tasks (route_id, queue, type, status, run_at, blocked_run_at, batch_id, created, last_updated)

@@ -125,8 +125,8 @@ static void show_tasks(const void *message, int64_t now_us, struct shown *out)
 
 	(void)now_us;
 	snprintf(out->text, sizeof out->text,
-	    "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " succeeded, %" PRId64 " failed", batch->submitted,
-	    batch->pending, batch->succeeded, batch->failed);
+	    "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed", batch->submitted,
+	    batch->pending, batch->completed, batch->failed);
 }
 
 /* "task 7: its queue is paused" */
@@ -258,7 +258,7 @@ static const struct column columns[] = {
     COL_WORD("PHASE", "phase"),
     COL_NUMBER("TASKS", "submitted"),
     COL_NUMBER("PENDING", "pending"),
-    COL_NUMBER("COMPLETED", "succeeded"),
+    COL_NUMBER("COMPLETED", "completed"),
     COL_NUMBER("FAILED", "failed"),
     COL_NUMBER("TOOK", NULL, .show = show_duration),
     COL_WORD("REMAINING", NULL, .show = show_remaining),

@@ -50,14 +50,14 @@ static Reeve__V1__BatchReportResponse *read_page(
  */
 
 static const struct option_spec report_specs[] = {
-    OPT_CHOICE(0, "tasks", OPTION_FIELD("tasks"), "passed|failed|pending", "only these tasks"),
+    OPT_CHOICE(0, "tasks", OPTION_FIELD("tasks"), "completed|failed|pending", "only these tasks"),
     OPT_FLAG(0, "full", OPTION_FIELD("full"), "also the details and the result of each task"),
     {0},
 };
 
 static const struct option_table report_table = {
     .program = "reeve batch report",
-    .usage = "ID [--tasks passed|failed|pending] [--full] [--json]",
+    .usage = "ID [--tasks completed|failed|pending] [--full] [--json]",
     .summary = "Shows a batch: its totals and times, and each of its tasks with attempts, times, remarks and "
                "errors.",
     .epilogue = "Examples:\n"
@@ -92,7 +92,7 @@ static const struct column columns[] = {
     COL_TEXT("TYPE", "type"),
     COL_NUMBER("TRIES", NULL, .show = show_tries),
     COL_WORD("STARTED", "started_us", .as = AS_TIME),
-    COL_WORD("FINISHED", "finished_us", .as = AS_TIME),
+    COL_WORD("ENDED", "ended_us", .as = AS_TIME),
     COL_TEXT("WORKER", "worker"),
     COL_TEXT("REMARK", NULL, .show = show_remark),
     {0},
@@ -104,7 +104,7 @@ static const struct column lines[] = {
     {"type", .field = "type"},
     {"tries", .show = show_tries},
     {"started", .field = "started_us", .as = AS_TIME},
-    {"finished", .field = "finished_us", .as = AS_TIME},
+    {"ended", .field = "ended_us", .as = AS_TIME},
     {"worker", .field = "worker"},
     {"remark", .show = show_remark},
     {"details", .field = "details"},

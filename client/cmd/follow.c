@@ -82,7 +82,7 @@ static void keep(struct following *following, const Reeve__V1__Task *task)
 	ended->id = task->id;
 	ended->status = task->status;
 	ended->attempt = task->attempt;
-	ended->ran_ms = task->started_us ? (task->finished_us - task->started_us) / 1000 : -1;
+	ended->ran_ms = task->started_us ? (task->ended_us - task->started_us) / 1000 : -1;
 	ended->type = mem_strdup(task->type);
 	if (!why && task->omitted)
 		why = mem_asprintf("omitted: %" PRId64 " bytes, too long for the manager's messages (--max-message)",

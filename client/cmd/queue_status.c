@@ -30,8 +30,8 @@ static void write_batch(FILE *out, const Reeve__V1__Batch *b)
 	batch_show_end(b, 0, &state);
 	fprintf(out, "batch %" PRId64 " ", b->id);
 	terminal_write_clean(out, b->name);
-	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " succeeded, %" PRId64 " failed; %s",
-	    state.value, b->submitted, b->pending, b->succeeded, b->failed, span(b->duration_ms, took, sizeof took));
+	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed; %s",
+	    state.value, b->submitted, b->pending, b->completed, b->failed, span(b->duration_ms, took, sizeof took));
 	if (b->pending > 0 && b->remaining_ms < 0)
 		fputs(", remaining time unknown", out);
 	else if (b->pending > 0)
@@ -89,8 +89,8 @@ static void write_status(FILE *out, const Reeve__V1__QueueStatusResponse *s, int
 	if (s->since_us)
 		fprintf(out, " for %s", terminal_age(now_us, s->since_us, age, sizeof age));
 	fprintf(out,
-	    "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " finished (%" PRId64 " passed, %" PRId64 " failed)\n",
-	    s->waiting, s->running, s->finished, s->passed, s->failed);
+	    "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " ended (%" PRId64 " completed, %" PRId64 " failed)\n",
+	    s->waiting, s->running, s->ended, s->completed, s->failed);
 	if (s->batch)
 		write_batch(out, s->batch);
 	if (s->open_batches > 1)

@@ -40,7 +40,7 @@ static const struct option_table stats_table = {
     .usage = "[--by hour|type [--all-queues] [--status STATUS] [--since TIME | --all] [--queue NAME] [--type TYPE] | "
              "--activity minute|hour|type [--since TIME] [--queue NAME] [--type TYPE]] [--json]",
     .summary =
-        "Shows totals: live tasks, finished tasks that are kept, workers, and the manager's own counters. "
+        "Shows totals: live tasks, ended tasks that are kept, workers, and the manager's own counters. "
         "With --by: how many attempts completed, and how long they took, exactly. With --activity: what managers "
         "have done for a day by minute, or for a year by hour.",
     .epilogue = "Examples:\n"

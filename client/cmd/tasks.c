@@ -83,10 +83,10 @@ static void show_times(const Reeve__V1__Task *task, int64_t now_us)
 	fields_time(WIDTH, "started", task->started_us, now_us);
 	if (task->first_started_us != task->started_us)
 		fields_time(WIDTH, "first", task->first_started_us, now_us);
-	if (task->last_failed_us != task->finished_us)
+	if (task->last_failed_us != task->ended_us)
 		fields_time(WIDTH, "failed", task->last_failed_us, now_us);
-	fields_time(WIDTH, "finished", task->finished_us, now_us);
-	if (task->token != task->finished_us && task->token != task->started_us && task->token != task->created_us)
+	fields_time(WIDTH, "ended", task->ended_us, now_us);
+	if (task->token != task->ended_us && task->token != task->started_us && task->token != task->created_us)
 		fields_time(WIDTH, "updated", task->token, now_us);
 	if (task->processing_ms)
 		fields_line(WIDTH, "ran", duration_format(task->processing_ms, span, sizeof span));
@@ -130,7 +130,7 @@ static void print_task(const struct call *call, const void *request, const void 
 const struct call task_show = {
     .options = {.program = "reeve show",
         .usage = "ID [--json]",
-        .summary = "Shows one task, live or finished, with its details and its result.",
+        .summary = "Shows one task, live or ended, with its details and its result.",
         .epilogue = "Example: reeve show 17"},
     .operand = "id",
     .noun = "task",
@@ -167,7 +167,7 @@ static const struct option_table list_table = {
     .usage =
         "[--status STATUS] [--queue NAME] [--type TYPE] [--where CONDITIONS] [--running-longer DURATION] [--limit N] "
         "[--json]",
-    .summary = "Lists tasks, live and finished, newest first.",
+    .summary = "Lists tasks, live and ended, newest first.",
     .epilogue = "Examples:\n"
                 "  reeve list --status dead --queue mail --limit 20\n"
                 "  reeve list --where 'status=dead,failed error~\"no route\" newer=1d'\n"

@@ -19,7 +19,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             event = json.loads(body)
             if event["event"] == "batch_end":
                 batch = event["batch"]
-                print(f'{batch["name"]}: {batch["succeeded"]} completed, {batch["failed"]} failed', flush=True)
+                print(f'{batch["name"]}: {batch["completed"]} completed, {batch["failed"]} failed', flush=True)
             seen.add(message)
         self.send_response(204 if good else 401)
         self.end_headers()

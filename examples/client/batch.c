@@ -44,7 +44,7 @@ static void print_report(const Reeve__V1__BatchReportResponse *report)
 	const Reeve__V1__Batch *batch = report->batch;
 
 	printf("batch %" PRId64 ": %" PRId64 " completed, %" PRId64 " failed in %" PRId64 " ms\n", batch->id,
-	    batch->succeeded, batch->failed, batch->duration_ms);
+	    batch->completed, batch->failed, batch->duration_ms);
 	for (size_t i = 0; i < report->n_tasks; i++) {
 		const Reeve__V1__Task *task = report->tasks[i];
 

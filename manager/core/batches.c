@@ -38,7 +38,7 @@ static void notify(struct batches *b)
 		jobs_ask(b->base->jobs, JOB_CALLBACKS); /* for the batch's begin or end */
 	if (strstr(m->steps, "ended"))
 		log_info(NULL, "batch %lld, \"%s\" of queue \"%s\", has ended: %lld tasks, %lld completed, %lld failed",
-		    (long long)m->due.id, m->name, m->queue, (long long)m->submitted, (long long)m->succeeded,
+		    (long long)m->due.id, m->name, m->queue, (long long)m->submitted, (long long)m->completed,
 		    (long long)m->failed);
 }
 

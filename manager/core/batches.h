@@ -3,7 +3,7 @@
  * that end its tasks count them. Any manager does the other steps here:
  *
  * - It releases blocked tasks when the entry task has completed, or ends them when the entry task has ended otherwise.
- * - It closes an implicit batch that has no unfinished tasks.
+ * - It closes an implicit batch that has no unended tasks.
  * - It submits the exit task.
  * - It ends the batch, which creates its callbacks.
  *

@@ -51,7 +51,7 @@ static void on_stepped(struct role *role, const PGresult *rows)
 	op->name = row_text(rows, 0, 1);
 	op->queue = row_text(rows, 0, 2);
 	op->submitted = row_int8(rows, 0, 3);
-	op->succeeded = row_int8(rows, 0, 4);
+	op->completed = row_int8(rows, 0, 4);
 	op->failed = row_int8(rows, 0, 5);
 	role_done(role);
 }

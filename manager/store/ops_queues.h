@@ -125,7 +125,7 @@ struct store_batch_move {
 	/* results */
 	const char *steps; /* the steps made, "closed ended"; STORE_BATCH_STEP sets this and the next five */
 	const char *name, *queue;
-	int64_t submitted, succeeded, failed;
+	int64_t submitted, completed, failed;
 	int tasks;      /* unblocked or ended */
 	int64_t *ended; /* the ended ones, or NULL */
 };

@@ -2,7 +2,7 @@
 -- queue's row, then the batch's row, so that each step happens once, however many sessions try. Returns the steps
 -- taken.
 create or replace function batch_step(of_batch bigint) returns table (steps text, name text, queue text, submitted bigint,
-  succeeded bigint, failed bigint)
+  completed bigint, failed bigint)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -57,5 +57,5 @@ begin
     end if;
     made := made || 'ended'::text;
   end if;
-  return query select array_to_string(made, ' '), b.name, b.queue, b.submitted, b.succeeded, b.failed;
+  return query select array_to_string(made, ' '), b.name, b.queue, b.submitted, b.completed, b.failed;
 end $$;

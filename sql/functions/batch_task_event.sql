@@ -7,7 +7,7 @@ create or replace function batch_task_event(b batches, task jsonb) returns text 
       'attempt', task -> 'attempt',
       'last_error', coalesce(left(task ->> 'error', 1000), ''), 'error_code', coalesce(task ->> 'error_code', ''),
       'remark', coalesce(task ->> 'remark', ''), 'worker', coalesce(w.name, ''),
-      'started', time_text((task ->> 'started_at')::timestamptz), 'finished', time_text((task ->> 'ended_at')::timestamptz),
+      'started', time_text((task ->> 'started_at')::timestamptz), 'ended', time_text((task ->> 'ended_at')::timestamptz),
       'run_at', time_text((task ->> 'run_at')::timestamptz),
       'details', case when fits.fit then task -> 'details' end, 'result', case when fits.fit then task -> 'result' end,
       'omitted', case when not fits.fit then true end),

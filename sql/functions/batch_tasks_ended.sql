@@ -10,11 +10,11 @@ begin
   where b.id in (select (e ->> 'batch_id')::bigint from jsonb_array_elements(ended) e)
   order by b.id for no key update;
   update batches b set
-    pending = b.pending - n.counted, succeeded = b.succeeded + n.succeeded, failed = b.failed + n.counted - n.succeeded,
+    pending = b.pending - n.counted, completed = b.completed + n.completed, failed = b.failed + n.counted - n.completed,
     entry_status = coalesce(n.entry, b.entry_status), exit_status = coalesce(n.exit, b.exit_status)
   from (
     select b2.id, count(*) filter (where c.counts) as counted,
-      count(*) filter (where c.counts and e.status = 'completed') as succeeded,
+      count(*) filter (where c.counts and e.status = 'completed') as completed,
       max(e.status) filter (where e.id = b2.entry_id) as entry, max(e.status) filter (where e.id = b2.exit_id) as exit
     from jsonb_to_recordset(ended) as e(id bigint, batch_id bigint, status text)
     join batches b2 on b2.id = e.batch_id

@@ -17,7 +17,7 @@ create or replace function queue_view(wanted text) returns table (state text, si
    one as (
     select l.*, q.state as halt, q.state_since, b.id as batch_id, b.started_at, b.ended_at, b.phase <> 'ended' as in_batch,
       coalesce(b.phase <> 'ended' and b.closed_at is not null, false) as closing,
-      coalesce(b.phase <> 'ended' and b.succeeded + b.failed > 0, false) as some_ended
+      coalesce(b.phase <> 'ended' and b.completed + b.failed > 0, false) as some_ended
     from live l left join q on true left join batch b on true)
   select shown.state,
     case when halt <> 'running' then state_since when shown.state = 'finished' then ended_at

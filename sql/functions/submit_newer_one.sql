@@ -34,7 +34,7 @@ begin
   if not found then
     delete from task_history where task_id = k.task_id returning * into h;
   end if;
-  update batches x set pending = x.pending + 1, succeeded = x.succeeded - (h.status = 'completed')::int,
+  update batches x set pending = x.pending + 1, completed = x.completed - (h.status = 'completed')::int,
     failed = x.failed - (h.status <> 'completed')::int
   where x.id = h.batch_id and x.phase not in ('exit', 'ended') and h.task_id is distinct from x.entry_id
   returning * into b;

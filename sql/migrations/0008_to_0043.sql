@@ -81,7 +81,7 @@ update queues set keep_completed_hours = keep_completed_hours * 24, keep_dead_ho
   keep_cancelled_hours = keep_cancelled_hours * 24;
 
 -- Batches.
-alter table batches rename column success to succeeded;
+alter table batches rename column success to completed;
 
 -- Schedules.
 alter table schedules rename column missed to catch_up;

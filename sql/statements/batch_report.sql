@@ -1,4 +1,4 @@
--- Returns a batch and its tasks by id, live and ended, without its entry and exit task: all, or those that passed, failed or
+-- Returns a batch and its tasks by id, live and ended, without its entry and exit task: all, or those that completed, failed or
 -- are pending. Each row begins with the batch's columns; a batch without further tasks has one row, in which the task's id
 -- is null. One task more than requested shows that there are more. The errors, remarks, details and results are limited to
 -- those that an answer holds, plus two tasks; the result, then the details, of a task are omitted if they do not fit into a
@@ -28,7 +28,7 @@ with first as materialized (
  shown as materialized (select * from batches_shown where id = $1)
 select s.*, t.id, t.{shown},
   case when details.omitted = 0 then t.details end, case when result.omitted = 0 then t.result end, t.last_error, t.error_code,
-  w.name as worker, t.last_updated, t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested,
+  w.name as worker, t.last_updated, t.created as task_created, t.first_started, t.started, t.ended, t.expiry, t.cancel_requested,
   t.remark, null::text as stack_trace, t.batch_id, t.version as key_version, p.name as pipeline,
   t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
   nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted,
@@ -46,7 +46,7 @@ left join lateral (
   from ((select id, {shown}, case when $6::boolean then details end as details, null::text as result, last_error,
      error_code, worker_id, last_updated, created,
      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
-     case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
+     case when status = 'executing' then last_updated else started end as started, null::timestamptz as ended,
      expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
      pipeline_id, stage, step, null::boolean as recoverable
    from tasks
@@ -58,12 +58,12 @@ left join lateral (
      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
      version, pipeline_id, stage, step, recoverable
    from ended
-   where $7::text is null or (status = 'completed') = ($7::text = 'passed')
+   where $7::text is null or (status = 'completed') = ($7::text = 'completed')
    order by task_id limit $3::bigint + 1)
   order by id limit $3::bigint + 1) u) t on coalesce(t.before, 0) < $4::bigint
 left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
-left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
+left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.ended) r on true
 left join lateral (select coalesce(octet_length(t.details), 0) as details, coalesce(octet_length(t.result), 0) as result) n on true
 left join lateral (select case when n.result > $8::bigint then n.result else 0 end as omitted) result on true
 left join lateral (

@@ -1,2 +1,2 @@
 -- Advances a batch as far as possible. $1 its id.
-select steps, name, queue, submitted, succeeded, failed from batch_step($1)
+select steps, name, queue, submitted, completed, failed from batch_step($1)

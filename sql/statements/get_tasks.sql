@@ -7,7 +7,7 @@
 with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as told)
 select t.id, t.{shown},
   case when details.omitted = 0 then t.details end, case when result.omitted = 0 then t.result end, t.last_error, t.error_code,
-  w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
+  w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.ended, t.expiry, t.cancel_requested, t.remark,
   n.stack_trace, t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,
   r.error_count, r.recoverable, r.processing_ms, r.last_failed,
   (select told from waits)[n.place][1] as reason, (select told from waits)[n.place][2] as waits_for,
@@ -16,7 +16,7 @@ select t.id, t.{shown},
   nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted
 from all_tasks t left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
-cross join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
+cross join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.ended) r
 cross join lateral (
   select array_position($1::bigint[], t.id) as place, octet_length(t.details) as details,
     coalesce(octet_length(t.result), 0) as result,

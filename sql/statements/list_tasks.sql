@@ -16,7 +16,7 @@ with held as materialized ( -- executing ones, by the journal
   select id, {shown}, last_error,
     error_code, worker_id, last_updated, created,
     case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
-    case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
+    case when status = 'executing' then last_updated else started end as started, null::timestamptz as ended,
     expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
     pipeline_id, stage, step, null::boolean as recoverable, case when cardinality($24::text[]) > 0 then details end as searched
   from (
@@ -27,7 +27,7 @@ with held as materialized ( -- executing ones, by the journal
     (select t.* from held h cross join lateral (select * from tasks where id = h.id offset 0) t)) t),
  ended as materialized (
   select task_id as id, {shown}, last_error,
-    error_code, worker_id, last_updated, created, first_started, started, last_updated as finished, null::timestamptz as expiry,
+    error_code, worker_id, last_updated, created, first_started, started, last_updated as ended, null::timestamptz as expiry,
     false as cancel_requested, remark, batch_id, version, pipeline_id, stage, step, recoverable,
     case when cardinality($24::text[]) > 0 then details end as searched
   from (
@@ -67,7 +67,7 @@ with held as materialized ( -- executing ones, by the journal
     $23::bigint) as told)
 select t.id, t.{shown},
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
-  t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack_trace, t.batch_id,
+  t.first_started, t.started, t.ended, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack_trace, t.batch_id,
   t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
   (select told from waits)[t.place::int][1] as reason, (select told from waits)[t.place::int][2] as waits_for,
   (select told from waits)[t.place::int][3] as workers, (select told from waits)[t.place::int][4] as slots,
@@ -77,5 +77,5 @@ select t.id, t.{shown},
 from looked l
 left join fitting t on true
 left join workers w on w.id = t.worker_id left join pipelines p on p.id = t.pipeline_id
-left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
+left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.ended) r on true
 order by t.id desc

@@ -40,8 +40,8 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   update pipelines set unused_since = null, unused_xid = null
   where id = any(array(select pipeline_id from versioned)) and unused_since is not null),
  batches_again as (
-  update batches b set pending = b.pending + n.n, succeeded = b.succeeded - n.succeeded, failed = b.failed - n.n + n.succeeded
-  from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as succeeded from versioned v
+  update batches b set pending = b.pending + n.n, completed = b.completed - n.completed, failed = b.failed - n.n + n.completed
+  from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as completed from versioned v
     join theirs x on x.id = v.batch_id where v.task_id is distinct from x.entry_id and v.task_id is distinct from x.exit_id
     group by 1 order by 1) n
   where b.id = n.batch_id and b.phase not in ('exit', 'ended'))

@@ -3,7 +3,7 @@
 -- takes WaitRequest: ids, @max_bytes, @max_task
 -- gives WaitResponse.ended: [task], omitted.bytes, omitted.result_bytes
 select h.task_id, h.{shown}, null::text as details, case when h.omitted is null then h.result end, left(h.last_error, 1000), h.error_code, w.name as worker, h.last_updated,
-  h.created, h.first_started, h.started, h.last_updated as finished, null::timestamptz as expiry, false,
+  h.created, h.first_started, h.started, h.last_updated as ended, null::timestamptz as expiry, false,
   h.remark, left(h.stack_trace, 1000), h.batch_id, h.version as key_version, p.name as pipeline, h.stage, h.step,
   r.error_count, r.recoverable, r.processing_ms, r.last_failed, h.omitted, h.omitted as result_omitted
 from (

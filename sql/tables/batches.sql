@@ -9,7 +9,7 @@ create table batches (
   phase text not null default 'new' check (phase in ('new', 'entry', 'releasing', 'running', 'exit', 'ended')),
   submitted bigint not null default 0,
   pending bigint not null default 0,
-  succeeded bigint not null default 0,
+  completed bigint not null default 0,
   failed bigint not null default 0,
   callback_url text,
   callback_secret text,

@@ -1,4 +1,4 @@
--- Live and finished tasks together. Read it in ONE statement: between two statements a task could move from one table
+-- Live and ended tasks together. Read it in ONE statement: between two statements a task could move from one table
 -- to the other and be missed. The last columns are computed only if a query names them: what attempts_summary returns. A
 -- view's functions, unlike its tables, would need rights of the reader.
 create or replace view all_tasks as
@@ -6,7 +6,7 @@ create or replace view all_tasks as
     null::text as result, last_error, error_code, worker_id, last_updated, created,
     case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
     case when status = 'executing' then last_updated else started end as started,
-    null::timestamptz as finished, expiry, cancel_requested_at is not null as cancel_requested, lane, batch_id, route_id,
+    null::timestamptz as ended, expiry, cancel_requested_at is not null as cancel_requested, lane, batch_id, route_id,
     remark, stack_trace, version, pipeline_id, stage, step, null::boolean as recoverable,
     (select w.name from workers w where w.id = t.worker_id) as operator_id,
     (select count(*) from task_attempts a where a.task_id = t.id and (a.outcome in ('failed', 'fatal', 'expired', 'lost', 'dead')

@@ -3,7 +3,7 @@
 create or replace view batches_shown as
   select b.id, b.name, b.queue, b.implicit,
     case when b.phase = 'ended' then 'ended' when b.closed_at is not null then 'closed' else 'open' end as state,
-    b.phase, b.submitted, b.pending, b.succeeded, b.failed, b.created, b.started_at, b.closed_at, b.ended_at,
+    b.phase, b.submitted, b.pending, b.completed, b.failed, b.created, b.started_at, b.closed_at, b.ended_at,
     took.ms as duration_ms,
     case when b.phase = 'new' then -1 when b.pending = 0 then 0 else batch_remaining_ms(b) end as remaining_ms,
     b.entry_id, b.entry_status, b.exit_id, b.exit_status, b.source,

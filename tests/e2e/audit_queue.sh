@@ -178,7 +178,7 @@ test_created_updated_begin_and_end_are_shown() {
 	start_worker timer --queue times
 	reeve wait "$id" >/dev/null
 	reeve show "$id" --json >"$DIR/task"
-	expect_eq true "$(jq '.created < .first_started and .first_started < .started and .started < .finished' "$DIR/task")"
+	expect_eq true "$(jq '.created < .first_started and .first_started < .started and .started < .ended' "$DIR/task")"
 	# Times are those of the database's clock. The version of each change is its time.
 	expect_eq t "$(sql "select created < first_started and first_started < started and started < last_updated
 		and last_updated <= clock_timestamp() from task_history where task_id = $id")"

@@ -254,15 +254,15 @@ test_a_bulk_file_may_be_an_array_or_bare_details() {
 	expect_eq 6 "$(wc -l <"$DIR/ids")"
 }
 
-# Programs depend on these names. A field without a value yet, such as `finished` of a waiting task, is left out.
+# Programs depend on these names. A field without a value yet, such as `ended` of a waiting task, is left out.
 test_json_has_stable_names() {
 	names() { jq -sc '[.[] | keys] | flatten | unique'; }
 	done=$(reeve submit echo hello --key json --queue json)
 	reeve wait "$done" >/dev/null
 	later=$(reeve submit echo hello --delay 1h --queue json)
-	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","parent_id","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack_trace","stage","started","status","step","timeout_ms","token","traceparent","type","version","worker"]'
+	every='["attempt","batch_id","cancel_requested","created","details","ended","error_code","error_count","first_started","id","key","last_error","max_attempts","parent_id","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack_trace","stage","started","status","step","timeout_ms","token","traceparent","type","version","worker"]'
 	expect_eq "$every" "$(reeve show "$done" --json | names)"
-	expect_eq "$(jq -c '. - ["finished", "first_started", "started"] + ["waiting"] | sort' <<<"$every")" "$(reeve show "$later" --json | names)"
+	expect_eq "$(jq -c '. - ["ended", "first_started", "started"] + ["waiting"] | sort' <<<"$every")" "$(reeve show "$later" --json | names)"
 	expect_eq '["busy","reason","slots","task_id","workers"]' "$(reeve show "$later" --json | jq .waiting | names)"
 	# A field that an answer does not contain is absent, not empty.
 	expect_eq "$(jq -c '. - ["details"]' <<<"$every")" "$(reeve wait "$done" --json | names)"
@@ -370,7 +370,7 @@ test_lists_are_filtered_newest_first_and_paged() {
 test_the_audit_of_all_is_in_order_and_can_begin_later() {
 	first=$(reeve submit nothing)
 	reeve wait "$first" >/dev/null
-	since=$(field "$first" finished)
+	since=$(field "$first" ended)
 	sleep 0.01
 	second=$(reeve submit nothing)
 	reeve wait "$second" >/dev/null

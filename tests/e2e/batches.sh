@@ -14,8 +14,8 @@ batch() { # ID FIELD…: those fields of the batch in one line
 	reeve batch report "$id" --json | jq -r "[.batch | $(printf '.%s,' "$@" | sed 's/,$//')] | join(\" \")"
 }
 
-totals() { # ID: state, submitted, pending, passed, failed
-	batch "$1" state submitted pending succeeded failed
+totals() { # ID: state, submitted, pending, completed, failed
+	batch "$1" state submitted pending completed failed
 }
 
 wait_batch() { # SECONDS ID: until it has ended
@@ -36,12 +36,12 @@ told() { # [EVENT]
 
 # Expects the counters of all batches, or of batch ID, to agree with their tasks.
 expect_consistent() { # [ID]
-	expect_eq '' "$(sql "select b.id, b.submitted, b.pending, b.succeeded, b.failed, t.*
+	expect_eq '' "$(sql "select b.id, b.submitted, b.pending, b.completed, b.failed, t.*
 		from batches b cross join lateral (
 			select count(*) as n, count(*) filter (where a.status in ('queued', 'executing', 'failed')) as live,
 				count(*) filter (where a.status = 'completed') as good, count(*) filter (where a.status in ('dead', 'cancelled')) as bad
 			from all_tasks a where a.batch_id = b.id and a.id is distinct from b.entry_id and a.id is distinct from b.exit_id) t
-		where (b.submitted, b.pending, b.succeeded, b.failed) is distinct from (t.n, t.live, t.good, t.bad)
+		where (b.submitted, b.pending, b.completed, b.failed) is distinct from (t.n, t.live, t.good, t.bad)
 			and b.id = coalesce(nullif('${1:-}', '')::bigint, b.id)")"
 }
 
@@ -68,15 +68,15 @@ test_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match 'waiting \[#* *\] [0-9]+/[0-9]+' "$OUTPUT"
 	release
 	expect_fail 1 reeve batch wait "$id" --max-wait 20s
-	expect_match 'tasks +3 submitted, 0 pending, 2 succeeded, 1 failed' "$OUTPUT"
+	expect_match 'tasks +3 submitted, 0 pending, 2 completed, 1 failed' "$OUTPUT"
 	expect_consistent "$id"
 	reeve batch report "$id" --json >"$DIR/report"
 	expect_eq "ended ended nightly q false 3 0 2 1 0" "$(jq -r '.batch | [.state, .phase, .name, .queue, .implicit, .submitted, .pending,
-		.succeeded, .failed, .remaining_ms] | join(" ")' "$DIR/report")"
+		.completed, .failed, .remaining_ms] | join(" ")' "$DIR/report")"
 	expect_eq true "$(jq '.batch | .created < .started and .started < .closed and .closed < .ended and .duration_ms > 0' "$DIR/report")"
 	expect_eq "$a completed 1 worker $b dead 1 worker $c completed 1 worker" "$(jq -r '[.tasks[] |
 		[.id, .status, .attempt, .worker] | join(" ")] | join(" ")' "$DIR/report")"
-	expect_eq true "$(jq '[.tasks[] | .created < .started and .started < .finished] | all' "$DIR/report")"
+	expect_eq true "$(jq '[.tasks[] | .created < .started and .started < .ended] | all' "$DIR/report")"
 	expect_match "$b +dead +sh +1/5 .* exit:65" "$(reeve batch report "$id")"
 	expect_match "batch +$id" "$(reeve show "$a")"
 	expect_eq "$id" "$(field "$a" batch_id)"
@@ -105,19 +105,19 @@ test_a_full_report_has_details_and_results() {
 	expect_match 'details +\{"name":"Tuhin1"\}
 result +\{"name":"Tuhin1"\}' "$(reeve batch report "$id" --full)"
 	# As separate lists.
-	expect_eq "$a" "$(reeve batch report "$id" --tasks passed --json | jq '.tasks[].id')"
+	expect_eq "$a" "$(reeve batch report "$id" --tasks completed --json | jq '.tasks[].id')"
 	expect_eq "$b" "$(reeve batch report "$id" --tasks failed --json | jq '.tasks[].id')"
 	expect_eq "$c" "$(reeve batch report "$id" --tasks pending --full --json | jq '.tasks[].id')"
 	expect_match "$b +dead" "$(reeve batch report "$id" --tasks failed)"
-	expect_no_match "$a +completed" "$(reeve batch report "$id" --tasks failed)"
+	expect_no_match "$a +completed +sh" "$(reeve batch report "$id" --tasks failed)"
 	expect_fail 2 reeve batch report "$id" --tasks other
 	# On many pages: each message holds about 70 kB.
 	for n in $(seq 120); do jq -cn "{type: \"echo\", details: (\"$n\" * 900)}"; done | reeve submit --bulk - --batch "$id" --wait >/dev/null
 	reeve batch report "$id" --full --json >"$DIR/report"
 	expect_eq "123 $(sql "select sum(length(details)), sum(length(result)) from all_tasks where batch_id = $id" | tr '|' ' ')" \
 		"$(jq -r '.tasks | "\(length) \(map(.details | length) | add) \(map(.result // "" | length) | add)"' "$DIR/report")"
-	expect_eq 121 "$(reeve batch report "$id" --tasks passed --json | jq '.tasks | length')"
-	# Failed ones among many that passed.
+	expect_eq 121 "$(reeve batch report "$id" --tasks completed --json | jq '.tasks | length')"
+	# Failed ones among many that completed.
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
 			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated, batch_id)
 		select (now() at time zone 'UTC')::date + 31, 1000000 + n, 1, 0, 'q', 'sh', '', case when n = 11000 then 'dead' else 'completed' end, now(), 1, 1, 1, 1, 1, true, '',
@@ -215,13 +215,13 @@ test_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	expect_eq late "$(sed -n 22p "$DIR/log.txt")"
 	expect_eq "completed completed" "$(batch "$id" entry_status exit_status)"
 	expect_eq "batch_entry $id both q" "$(jq -r '[.event, .batch_id, .batch, .queue] | join(" ")' "$DIR/prepared")"
-	expect_eq "batch_exit $id 21 21 0" "$(jq -r '[.event, .batch_id, .submitted, .succeeded, .failed] | join(" ")' "$DIR/finished")"
+	expect_eq "batch_exit $id 21 21 0" "$(jq -r '[.event, .batch_id, .submitted, .completed, .failed] | join(" ")' "$DIR/finished")"
 	# Entry and exit tasks have the batch's id, but are not counted in it.
 	expect_eq "$id prepare $id finish" "$(sql "select batch_id, type from all_tasks where type <> 'sh' order by id" | tr '|' ' ' | xargs)"
 	expect_eq 21 "$(reeve batch report "$id" --json | jq '.tasks | length')"
-	expect_eq t "$(sql "select e.finished <= min(t.started) from all_tasks e, all_tasks t where e.type = 'prepare' and t.type = 'sh' group by e.finished")"
-	expect_eq t "$(sql "select x.started >= max(t.finished) from all_tasks x, all_tasks t where x.type = 'finish' and t.type = 'sh' group by x.started")"
-	expect_eq t "$(sql "select finished - created >= '1500ms' from all_tasks where id = $late")"
+	expect_eq t "$(sql "select e.ended <= min(t.started) from all_tasks e, all_tasks t where e.type = 'prepare' and t.type = 'sh' group by e.ended")"
+	expect_eq t "$(sql "select x.started >= max(t.ended) from all_tasks x, all_tasks t where x.type = 'finish' and t.type = 'sh' group by x.started")"
+	expect_eq t "$(sql "select ended - created >= '1500ms' from all_tasks where id = $late")"
 }
 
 
@@ -349,12 +349,12 @@ test_callback_tasks_report_the_begin_each_task_and_the_end() {
 	expect_eq "$(sql "select result from all_tasks where id = $a")" "$(jq -r "select(.id == $a).result" "$DIR/ends")"
 	expect_eq 'worker true true true' "$(told task_end | jq -r "select(.task.id == $a).worker |
 		[.name, (.registered | length > 20), (.uptime_ms > 0), (.succeeded + .failed >= 0)] | join(\" \")")"
-	expect_eq "$(told batch_end | jq -c '[.tasks[] | select(.status == "completed").id]')" "$(told batch_end | jq -c .passed)"
+	expect_eq "$(told batch_end | jq -c '[.tasks[] | select(.status == "completed").id]')" "$(told batch_end | jq -c .completed)"
 	expect_eq "$(told batch_end | jq -c '[.tasks[] | select(.status != "completed").id]')" "$(told batch_end | jq -c .failed)"
 	expect_eq "$a completed worker" "$(jq -r "select(.id == $a) | [.id, .status, .worker] | join(\" \")" "$DIR/ends")"
 	expect_eq "$b dead exit:65 bad" "$(jq -r "select(.id == $b) | [.id, .status, .error_code, .last_error] | join(\" \")" "$DIR/ends")"
 	expect_eq "$c cancelled" "$(jq -r "select(.id == $c) | [.id, .status] | join(\" \")" "$DIR/ends")"
-	expect_eq "ended 3 1 2 $a,$b,$c" "$(told batch_end | jq -r '[.batch.state, .batch.submitted, .batch.succeeded, .batch.failed,
+	expect_eq "ended 3 1 2 $a,$b,$c" "$(told batch_end | jq -r '[.batch.state, .batch.submitted, .batch.completed, .batch.failed,
 		([.tasks[].id] | map(tostring) | join(","))] | join(" ")')"
 	# The HTTP callbacks have the same events and payloads.
 	expect_eq "batch_begin task_end task_end task_end batch_end" "$(sql "select event from callbacks order by id" | xargs)"
@@ -501,7 +501,7 @@ test_cancelled_tasks_have_failed_also_while_they_are_held() {
 	expect_fail 1 reeve batch wait "$id" --max-wait 20s
 	expect_eq 'ended 3 0 1 2' "$(totals "$id")"
 	expect_consistent "$id"
-	expect_eq t "$(sql "select min(t.started) >= e.finished from all_tasks t, all_tasks e where e.type = 'wait' and t.type = 'sh' group by e.finished")"
+	expect_eq t "$(sql "select min(t.started) >= e.ended from all_tasks t, all_tasks e where e.type = 'wait' and t.type = 'sh' group by e.ended")"
 }
 
 # The types of entry, exit and callback tasks may be new to every manager. The tasks still start at once.
@@ -520,7 +520,7 @@ test_submitted_by_the_manager_itself_they_do_not_wait() {
 	# The time from each step's cause to its claim, in ms: entry task, first task, exit task. Without notifications each
 	# would be a second.
 	sql "select round(1000 * extract(epoch from s.started - s.created)) from all_tasks s where type <> 'sh'
-		union all select round(1000 * extract(epoch from t.started - e.finished)) from all_tasks t
+		union all select round(1000 * extract(epoch from t.started - e.ended)) from all_tasks t
 			join batches b on b.id = t.batch_id join all_tasks e on e.id = b.entry_id where t.type = 'sh'" >"$DIR/waited"
 	note "ms: $(sort -n "$DIR/waited" | xargs)"
 	expect [ "$(sort -n "$DIR/waited" | sed -n 8p)" -lt 400 ]
@@ -685,9 +685,9 @@ test_managers_are_killed_again_and_again() {
 	expect_eq '' "$(awk -F'|' '$3 != 1 || $4 != 1 || $5 != $2 || $6 != 1 || $7 != 1 || $8 != 1 || $9 != 1 || $10 != $2' "$DIR/counts")"
 	# Entry tasks run before the first task, exit tasks after the last.
 	expect_eq 0 "$(sql "select count(*) from batches b join all_tasks e on e.id = b.entry_id join all_tasks t on t.batch_id = b.id
-		where t.id <> e.id and t.started < e.finished")"
+		where t.id <> e.id and t.started < e.ended")"
 	expect_eq 0 "$(sql "select count(*) from batches b join all_tasks e on e.id = b.exit_id join all_tasks t on t.batch_id = b.id
-		where t.id <> e.id and t.finished > e.started")"
+		where t.id <> e.id and t.ended > e.started")"
 }
 
 run_tests

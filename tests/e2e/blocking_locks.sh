@@ -315,7 +315,7 @@ test_a_locked_task_delays_no_batch_that_two_managers_share() {
 	stop_calls beside other
 	expect_as_before beside "$before" "$from" "$until"
 	expect_at_most 1000 "$(longest beside)" 'the longest that a task of the batch took'
-	expect_eq "$(cat "$DIR"/log/{beside,other}.log | grep -c wait)" "$(sql "select succeeded from batches where id = $b")"
+	expect_eq "$(cat "$DIR"/log/{beside,other}.log | grep -c wait)" "$(sql "select completed from batches where id = $b")"
 }
 
 # The row of a task's batch is locked. Tasks of another queue, and of another batch of the queue, are not delayed.
@@ -352,8 +352,8 @@ test_a_locked_batch_delays_no_other_result() {
 	stop_calls plain beside
 	expect_as_before plain "$before" "$from" "$until"
 	expect_as_before beside "$before_beside" "$from" "$until"
-	wait_until 10 '[ "$(sql "select succeeded from batches where id = $a")" = 2 ]'
-	expect_eq "$(grep -c wait "$DIR/log/beside.log")" "$(sql "select succeeded from batches where id = $b")"
+	wait_until 10 '[ "$(sql "select completed from batches where id = $a")" = 2 ]'
+	expect_eq "$(grep -c wait "$DIR/log/beside.log")" "$(sql "select completed from batches where id = $b")"
 }
 
 # Simulates a manager that froze while it submitted into a batch: a submit into another batch of the queue does not

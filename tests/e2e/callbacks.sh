@@ -461,7 +461,7 @@ test_a_batch_notifies_its_begin_its_tasks_and_its_end() {
 	jq -r '.body | fromjson | select(.event == "batch_begin")' "$DIR/receiver.calls" >"$DIR/begin"
 	expect_eq "$id nightly reports false" "$(jq -r '"\(.batch.id) \(.batch.name) \(.batch.queue) \(has("tasks"))"' "$DIR/begin")"
 	jq -r '.body | fromjson | select(.event == "batch_end")' "$DIR/receiver.calls" >"$DIR/end"
-	expect_eq 'ended 2 0 1 1 null' "$(jq -r '.batch | "\(.state) \(.submitted) \(.pending) \(.succeeded) \(.failed)"' "$DIR/end") $(jq .truncated "$DIR/end")"
+	expect_eq 'ended 2 0 1 1 null' "$(jq -r '.batch | "\(.state) \(.submitted) \(.pending) \(.completed) \(.failed)"' "$DIR/end") $(jq .truncated "$DIR/end")"
 	expect_eq "$good completed 1 worker, $bad dead 1 worker exit:65 no such customer" \
 		"$(jq -r '.tasks | map("\(.id) \(.status) \(.attempt) \(.worker)" + if .error_code != "" then " \(.error_code) \(.last_error)" else "" end) | join(", ")' "$DIR/end")"
 	# The batch and its tasks are the same as those that the command prints.
@@ -490,7 +490,7 @@ test_each_attempt_is_notified() {
 	expect_eq '2 attempt_end 1 batch_begin 1 batch_end 1 task_end' "$(events_of receiver "$id")"
 	jq -r '.body | fromjson | select(.event == "attempt_end")' "$DIR/receiver.calls" | jq -s 'sort_by(.task.attempt)' >"$DIR/tries"
 	expect_eq "1 failed exit:7 try 1,2 failed exit:7 try 2" "$(jq -r 'map(.task | "\(.attempt) \(.status) \(.error_code) \(.last_error)") | join(",")' "$DIR/tries")"
-	expect_eq 'true worker' "$(jq -r '.[0] | "\(.task.run_at > .task.finished) \(.worker.name)"' "$DIR/tries")"
+	expect_eq 'true worker' "$(jq -r '.[0] | "\(.task.run_at > .task.ended) \(.worker.name)"' "$DIR/tries")"
 	expect_eq 2 "$(sql "select count(*) from all_tasks where type = 'told' and details::jsonb ->> 'event' = 'attempt_end'")"
 	expect_fail 4 reeve queue set r --callback-attempts yes
 	expect_match 'callback-attempts needs a callback_url or a callback_type' "$OUTPUT"

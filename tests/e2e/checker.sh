@@ -431,7 +431,7 @@ test_the_audits_view_leaves_something_out() {
 
 some_batch() { # one with all that there is: entry, exit, callbacks both ways
 	some 'id name entry exit' "select id, name, entry_id, exit_id from batches
-		where entry_id is not null and callback_url is not null and succeeded > 0 order by id"
+		where entry_id is not null and callback_url is not null and completed > 0 order by id"
 }
 
 test_a_batch_is_lost() {
@@ -453,7 +453,7 @@ test_a_batch_is_opened_twice() {
 test_a_batch_counts_wrongly() {
 	copy
 	some_batch
-	change "update batches set succeeded = succeeded - 1, failed = failed + 1 where id = $id"
+	change "update batches set completed = completed - 1, failed = failed + 1 where id = $id"
 	check
 	expect_found 'I6 batch-counts' "batch $id "
 }

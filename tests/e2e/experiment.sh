@@ -54,7 +54,7 @@ experiment() { # NAME
 }
 
 check_report() { # BATCH
-	expect_eq '7 0 5 2' "$(report "$1" '.batch | "\(.submitted) \(.pending) \(.succeeded) \(.failed)"')"
+	expect_eq '7 0 5 2' "$(report "$1" '.batch | "\(.submitted) \(.pending) \(.completed) \(.failed)"')"
 	expect_eq 1 "$(report "$1" '.tasks[] | select(.remark == "no use") | .attempt')" 'never retried'
 	expect_eq dead "$(report "$1" '.tasks[] | select(.remark == "no use") | .status')"
 	expect_eq 'dead 6 attempt 6' "$(report "$1" '.tasks[] | select(.last_error == "not yet") | "\(.status) \(.attempt) \(.remark)"')" \

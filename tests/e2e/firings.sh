@@ -288,7 +288,7 @@ test_overlap() {
 	# Tasks of a schedule that must not overlap were never live at the same time, and skipped firings are recorded.
 	for overlap in forbid queue; do
 		expect_eq 0 "$(sql "select count(*) from all_tasks a join all_tasks b on b.source = a.source and b.id > a.id
-			and b.created < coalesce(a.finished, 'infinity') where a.source = 'schedule $overlap'")"
+			and b.created < coalesce(a.ended, 'infinity') where a.source = 'schedule $overlap'")"
 	done
 	expect_match '^submitted missed submitted' "$(outcomes queue)"
 	expect_eq completed "$(field "$first" status)"

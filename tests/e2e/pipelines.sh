@@ -291,7 +291,7 @@ test_a_batch_counts_once_and_a_key_stays() {
 	expect_eq "${ids[0]}" "$(reeve submit --pipeline abc other --key k1 2>/dev/null)"
 	reeve batch close "$batch" >/dev/null
 	reeve batch wait "$batch" >/dev/null
-	expect_eq '3 0 3 0' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .succeeded, .failed] | join(" ")')"
+	expect_eq '3 0 3 0' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .completed, .failed] | join(" ")')"
 	expect_eq 'abc three' "$(reeve batch report "$batch" --json | jq -r '.tasks[0] | [.pipeline, .stage] | join(" ")')"
 	expect_eq 1 "$(sql "select count(*) from keys where key = 'k1' and expires_at is null")"
 }

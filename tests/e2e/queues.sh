@@ -86,7 +86,7 @@ test_with_autostart_off_a_batch_waits_for_start() {
 	expect_eq 'held: started' "$(at_other queue start held)"
 	reeve wait "$a" "$b" --max-wait 5s >/dev/null
 	wait_state 5 held finished
-	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .succeeded, .failed] | join(" ")')"
+	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .completed, .failed] | join(" ")')"
 	# The next batch waits again, and so does one that begins while the queue is paused.
 	c=$(reeve submit echo c --queue held)
 	expect_eq not_started "$(state held)"
@@ -129,7 +129,7 @@ test_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	next=$(at_other submit echo x --queue stopping)
 	reeve wait "$next" --max-wait 5s >/dev/null
 	wait_state 5 stopping finished
-	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .succeeded] | join(" ")')"
+	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .completed] | join(" ")')"
 	expect_eq 1 "$(sql "select count(*) from all_tasks where queue = 'stopping' and type = 'nothing'")" 'exit tasks'
 }
 
@@ -376,15 +376,15 @@ test_tasks_get_the_queues_defaults() {
 	expect_fail 2 reeve queue set d --priority 1000001
 }
 
-test_status_counts_what_passed_and_failed() {
+test_status_counts_what_completed_and_failed() {
 	start_worker
 	reeve submit nothing --queue plain --wait >/dev/null
 	reeve submit nothing --queue plain --wait >/dev/null
 	expect_fail 1 reeve submit sh 'exit 65' --queue plain --wait
 	reeve cancel "$(reeve submit nothing --queue plain --delay 1h)" >/dev/null
 	reeve submit nothing --queue plain --delay 1h >/dev/null
-	expect_eq '1 0 4 2 2' "$(reeve queue status plain --json | jq -r '[.waiting, .running, .finished, .passed, .failed] | join(" ")')"
-	expect_match '1 waiting, 0 running, 4 finished \(2 passed, 2 failed\)' "$(reeve queue status plain)"
+	expect_eq '1 0 4 2 2' "$(reeve queue status plain --json | jq -r '[.waiting, .running, .ended, .completed, .failed] | join(" ")')"
+	expect_match '1 waiting, 0 running, 4 ended \(2 completed, 2 failed\)' "$(reeve queue status plain)"
 }
 
 test_status_and_progress_show_batch_and_workers() {
@@ -397,10 +397,10 @@ test_status_and_progress_show_batch_and_workers() {
 	expect_fail 1 reeve submit sh 'exit 3' --queue shown --wait
 	b=$(reeve submit echo x --queue shown --delay 1h)
 	expect_eq 'running 1 1 1 worker running' "$(reeve queue status shown --json |
-		jq -r '[.state, .waiting, .running, .finished, .workers[0].name, .workers[0].mode] | join(" ")')"
+		jq -r '[.state, .waiting, .running, .ended, .workers[0].name, .workers[0].mode] | join(" ")')"
 	reeve queue status shown >"$DIR/out"
-	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 finished' "$(cat "$DIR/out")"
-	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 succeeded, 1 failed; .* left' "$(cat "$DIR/out")"
+	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 ended' "$(cat "$DIR/out")"
+	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 completed, 1 failed; .* left' "$(cat "$DIR/out")"
 	expect_match 'WORKER.*SUCCEEDED +FAILED +UP' "$(cat "$DIR/out")"
 	reeve queue progress shown --once --running >"$DIR/out"
 	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
@@ -410,8 +410,8 @@ test_status_and_progress_show_batch_and_workers() {
 	release
 	wait_until 10 '! alive follower'
 	expect_match 'shown: finished' "$(cat "$DIR/log/follower.log")"
-	expect_match ', ended: 3 submitted, 0 pending, 2 succeeded, 1 failed' "$(cat "$DIR/log/follower.log")"
-	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.succeeded')"
+	expect_match ', ended: 3 submitted, 0 pending, 2 completed, 1 failed' "$(cat "$DIR/log/follower.log")"
+	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.completed')"
 }
 
 # A queue has more than its last batch: later tasks, and other open batches.
@@ -423,17 +423,17 @@ test_status_shows_the_queue() {
 	expect_fail 1 reeve submit sh 'exit 3' --queue beside --batch "$batch" --max-attempts 1 --wait
 	reeve batch close "$batch" >/dev/null
 	expect_fail 1 reeve queue progress beside --interval 100ms
-	expect_match 'beside: finished for .*; 0 waiting, 0 running, 2 finished' "$OUTPUT"
+	expect_match 'beside: finished for .*; 0 waiting, 0 running, 2 ended' "$OUTPUT"
 	for _ in 1 2 3; do reeve submit nothing --queue beside; done >"$DIR/ids"
 	reeve wait - <"$DIR/ids" >/dev/null
 	expect reeve queue progress beside --interval 100ms # the batch that failed is none that was watched
 	reeve queue status beside >"$DIR/out"
-	expect_match 'beside: finished; 0 waiting, 0 running, 5 finished' "$(cat "$DIR/out")"
+	expect_match 'beside: finished; 0 waiting, 0 running, 5 ended' "$(cat "$DIR/out")"
 	expect_match "batch $batch first, ended: 2 submitted" "$(cat "$DIR/out")"
 	other=$(reeve batch open second --queue beside)
 	batch=$(reeve batch open third --queue beside)
 	expect_match '2 batches have not ended' "$(reeve queue status beside)"
-	expect_eq '2 5' "$(status_of beside open_batches,finished)"
+	expect_eq '2 5' "$(status_of beside open_batches,ended)"
 	reeve batch close "$other" >/dev/null
 	reeve batch close "$batch" >/dev/null
 }
@@ -497,7 +497,7 @@ test_a_submit_waits_for_the_end_of_a_stop() {
 	ended late 30
 	expect_eq 0 "$STATUS"
 	expect_eq cancelled "$(field "$a" status)"
-	expect_eq '1 0, 0 1' "$(sql "select string_agg(failed || ' ' || succeeded, ', ' order by id) from batches where queue = 'waiting'")"
+	expect_eq '1 0, 0 1' "$(sql "select string_agg(failed || ' ' || completed, ', ' order by id) from batches where queue = 'waiting'")"
 }
 
 # Replaces numbers and times, and removes the widths of columns, because these differ between runs.

@@ -162,7 +162,7 @@ test_counts_are_exact() {
 	wait_until 5 '[ "$(sql "select count(*) from reeve.count_changes")" = 0 ]'
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
 	expect_eq "$(sql "$kept" | tr '\n' ' ')" "$(reeve stats --json | jq -r '"cancelled|\(.cancelled) completed|\(.completed) dead|\(.dead) "')"
-	expect_eq 41 "$(reeve queue status default --json | jq .finished)"
+	expect_eq 41 "$(reeve queue status default --json | jq .ended)"
 	# A partition that is dropped takes its counts along.
 	reeve submit nothing --wait >/dev/null
 	day=$(sql "select min(keep_until) from reeve.task_history")

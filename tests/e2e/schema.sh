@@ -181,7 +181,7 @@ test_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	wait_until 20 "[ \"\$(sql \"select status, result, stage from task_history where pipeline_id is not null\")\" = 'completed|xab|two' ]"
 	wait_until 20 "[ \"\$(sql \"select string_agg(result || attempt, ', ' order by result) from task_history where type = 'sh' and status = 'completed'\")\" = 'ran again 2, tried again 2' ]"
 	# The batch began, and ends.
-	wait_until 20 "[ \"\$(sql \"select phase, succeeded, failed, entry_status, exit_status from batches where name = 'nightly'\")\" = 'ended|2|0|completed|completed' ]"
+	wait_until 20 "[ \"\$(sql \"select phase, completed, failed, entry_status, exit_status from batches where name = 'nightly'\")\" = 'ended|2|0|completed|completed' ]"
 	# A newer version runs, the schedule continues, and the paused queue is resumed.
 	reeve submit echo 'version 4' --queue parked --key versioned --version 4 >/dev/null
 	ended_as 'version 4' completed 'version 4'

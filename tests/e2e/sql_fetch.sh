@@ -244,12 +244,12 @@ test_batches_pipelines_and_newer_versions() {
 	app "select reeve.complete($id, $token)" >/dev/null
 	take "queues => '{b}'"
 	app "select reeve.fail($id, $token, 'x', retry => false)" >/dev/null
-	expect_eq '3 1 1 1' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .succeeded, .failed] | join(" ")')"
+	expect_eq '3 1 1 1' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .completed, .failed] | join(" ")')"
 	take "queues => '{b}'"
 	expect_match "$id +executing +yes +its pull client takes no commands" "$(reeve cancel "$id")"
 	expect_eq cancelled "$(app "select reeve.fail($id, $token, 'x')")"
 	expect_fail 1 reeve batch wait "$batch" --max-wait 20s
-	expect_eq '3 0 1 2' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .succeeded, .failed] | join(" ")')"
+	expect_eq '3 0 1 2' "$(reeve batch report "$batch" --json | jq -r '.batch | [.submitted, .pending, .completed, .failed] | join(" ")')"
 	# Stage by stage.
 	echo '{"name": "abc", "stages": [{"name": "one", "type": "a"}, {"name": "two", "type": "b"}, {"name": "three", "type": "c"}]}' |
 		reeve pipeline define - >/dev/null

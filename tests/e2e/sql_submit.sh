@@ -57,8 +57,8 @@ say() {
 	said "$1"
 }
 
-totals() { # BATCH: how many tasks were submitted, are pending, passed and failed
-	sql "select submitted, pending, succeeded, failed from batches where id = $1"
+totals() { # BATCH: how many tasks were submitted, are pending, completed and failed
+	sql "select submitted, pending, completed, failed from batches where id = $1"
 }
 
 wait_ended() { # SECONDS ID…
@@ -263,7 +263,7 @@ test_a_newer_version_by_sql_runs_the_task_again() {
 	batched=$(app "select reeve.submit('echo', 'one', queue => 'own', key => 'k', version => 1)")
 	wait_until 20 "[ \"\$(sql \"select phase from batches where queue = 'own'\")\" = ended ]"
 	app "select reeve.submit('echo', 'two', queue => 'own', key => 'k', version => 2)" >/dev/null
-	wait_until 20 "[ \"\$(sql \"select string_agg(phase || submitted || pending || succeeded, ' ') from batches where queue = 'own'\")\" = 'ended101 ended101' ]"
+	wait_until 20 "[ \"\$(sql \"select string_agg(phase || submitted || pending || completed, ' ') from batches where queue = 'own'\")\" = 'ended101 ended101' ]"
 	expect_eq two "$(field "$batched" result)"
 	# While it executes it runs again afterwards, also as a type that nobody knew.
 	held=$(app "select reeve.submit('sh', 'until [ -e $DIR/go ]; do sleep 0.05; done', key => 'held', version => reeve.version_of('2026-01-14 08:00Z'))")
@@ -669,7 +669,7 @@ test_batches_count_exactly_and_wait_for_no_transaction() {
 	wait_ended 20 "$only"
 	reeve batch close "$first" >/dev/null
 	expect reeve batch wait "$first" --max-wait 20s
-	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, succeeded from batches where id = $first")"
+	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, completed from batches where id = $first")"
 }
 
 # The manager reads the inbox only after both were committed: the task, and the end of the batch.
@@ -707,7 +707,7 @@ test_implicit_batches_take_tasks_by_sql() {
 	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1\")\" = 1 ]"
 	say shop commit
 	wait_ended 20 "$late"
-	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1 and succeeded = 1\")\" = 2 ]"
+	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1 and completed = 1\")\" = 2 ]"
 	expect [ "$(field "$late" batch_id)" -gt "$(field "$other" batch_id)" ]
 	# A queue without autostart waits for its start with these tasks, too.
 	reeve queue set m --batches yes --autostart no >/dev/null
@@ -798,7 +798,7 @@ test_managers_that_die_while_they_ingest_lose_and_double_nothing() {
 	expect_eq 1120 "$(sql "select count(*) from task_history where status = 'completed'")"
 	expect_eq 0 "$(sql 'select count(*) from (select from task_history group by task_id having count(*) > 1) d')"
 	expect_eq '480|0|480|0' "$(totals "$batch")"
-	expect_eq '480|0|480|0' "$(sql "select sum(submitted), sum(pending), sum(succeeded), sum(failed) from batches where implicit")"
+	expect_eq '480|0|480|0' "$(sql "select sum(submitted), sum(pending), sum(completed), sum(failed) from batches where implicit")"
 	expect_eq 0 "$(sql "select count(*) from batches b where b.submitted <> (select count(*) from task_history h where h.batch_id = b.id)")"
 }
 

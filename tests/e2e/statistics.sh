@@ -41,7 +41,7 @@ test_results_show_errors_retries_and_times() {
 	expect_eq "$(sql "select round(extract(epoch from last_updated - token) * 1000) from task_attempts where task_id = $waits")" \
 		"$(field "$waits" processing_ms)"
 	expect_eq t "$(sql "select created <= first_started and first_started < started and started <= last_updated from task_history where task_id = $twice")"
-	for name in created first_started started finished source; do
+	for name in created first_started started ended source; do
 		expect_match . "$(field "$twice" $name)" "$name"
 	done
 	# Lists show the same.

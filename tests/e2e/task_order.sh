@@ -6,7 +6,7 @@
 . "$(dirname "$0")/tasks.bash"
 . "$(dirname "$0")/ledger.bash"
 
-# Prints a column of the finished tasks of a queue, in the order in which their last attempts began.
+# Prints a column of the ended tasks of a queue, in the order in which their last attempts began.
 begun() { # QUEUE [COLUMN]
 	sql "select ${2:-task_id} from task_history where queue = '$1' order by token"
 }

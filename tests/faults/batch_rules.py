@@ -67,11 +67,11 @@ def batches_are_there(f):
 def counts_are_right(f):
 	for batch in batches_of(f):
 		ends = [final_status(row) for row in batch.members]
-		got = tuple(batch.row[key] for key in ("submitted", "pending", "succeeded", "failed"))
+		got = tuple(batch.row[key] for key in ("submitted", "pending", "completed", "failed"))
 		completed = ends.count("completed")
 		wanted = (len(ends), ends.count(None), completed, len(ends) - ends.count(None) - completed)
 		if got != wanted:
-			f.add("I6 batch-counts", f"{batch} counts submitted, pending, succeeded, failed as {got}; its tasks give {wanted}")
+			f.add("I6 batch-counts", f"{batch} counts submitted, pending, completed, failed as {got}; its tasks give {wanted}")
 
 
 def batches_end_once(f):

@@ -196,7 +196,7 @@ QUERIES = {
 	"keys": "select queue, key, task_id, keep_ms from reeve.keys",
 	"workers": """select id, name, lost, extract(epoch from clock_timestamp() - gone_at)::float8 as gone_s
 		from reeve.workers""",
-	"batches": f"""select id, name, queue, implicit, phase, submitted, pending, succeeded, failed, callback_url, callback_tasks,
+	"batches": f"""select id, name, queue, implicit, phase, submitted, pending, completed, failed, callback_url, callback_tasks,
 		callback_type, entry_type, exit_type, entry_id, exit_id, closed_at is not null as closed,
 		started_at is not null as started, {US.format('ended_at')} as ended_at from reeve.batches""",
 	"callbacks": "select id, batch_id, task_id, event, state, attempts, last_error from reeve.callbacks",

@@ -209,7 +209,7 @@ const char *reeve_task_status_name(Reeve__V1__TaskStatus status);
 /* Returns true for completed, dead and cancelled. */
 bool reeve_task_status_ended(Reeve__V1__TaskStatus status);
 
-/* Reads one task, live or finished; REEVE_NOT_FOUND if it does not exist. Free with reeve_free(). */
+/* Reads one task, live or ended; REEVE_NOT_FOUND if it does not exist. Free with reeve_free(). */
 Reeve__V1__Task *reeve_get(struct reeve_client *client, int64_t id, struct reeve_failure *failure);
 
 /* Cancels tasks, 1 to REEVE_MAX_BATCH: waiting ones end at once, running ones get a command to stop. `reason` is for the

@@ -23,7 +23,7 @@ void fake_server_end_task(Reeve__V1__Task *task, int status, const char *text)
 	task->status = (Reeve__V1__TaskStatus)status;
 	task->attempt = 1;
 	task->first_started_us = task->started_us = now - 1000;
-	task->finished_us = now;
+	task->ended_us = now;
 	if (task->worker != protobuf_c_empty_string) /* it has ended before */
 		free((char *)task->worker);
 	task->worker = strdup("fake/1");
