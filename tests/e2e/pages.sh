@@ -170,6 +170,13 @@ test_readmes_list_the_dependencies_of_their_folders() {
 	rm "$tree/common/README.md"
 	expect_fail 1 "$check" "$tree"
 	expect_match "common/README.md has no line 'Depends on: " "$OUTPUT"
+	# Other folders have one, too.
+	echo 'Depends on: nothing.' >"$tree/common/README.md"
+	echo 'Depends on: `common`, `libpq`.' >"$tree/manager/core/README.md"
+	mkdir -p "$tree/examples/small"
+	touch "$tree/examples/small/a.sql"
+	expect_fail 1 "$check" "$tree"
+	expect_match 'examples/small has no README.md' "$OUTPUT"
 }
 
 # The fields of each message are numbered from 1, the values of each enum from 0, in their order in the file.

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the #include lines of ROOT (or of this repository).
+"""Checks the #include lines and the READMEs of ROOT (or of this repository).
+
+Each folder of FOLDERS and OTHERS that has files has a README.md, and so has each folder of clients, examples and tests.
 
 Each folder's README.md has a line "Depends on: A, B." with the folders and libraries that its files include, and no others. A
 folder of public headers includes only the C library and the generated messages.
@@ -13,6 +15,7 @@ import sys
 from pathlib import Path
 
 FOLDERS = ("common", "manager", "worker", "client")
+OTHERS = ("bench", "clients", "deploy", "examples", "proto", "sql", "tests")
 
 # What a header that is no file of FOLDERS belongs to, by the beginning of its name. Headers of the C library are not listed.
 ORIGINS = {
@@ -77,6 +80,14 @@ def dependency_problems(root, files):
             yield f"{folder} does not depend on {origin}; its README.md lists it"
 
 
+def missing_readmes(root):
+    folders = [root / name for name in FOLDERS + OTHERS]
+    folders += [path for name in ("clients", "examples", "tests") for path in sorted((root / name).glob("*/"))]
+    for path in folders:
+        if path.is_dir() and any(p.is_file() for p in path.iterdir()) and not (path / "README.md").exists():
+            yield f"{path.relative_to(root)} has no README.md"
+
+
 def module_of(path, includes):
     stem = path[:-2]
     if stem.endswith("_internal"):
@@ -129,7 +140,7 @@ def main():
         folders.setdefault(folder, set()).update(i.rsplit("/", 1)[0] for i in includes)
     found = circles(graph) + circles(folders)
     problems = [f"include each other in a circle: {' '.join(sorted(c))}" for c in found]
-    problems += dependency_problems(root, everything)
+    problems += [*dependency_problems(root, everything), *missing_readmes(root)]
     print(f"{len(graph)} modules", *problems, sep="\n")
     sys.exit(bool(problems))
 
