@@ -51,7 +51,7 @@
 
 /* A queue, and a schedule. */
 #define LIMIT_MAX_RUNNING 1000000 /* tasks of a queue that execute at once */
-#define LIMIT_PERIOD_DAYS 365 /* resting and waiting */
+#define LIMIT_PERIOD_DAYS 365     /* resting and waiting */
 #define LIMIT_EVERY_DAYS 3650
 #define LIMIT_EVERY_MIN_MS 100 /* the shortest interval */
 #define LIMIT_CATCH_UP 1000

@@ -20,7 +20,7 @@ struct certs_options {
 
 #define AT(field) OPTION_AT(struct certs_options, field)
 #define FOLDER_OPTION                                                                                                  \
-	OPT_NAME(0, "dir", AT(folder), "DIR", "folder of the CA and the certificates", .default_value = "reeve-certs",   \
+	OPT_NAME(0, "dir", AT(folder), "DIR", "folder of the CA and the certificates", .default_value = "reeve-certs",     \
 	    .environment = "REEVE_CERTS_DIR")
 #define LIFETIME_OPTION(what, length)                                                                                  \
 	OPT_SPAN(0, "lifetime", AT(lifetime_ms), 1000, LIFETIME_MAX_MS, what, .default_value = length)

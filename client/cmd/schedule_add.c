@@ -46,7 +46,7 @@ static const struct option_table add_table = {
         "NAME --cron EXPR [--zone TZ] | --every DURATION [--start TIME] | --manual  TYPE|--pipeline NAME [DETAILS|-] "
         "[OPTION]...",
     .summary = "Adds a schedule, which submits a task of TYPE repeatedly, with any option of `reeve submit` "
-               "(except --at and --version); with --queue-action it acts on a queue instead. A --key can contain "
+               "(except --at and --key-version); with --queue-action it acts on a queue instead. A --key can contain "
                "{name}, {date} and {time}. If not set, it is {name}:{date} for a cron expression with one minute "
                "and one hour, else {name}:{time}.",
     .epilogue = "Examples:\n"
@@ -147,7 +147,7 @@ static bool take_task(struct definition *d, int operands, char **argv, struct re
 	if (is_set(d, "task.run_at_us"))
 		return wrong(error, "--at cannot be used here: the schedule sets the time; use --delay");
 	if (is_set(d, "task.version"))
-		return wrong(error, "--version cannot be used here: each run has its own key");
+		return wrong(error, "--key-version cannot be used here: each run has its own key");
 	if (!task)
 		task = &d->task;
 	if (!task_options_complete(&d->options.message, "task.", &d->options.task, task, error))

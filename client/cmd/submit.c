@@ -47,7 +47,7 @@ static const struct option_table table = {
                 "  reeve submit sha256 - --wait < file\n"
                 "  reeve submit report --at '2026-01-14 08:00' --priority 5\n"
                 "  reeve submit fetch URL --retry-limit 4 --backoff list:1m,5m,30m,2h --jitter 10\n"
-                "  reeve submit build HEAD --key site --version 17\n"
+                "  reeve submit build HEAD --key site --key-version 17\n"
                 "  reeve submit --pipeline images '{\"url\":\"https://example.org/a.jpg\"}' --wait\n"
                 "  reeve submit --bulk tasks.jsonl --queue night --wait\n"
                 "  reeve submit --bulk letters.json --type mail\n"
@@ -133,7 +133,7 @@ static const char *usage_problem(const struct submit_options *options, const Ree
 	if (option_is_set(&options->message, "key_ttl_ms") && !spec->key && !options->bulk)
 		return "--key-ttl needs a --key";
 	if (spec->version && !spec->key && !options->bulk)
-		return "--version needs a --key";
+		return "--key-version needs a --key";
 	if (options->bulk && spec->key)
 		return "--key cannot be the same for all tasks of a file; each line may have its own";
 	if (spec->pipeline && operands > (options->bulk ? 0 : 1))

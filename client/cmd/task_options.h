@@ -22,7 +22,7 @@ struct task_options {
 	"settings, after its end if it is executing; if not, nothing changes"
 
 /* The entries of the options. They fill in a TaskSpec: the fields of the target's option_message that begin with
- * `prefix`. Its member `task` is a struct task_options. The help of --at and --version is NULL if they are known only in
+ * `prefix`. Its member `task` is a struct task_options. The help of --at and --key-version is NULL if they are known only in
  * order to refuse them with a reason. */
 #define TASK_OPTIONS(target, prefix, at_help, version_help)                                                            \
 	OPT_NAME('q', "queue", OPTION_FIELD(prefix "queue"), "NAME", "its queue; if not set, \"default\""),                \
@@ -35,7 +35,7 @@ struct task_options {
 	        "idempotency key: if the queue has it, no task is created and the first task's id is printed"),            \
 	    OPT_SPAN(0, "key-ttl", OPTION_FIELD(prefix "key_ttl_ms"), 0, 0,                                                \
 	        "how long the key is kept; if not set, as the queue sets it, else as long as the task is kept"),           \
-	    OPTION(OPTION_VERSION, 0, "version", OPTION_FIELD(prefix "version"), "N|TIME", version_help, .min = 1,         \
+	    OPTION(OPTION_VERSION, 0, "key-version", OPTION_FIELD(prefix "version"), "N|TIME", version_help, .min = 1,     \
 	        .max = INT64_MAX),                                                                                         \
 	    OPT_INTEGER('b', "batch", OPTION_FIELD(prefix "batch_id"), 1, INT64_MAX, "ID",                                 \
 	        "its open batch; without --queue it goes to that batch's queue"),                                          \

@@ -72,7 +72,7 @@ test_an_update_does_not_wait_for_a_key() {
 	local id
 	start_postgres
 	start_manager
-	id=$(reeve submit nothing --queue q --key old --version 1 --delay 1h)
+	id=$(reeve submit nothing --queue q --key old --key-version 1 --delay 1h)
 	start submitter "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "begin;
 		select reeve.submit('nothing', queue => 'q', key => 'new');
 		select pg_sleep(5);
@@ -166,11 +166,11 @@ test_keys_move_with_their_tasks() {
 	reeve update "$b" --key other >/dev/null
 	expect_eq "$b" "$(sql "select task_id from keys where queue = 'b' and key = 'other'")"
 	# A version goes along: in the new queue a newer one runs the task again.
-	a=$(reeve submit nothing --queue a --key v --version 5 --delay 1h)
+	a=$(reeve submit nothing --queue a --key v --key-version 5 --delay 1h)
 	reeve update "$a" --queue d >/dev/null
-	expect_eq "$a" "$(reeve submit sh 'echo new' --queue d --key v --version 6 --delay 1h 2>/dev/null)"
+	expect_eq "$a" "$(reeve submit sh 'echo new' --queue d --key v --key-version 6 --delay 1h 2>/dev/null)"
 	expect_eq "d sh echo new" "$(field "$a" queue) $(field "$a" type) $(field "$a" details)"
-	expect_eq "$a" "$(reeve submit sh 'echo old' --queue d --key v --version 4 2>/dev/null)"
+	expect_eq "$a" "$(reeve submit sh 'echo old' --queue d --key v --key-version 4 2>/dev/null)"
 	expect_eq 'echo new' "$(field "$a" details)"
 	reeve cancel "$a" >/dev/null
 	expect_counted

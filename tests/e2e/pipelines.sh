@@ -252,24 +252,24 @@ test_a_cancel_during_a_stage_wins_over_the_next_stage() {
 	wait_until 20 '[ "$(reeve queue status stops --json | jq -r .state)" = stopped ]'
 	expect_eq 'cancelled one 1' "$(at "$id")" # as a stop does with what runs
 	# A newer version: without the pipeline, in it again, and in another one.
-	first=$(reeve submit --pipeline p go --queue v --key k --version 1)
+	first=$(reeve submit --pipeline p go --queue v --key k --key-version 1)
 	take --queue v
-	expect_eq "$first" "$(reeve submit plain new --queue v --key k --version 2 2>/dev/null)"
+	expect_eq "$first" "$(reeve submit plain new --queue v --key k --key-version 2 2>/dev/null)"
 	reeve report "$id" "$token" --completed r1 --stage two >/dev/null
 	expect_eq 'queued plain new ' "$(field "$id" status) $(field "$id" type) $(field "$id" details) $(field "$id" pipeline)"
 	take --queue v
 	expect_eq ' new' "$stage $input"
-	reeve submit --pipeline other newer --queue v --key k --version 3 >/dev/null 2>&1
+	reeve submit --pipeline other newer --queue v --key k --key-version 3 >/dev/null 2>&1
 	reeve report "$id" "$token" --completed r1 >/dev/null
 	expect_eq 'queued only 1 other h3 newer' "$(at "$id") $(field "$id" pipeline) $(field "$id" type) $(field "$id" details)"
-	reeve submit --pipeline p newest --queue v --key k --version 4 >/dev/null 2>&1 # while it waits
+	reeve submit --pipeline p newest --queue v --key k --key-version 4 >/dev/null 2>&1 # while it waits
 	expect_eq 'queued one 1 p h1' "$(at "$id") $(field "$id" pipeline) $(field "$id" type)"
 	take --queue v
 	reeve report "$id" "$token" --completed r1 >/dev/null
 	take --queue v
 	reeve report "$id" "$token" --completed r2 >/dev/null
 	expect_eq 'completed two 2' "$(at "$id")"
-	expect_eq "$first" "$(reeve submit plain again --queue v --key k --version 5 2>/dev/null)" # ended
+	expect_eq "$first" "$(reeve submit plain again --queue v --key k --key-version 5 2>/dev/null)" # ended
 	expect_eq 'queued  plain' "$(field "$first" status) $(field "$first" pipeline) $(field "$first" type)"
 	expect_eq "$first" "$id"
 	expect_eq 0 "$(sql "select count(*) from assignments where open > 0")"
@@ -617,16 +617,16 @@ test_keys_of_tasks_that_change_their_queue() {
 	reeve purge "$id" >/dev/null
 	expect_eq 0 "$(sql 'select count(*) from keys')"
 	# A newer version begins again in the first queue, also while the task executes.
-	id=$(reeve submit --pipeline p text --queue first --key v --version 1)
+	id=$(reeve submit --pipeline p text --queue first --key v --key-version 1)
 	reeve wait "$id" --max-wait 20s >/dev/null
 	reeve queue pause first >/dev/null
-	expect_eq "$id" "$(reeve submit --pipeline p more --queue first --key v --version 2 2>/dev/null)"
+	expect_eq "$id" "$(reeve submit --pipeline p more --queue first --key v --key-version 2 2>/dev/null)"
 	expect_eq 'first a queued' "$(field "$id" queue) $(field "$id" stage) $(field "$id" status)"
 	reeve queue pause second >/dev/null
 	reeve queue resume first >/dev/null
 	wait_until 20 '[ "$(field "$id" stage)" = b ]'
 	reeve queue pause first >/dev/null
-	expect_eq "$id" "$(reeve submit --pipeline p most --queue first --key v --version 3 2>/dev/null)"
+	expect_eq "$id" "$(reeve submit --pipeline p most --queue first --key v --key-version 3 2>/dev/null)"
 	expect_eq 'first a most' "$(field "$id" queue) $(field "$id" stage) $(field "$id" details)"
 	# An operator takes the key along.
 	moved=$(reeve submit --pipeline p text --queue first --key m)

@@ -46,7 +46,7 @@ test_as_many_run_as_may() {
 	expect_eq 2 "$(executing some)"
 	expect_exact some
 	waiting=$(sql "select max(id) from tasks where queue = 'some' and status = 'queued'")
-	expect_match '2 tasks of its queue run, as many as may' "$(reeve show "$waiting")"
+	expect_match '2 tasks of its queue run, the maximum' "$(reeve show "$waiting")"
 	expect_eq queue_limit "$(reeve show "$waiting" --json | jq -r .waiting.reason)"
 	release
 	reeve wait - <"$DIR/ids" >/dev/null

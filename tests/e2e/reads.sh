@@ -230,17 +230,17 @@ test_live_counts() {
 	reeve wait "$held" >/dev/null
 	reeve cancel "$failing" >/dev/null || true
 	# Newer versions of a waiting, an executing and an ended task.
-	versioned=$(reeve submit sh true --key v --version 1 --delay 1h)
-	reeve submit sh "while [ ! -e '$DIR/on' ]; do sleep 0.1; done" --key v --version 2 >/dev/null
+	versioned=$(reeve submit sh true --key v --key-version 1 --delay 1h)
+	reeve submit sh "while [ ! -e '$DIR/on' ]; do sleep 0.1; done" --key v --key-version 2 >/dev/null
 	counted 'a newer version of one that waits'
 	wait_until 20 '[ "$(reeve show "$versioned" --json | jq -r .status)" = executing ]'
-	reeve submit nothing --queue default --key v --version 3 --delay 1h >/dev/null
+	reeve submit nothing --queue default --key v --key-version 3 --delay 1h >/dev/null
 	counted 'a newer version of one that executes'
 	touch "$DIR/on"
 	wait_until 20 '[ "$(reeve show "$versioned" --json | jq -r .status)" = queued ]'
 	counted 'its end'
 	reeve cancel "$versioned" >/dev/null
-	reeve submit sh true --key v --version 4 >/dev/null
+	reeve submit sh true --key v --key-version 4 >/dev/null
 	counted 'a newer version of one that has ended'
 	# A batch whose tasks are blocked, and a pipeline.
 	batch=$(reeve batch open b --queue batched --entry nothing --exit nothing)

@@ -430,7 +430,7 @@ test_errors_name_the_invalid_input() {
 		2|--catch-up: "some" is invalid|add x --manual nothing --catch-up some
 		2|--concurrency-policy: "both" is invalid; it takes allow, forbid or queue|add x --manual nothing --concurrency-policy both
 		2|--at cannot be used here|add x --manual nothing --at +5m
-		2|--version cannot be used here|add x --manual nothing --key k --version 3
+		2|--key-version cannot be used here|add x --manual nothing --key k --key-version 3
 		4|--key-ttl needs a key|add x --manual nothing --key-ttl 5m
 		4|--key is "k", the same for all|add x --every 5s nothing --key k
 		4|--key has \{day\}; \{name\}|add x --every 5s nothing --key '{name}{day}'
@@ -511,8 +511,8 @@ test_all_commands_have_help() {
 	for word in '' add list show runs pause resume run edit remove; do
 		expect_match '^Usage: reeve schedule' "$(reeve schedule $word --help)"
 	done
-	expect_no_match '--at TIME|--version N' "$(reeve schedule add --help)" # they are refused
-	expect_match '--at TIME.*--version N' "$(reeve submit --help)"
+	expect_no_match '--at TIME|--key-version N' "$(reeve schedule add --help)" # they are refused
+	expect_match '--at TIME.*--key-version N' "$(reeve submit --help)"
 }
 
 test_the_example_in_c_as_it_is_documented() {

@@ -154,7 +154,7 @@ test_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	expect_eq "$was" "$(sql "select task_id, status, result, last_error, created from task_history where last_updated < now() - interval '1 h' order by 1")"
 	expect_eq "$key" "$(reeve submit echo 'not run' --key completed)"
 	expect_eq '{"existing":true,"restarted":false}' \
-		"$(reeve submit echo 'not run' --queue parked --key versioned --version 2 --json | jq -c 'del(.id)')"
+		"$(reeve submit echo 'not run' --queue parked --key versioned --key-version 2 --json | jq -c 'del(.id)')"
 	expect_eq '9|7000' "$(sql "select max_attempts, retry_base_ms from tasks where id = $(reeve submit echo 'by its queue' --queue parked)")"
 	expect_eq 'later f|paused t' "$(reeve schedule list --json | jq -r '"\(.name) \(.paused // false | tostring | .[0:1])"' | sort | paste -sd '|')"
 	expect_eq "$next" "$(sql "select next_at from schedules where name = 'later'")"
@@ -183,7 +183,7 @@ test_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	# The batch began, and ends.
 	wait_until 20 "[ \"\$(sql \"select phase, completed, failed, entry_status, exit_status from batches where name = 'nightly'\")\" = 'ended|2|0|completed|completed' ]"
 	# A newer version runs, the schedule continues, and the paused queue is resumed.
-	reeve submit echo 'version 4' --queue parked --key versioned --version 4 >/dev/null
+	reeve submit echo 'version 4' --queue parked --key versioned --key-version 4 >/dev/null
 	ended_as 'version 4' completed 'version 4'
 	reeve schedule run later >/dev/null
 	wait_until 20 "[ \"\$(sql \"select count(*) from task_history where details = 'by schedule'\")\" = 2 ]"

@@ -263,9 +263,9 @@ test_batches_pipelines_and_newer_versions() {
 	expect_eq dead "$(app "select reeve.complete($id, $token, 'xa', stage => 'four')")"
 	expect_eq unknown_stage "$(field "$id" error_code)"
 	# A newer version that came during the attempt runs next.
-	reeve submit letter one --key k --version 1 >/dev/null
+	reeve submit letter one --key k --key-version 1 >/dev/null
 	take "'{letter}'"
-	reeve submit letter two --key k --version 2 2>/dev/null >&2
+	reeve submit letter two --key k --key-version 2 2>/dev/null >&2
 	expect_eq queued "$(app "select reeve.complete($id, $token, 'done')")"
 	expect_eq two "$(app "select details from reeve.fetch('{letter}')")"
 	expect_counted

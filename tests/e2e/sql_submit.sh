@@ -269,7 +269,7 @@ test_a_newer_version_by_sql_runs_the_task_again() {
 	held=$(app "select reeve.submit('sh', 'until [ -e $DIR/go ]; do sleep 0.05; done', key => 'held', version => reeve.version_of('2026-01-14 08:00Z'))")
 	wait_status 20 "$held" executing
 	expect_eq "$held" "$(app "select reeve.submit('echo', 'again', queue => 'default', key => 'held', version => reeve.version_of('2026-01-14 08:00:01Z'))")"
-	expect_eq false "$(reeve submit echo old --key held --version 2026-01-14T08:00:00.5Z --json | jq .restarted)"
+	expect_eq false "$(reeve submit echo old --key held --key-version 2026-01-14T08:00:00.5Z --json | jq .restarted)"
 	touch "$DIR/go"
 	wait_until 20 "[ \"\$(sql \"select result from task_history where task_id = $held\")\" = again ]"
 	expect_eq 'submitted claimed newer_version completed restarted claimed completed' "$(events "$held")"

@@ -267,9 +267,9 @@ test_totals_of_each_type_over_all_queues_and_all_time() {
 
 test_an_attempt_counts_for_the_type_that_its_task_had_then() {
 	start_worker
-	first=$(reeve submit nothing --queue v --key k --version 1)
+	first=$(reeve submit nothing --queue v --key k --key-version 1)
 	reeve wait "$first" >/dev/null
-	expect_eq "$first" "$(reeve submit sh true --queue v --key k --version 2)"
+	expect_eq "$first" "$(reeve submit sh true --queue v --key k --key-version 2)"
 	reeve wait "$first" >/dev/null
 	expect_eq $'nothing 1\nsh 1' "$(reeve stats --by type --queue v --json | jq -r '"\(.type) \(.count)"')"
 }

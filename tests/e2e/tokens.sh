@@ -160,9 +160,9 @@ test_a_submitter_uses_no_keys_of_others() {
 	local mine other id batch
 	mine=$(admin token create shopa --role submitter --queue mail)
 	other=$(admin token create shopb --role submitter --queue mail)
-	id=$(with "$mine" reeve submit nothing --queue mail --key order-2 --version 1 --delay 1h 'pay 10')
-	expect_eq "$id" "$(with "$mine" reeve submit nothing --queue mail --key order-2 --version 1 'pay 10' 2>/dev/null)"
-	for version in '' '--version 1' '--version 2'; do
+	id=$(with "$mine" reeve submit nothing --queue mail --key order-2 --key-version 1 --delay 1h 'pay 10')
+	expect_eq "$id" "$(with "$mine" reeve submit nothing --queue mail --key order-2 --key-version 1 'pay 10' 2>/dev/null)"
+	for version in '' '--key-version 1' '--key-version 2'; do
 		expect_fail 4 with "$other" reeve submit nothing --queue mail --key order-2 $version 'pay 10000'
 		expect_match 'the key "order-2" in the queue "mail" is of another caller.s task' "$OUTPUT"
 	done
@@ -171,14 +171,14 @@ test_a_submitter_uses_no_keys_of_others() {
 	expect_fail 4 with "$other" reeve submit --queue mail --bulk "$DIR/bulk"
 	expect_eq 0 "$(sql "select count(*) from keys where key = 'new-1'")"
 	expect_eq 'shopa pay 10' "$(admin show "$id" --json | jq -r '"\(.source | split("/")[0]) \(.details)"')"
-	with "$mine" reeve submit nothing --queue mail --key order-2 --version 2 'pay 20' >/dev/null 2>&1
+	with "$mine" reeve submit nothing --queue mail --key order-2 --key-version 2 'pay 20' >/dev/null 2>&1
 	wait_until 20 '[ "$(admin show "$id" --json | jq -r .details)" = "pay 20" ]'
 	# Nor when it has ended, or in a batch; but an operator may.
 	with "$mine" reeve cancel "$id" >/dev/null 2>&1 || admin cancel "$id" >/dev/null
-	expect_fail 4 with "$other" reeve submit nothing --queue mail --key order-2 --version 3
+	expect_fail 4 with "$other" reeve submit nothing --queue mail --key order-2 --key-version 3
 	batch=$(with "$other" reeve batch open nightly --queue mail)
-	expect_fail 4 with "$other" reeve submit nothing --queue mail --batch "$batch" --key order-2 --version 3
-	expect_eq "$id" "$(admin submit nothing --queue mail --key order-2 --version 3 --delay 1h 2>/dev/null)"
+	expect_fail 4 with "$other" reeve submit nothing --queue mail --batch "$batch" --key order-2 --key-version 3
+	expect_eq "$id" "$(admin submit nothing --queue mail --key order-2 --key-version 3 --delay 1h 2>/dev/null)"
 	admin cancel "$id" >/dev/null
 	for name in shopa shopb; do admin token revoke $name >/dev/null; done
 }

@@ -62,7 +62,7 @@ test_it_is_kept_and_shown() {
 	token() { reeve show "$id" --json | jq -r .token; }
 	start_postgres
 	start_manager
-	id=$(reeve submit sh 'exit 65' --traceparent "$A" --key k --version 1)
+	id=$(reeve submit sh 'exit 65' --traceparent "$A" --key k --key-version 1)
 	expect_eq "$A" "$(reeve list --json | jq -r .traceparent)"
 	expect_match "^traceparent  ?$A\$" "$(reeve show "$id" | grep trace)"
 	expect_eq "$A" "$(reeve fetch --type sh --json | jq -r .traceparent)"
@@ -72,16 +72,16 @@ test_it_is_kept_and_shown() {
 	# A retry keeps it; a newer version has its own, whether the task waits, executes or has ended.
 	reeve retry "$id" >/dev/null
 	expect_eq "queued $A" "$(sql 'select status, traceparent from tasks' | tr '|' ' ')"
-	reeve submit sh - --key k --version 2 --traceparent "$B" </dev/null >/dev/null 2>&1
+	reeve submit sh - --key k --key-version 2 --traceparent "$B" </dev/null >/dev/null 2>&1
 	expect_eq "$B" "$(reeve show "$id" --json | jq -r .traceparent)"
 	expect_eq "$B" "$(reeve fetch --type sh --json | jq -r .traceparent)"
-	reeve submit sh - --key k --version 3 --traceparent "$A" </dev/null >/dev/null 2>&1
+	reeve submit sh - --key k --key-version 3 --traceparent "$A" </dev/null >/dev/null 2>&1
 	expect_eq "executing $B" "$(reeve show "$id" --json | jq -r '"\(.status) \(.traceparent)"')"
 	reeve report "$id" "$(token)" --completed >/dev/null
 	expect_eq "queued $A" "$(reeve show "$id" --json | jq -r '"\(.status) \(.traceparent)"')"
 	reeve cancel "$id" >/dev/null
 	expect_eq "cancelled $A" "$(reeve show "$id" --json | jq -r '"\(.status) \(.traceparent)"')"
-	reeve submit sh - --key k --version 4 </dev/null >/dev/null 2>&1
+	reeve submit sh - --key k --key-version 4 </dev/null >/dev/null 2>&1
 	expect_eq 'queued ' "$(reeve show "$id" --json | jq -r '"\(.status) \(.traceparent)"')"
 }
 

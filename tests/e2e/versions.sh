@@ -9,7 +9,7 @@ start_postgres -c log_lock_waits=on -c deadlock_timeout=3s
 start_manager
 
 submit() { # VERSION DETAILS [OPTION…]: prints the answer
-	reeve submit sh "$2" --key "$KEY" --version "$1" --json "${@:3}"
+	reeve submit sh "$2" --key "$KEY" --key-version "$1" --json "${@:3}"
 }
 
 first() { # VERSION DETAILS [OPTION…]: prints the id
@@ -47,19 +47,19 @@ result() { # ID
 
 test_the_command_says_what_happened_with_a_version() {
 	begin said
-	id=$(reeve submit echo one --key said --version 17 2>"$DIR/said")
+	id=$(reeve submit echo one --key said --key-version 17 2>"$DIR/said")
 	expect_eq '' "$(cat "$DIR/said")"
 	reeve wait "$id" >/dev/null
-	expect_eq "$id" "$(reeve submit echo one --key said --version 17 2>"$DIR/said")"
+	expect_eq "$id" "$(reeve submit echo one --key said --key-version 17 2>"$DIR/said")"
 	expect_match "key \"said\" was known already: task $id is the earlier one" "$(cat "$DIR/said")"
-	expect_eq "$id" "$(reeve submit echo two --key said --version 18 2>"$DIR/said")"
+	expect_eq "$id" "$(reeve submit echo two --key said --key-version 18 2>"$DIR/said")"
 	expect_match "version 18 is newer: task $id, which has the key \"said\", is run again" "$(cat "$DIR/said")"
 	expect_eq two "$(result "$id")"
 	# In a file, and with --wait.
 	echo '{"details":"three","key":"said","version":19}' | reeve submit --bulk - echo 2>"$DIR/said"
 	expect_match '1 newer version of known keys: their tasks are run again' "$(cat "$DIR/said")"
 	expect_eq three "$(result "$id")"
-	expect_eq four "$(reeve submit echo four --key said --version 20 --wait 2>/dev/null)"
+	expect_eq four "$(reeve submit echo four --key said --key-version 20 --wait 2>/dev/null)"
 	expect_eq "submitted claimed completed restarted claimed completed restarted claimed completed restarted claimed completed" \
 		"$(events "$id")"
 	expect_match "version 18" "$(event_field "$id" restarted note)"
@@ -82,10 +82,10 @@ test_versions_are_times_of_changes() {
 }
 
 test_bad_versions_are_refused_and_change_nothing() {
-	expect_fail 2 reeve submit echo --version 1
+	expect_fail 2 reeve submit echo --key-version 1
 	expect_match 'version needs a --key' "$OUTPUT"
 	for version in 0 -1 x 1.5 9223372036854775808 '' now 1969-01-14T08:00:00Z 2026-13-14; do
-		expect_fail 2 reeve submit echo --key bad --version "$version"
+		expect_fail 2 reeve submit echo --key bad --key-version "$version"
 		expect_match 'whole number' "$OUTPUT"
 	done
 	echo '{"details":"x","version":2}' >"$DIR/lines"
@@ -295,7 +295,7 @@ test_a_key_that_was_created_without_a_version_takes_any() {
 test_the_same_request_sent_twice_restarts_once_and_is_answered_alike() {
 	start_manager other
 	begin twice
-	reeve submit nothing --key again --version 1 --wait 2>/dev/null
+	reeve submit nothing --key again --key-version 1 --wait 2>/dev/null
 	id=$(sql "select task_id from keys where key = 'again'")
 	request=$("$REEVE_BIN/resend" id)
 	for _ in 1 2 3; do

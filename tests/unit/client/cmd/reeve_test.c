@@ -37,8 +37,7 @@ Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 		shows_help(usage);
 		RUN(EXIT_OK, "help", (char *)names[i]);
 		shows_help(usage);
-		/* `reeve submit` has its own --version, with a value. */
-		RUN(EXIT_OK, (char *)names[i], strcmp(names[i], "submit") ? "--version" : "-V");
+		RUN(EXIT_OK, (char *)names[i], "--version");
 		cr_assert(eq(int, strncmp(run_out, "reeve ", 6), 0), "%s", run_out);
 		/* `reeve check` has the exit codes of a plugin. */
 		RUN(strcmp(names[i], "check") ? EXIT_USAGE : 3, (char *)names[i], "--no-such-option");
