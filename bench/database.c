@@ -33,8 +33,8 @@ PGconn *database_connect(const char *conninfo, bool hot, bool hash_joins)
 	if (PQstatus(pg) != CONNECTION_OK)
 		give_up("%s", PQerrorMessage(pg));
 	params_int4(&params, STATEMENT_TIMEOUT_MS);
-	params_int4(&params, 0); /* no lock timeout, … */
-	params_int4(&params, 0); /* … and none between statements */
+	params_int4(&params, 0); /* no lock timeout */
+	params_int4(&params, 0); /* no timeout between statements */
 	params_bool(&params, hot);
 	PQclear(database_call(pg, SQL_SESSION, &params));
 	if (hot) {

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { GREETING_BYTES = 8, ANSWER_MAX = 64 << 20, DEADLINE_MS = 60000, SOURCES = 64 };
+enum { HELLO_BYTES = 8, ANSWER_MAX = 64 << 20, DEADLINE_MS = 60000, SOURCES = 64 };
 
 struct pending {
 	peer_done *done; /* NULL: free */
@@ -32,7 +32,7 @@ struct peer {
 	struct bufferevent *stream;
 	peer_ended *ended;
 	void *arg;
-	bool greeted;
+	bool said_hello;
 	int64_t heard_ns;
 	struct pending *calls;
 	int capacity, free; /* the first free index; −1: none */
@@ -61,11 +61,11 @@ static void on_read(struct bufferevent *stream, void *arg)
 	struct peer *peer = arg;
 	struct evbuffer *in = bufferevent_get_input(stream);
 
-	if (!peer->greeted) {
-		if (evbuffer_get_length(in) < GREETING_BYTES)
+	if (!peer->said_hello) {
+		if (evbuffer_get_length(in) < HELLO_BYTES)
 			return;
-		evbuffer_drain(in, GREETING_BYTES);
-		peer->greeted = true;
+		evbuffer_drain(in, HELLO_BYTES);
+		peer->said_hello = true;
 	}
 	for (uint8_t head[FRAME_LENGTH_BYTES]; evbuffer_copyout(in, head, sizeof head) == sizeof head;) {
 		uint64_t length = frame_read_length(head);
@@ -112,7 +112,7 @@ int peer_socket(const struct sockaddr_storage *address)
 
 struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *ended, void *arg)
 {
-	static const uint8_t greeting[GREETING_BYTES] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+	static const uint8_t hello[HELLO_BYTES] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
 	struct sockaddr_storage address;
 	int length = sizeof address;
 	struct peer *peer = calloc(1, sizeof *peer);
@@ -124,7 +124,7 @@ struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *
 	peer->free = -1;
 	peer->stream = bufferevent_socket_new(base, peer_socket(&address), BEV_OPT_CLOSE_ON_FREE);
 	bufferevent_setcb(peer->stream, on_read, NULL, on_event, peer);
-	bufferevent_write(peer->stream, greeting, sizeof greeting);
+	bufferevent_write(peer->stream, hello, sizeof hello);
 	bufferevent_enable(peer->stream, EV_READ | EV_WRITE);
 	if (bufferevent_socket_connect(peer->stream, (struct sockaddr *)&address, length) < 0)
 		give_up("cannot connect to %s: %s", url, strerror(errno));

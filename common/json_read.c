@@ -83,7 +83,7 @@ static bool has_no_unit(const ProtobufCFieldDescriptor *field, const struct path
 static bool read_text(const json_t *value, char **text, const struct path *path, struct reeve_error *error)
 {
 	if (!json_is_string(value))
-		return json_refuse(error, path, "must be a text");
+		return json_refuse(error, path, "must be a string");
 	if (strlen(json_string_value(value)) != json_string_length(value))
 		return json_refuse(error, path, "holds a NUL byte");
 	*text = mem_strdup(json_string_value(value));

@@ -14,7 +14,8 @@ static bool runnable(const struct names *requested, struct handler *handlers, bo
 
 	for (size_t i = 0; i < requested->count; i++)
 		if (!handler_find(handlers, requested->list[i]))
-			return error_set(error, STATUS(INVALID_ARGUMENT), "there is no handler for type %s", requested->list[i]);
+			return error_set(error, STATUS(INVALID_ARGUMENT), "type %s has no handler: add one, or leave the type out",
+			    requested->list[i]);
 	if (!handlers)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the worker has no handlers");
 	for (handler = handlers; handler; handler = handler->hh.next)

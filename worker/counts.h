@@ -21,8 +21,8 @@ struct count {
 	int64_t succeeded, failed;
 	bool changed; /* no heartbeat with these numbers has been acknowledged */
 	UT_hash_handle hh;
-	int64_t batch_id; /* the key: this, 0 if none, … */
-	char queue[];     /* … and this */
+	int64_t batch_id; /* part of the key; 0: none */
+	char queue[];     /* part of the key */
 };
 
 /* All zero: none. */

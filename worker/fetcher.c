@@ -10,8 +10,8 @@
 
 enum {
 	FETCH_WAIT_MS = 14 * 1000, /* maximum time that a Fetch is parked */
-	ANSWER_MIN_MS = 1000,      /* minimum time to wait for an answer … */
-	ANSWER_MAX_MS = 30 * 1000, /* … and maximum */
+	ANSWER_MIN_MS = 1000,      /* minimum time to wait for an answer */
+	ANSWER_MAX_MS = 30 * 1000, /* maximum time to wait for an answer */
 	EMPTY_RETRY_MS = 500,      /* maximum delay before it asks again whether tasks wait */
 	FETCH_QUICK_MS = 100,      /* after an empty answer to a parked Fetch within this time, the next one is delayed */
 	/* Results that no manager accepts are kept, but the worker fetches no new tasks beyond this many bytes of them. */

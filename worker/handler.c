@@ -14,6 +14,11 @@ void handler_init(struct handler *handler, const char *type)
 	atomic_init(&handler->cost_us, HANDLER_COST_FULL_US);
 }
 
+bool handler_refuse_second(const char *type, struct reeve_error *error)
+{
+	return error_set(error, STATUS(ALREADY_EXISTS), "type %s has two handlers: remove one", type);
+}
+
 bool handler_add(struct handler **handlers, struct handler *handler, struct reeve_error *error)
 {
 	const char *problem = name_problem(handler->type, false);
@@ -21,7 +26,7 @@ bool handler_add(struct handler **handlers, struct handler *handler, struct reev
 	if (problem)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the handler's type %s", problem);
 	if (handler_find(*handlers, handler->type))
-		return error_set(error, STATUS(ALREADY_EXISTS), "type %s has two handlers", handler->type);
+		return handler_refuse_second(handler->type, error);
 	HASH_ADD_KEYPTR(hh, *handlers, handler->type, strlen(handler->type), handler);
 	return true;
 }

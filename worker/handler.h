@@ -21,8 +21,8 @@ struct handler_context {
 	struct supervisor_client *supervisor; /* starts processes; NULL: the worker has no supervisor */
 	int event_fd;                         /* readable when the attempt must stop or its process has ended; −1: none */
 	int64_t kill_grace_ms;                /* between SIGTERM and SIGKILL */
-	const char *managers;                 /* the worker's managers, so that a process can submit tasks there … */
-	const struct tls_files *tls;          /* … and verify them by the CA and revocation lists of these files */
+	const char *managers;                 /* the worker's managers, so that a process can submit tasks there */
+	const struct tls_files *tls;          /* the CA and revocation lists by which a process verifies managers */
 };
 
 /* A task of this cost or more gets a slot alone; cheaper ones are started several at a time (slots.h). */
@@ -57,6 +57,9 @@ struct handler {
 /* Adds a handler to the table (*handlers, a uthash head), which then owns it. False: the type is not a valid name or
  * already has a handler; *error has the reason, and the caller keeps the handler. */
 bool handler_add(struct handler **handlers, struct handler *handler, struct reeve_error *error);
+
+/* Sets *error: the type has two handlers. Returns false. */
+bool handler_refuse_second(const char *type, struct reeve_error *error);
 
 /* Returns the handler of a type, or NULL. */
 struct handler *handler_find(struct handler *handlers, const char *type);

@@ -48,7 +48,7 @@ static bool clashes(struct handler *functions, const struct handler *fresh, stru
 {
 	for (; fresh; fresh = fresh->hh.next)
 		if (handler_find(functions, fresh->type))
-			return !error_set(error, STATUS(ALREADY_EXISTS), "type %s has two handlers", fresh->type);
+			return !handler_refuse_second(fresh->type, error);
 	return false;
 }
 

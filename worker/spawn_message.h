@@ -35,8 +35,8 @@ enum spawn_request_kind {
  * ("NAME=value"), and the names of those of the worker's variables that it gets (NAME, or the prefix NAME*). */
 struct spawn_request {
 	uint32_t kind;
-	uint32_t index; /* identifies the process: its place in both tables, below SPAWN_MAX … */
-	uint64_t id;    /* … and a number that is never reused */
+	uint32_t index; /* identifies the process: its place in both tables, below SPAWN_MAX */
+	uint64_t id;    /* a number that is never reused */
 	int64_t value;
 	uint32_t arguments;   /* number of arguments */
 	uint32_t environment; /* number of added variables */

@@ -112,8 +112,8 @@ static const struct column lines[] = {
     {0},
 };
 
-/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. `told`: how many tasks were on the pages before. */
-static void json_page(Reeve__V1__BatchReportResponse *page, bool full, bool first, size_t told)
+/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. `shown`: how many tasks were on the pages before. */
+static void json_page(Reeve__V1__BatchReportResponse *page, bool full, bool first, size_t shown)
 {
 	if (first) {
 		fputs("{\"batch\":", stdout);
@@ -128,7 +128,7 @@ static void json_page(Reeve__V1__BatchReportResponse *page, bool full, bool firs
 			task->details = NULL;
 		if (!full || (task->omitted && task->omitted->result_bytes))
 			task->result = NULL;
-		fputs(told + i ? "," : "", stdout);
+		fputs(shown + i ? "," : "", stdout);
 		command_write_message(task);
 	}
 	if (!page->more)
@@ -153,7 +153,7 @@ static void print_page(
 static int report(struct reeve_client *client, Reeve__V1__BatchReportRequest *request, bool json)
 {
 	struct table *table = table_create(columns);
-	size_t told = 0;
+	size_t shown = 0;
 	bool more = true, first = true;
 	int code = EXIT_OK;
 
@@ -163,15 +163,15 @@ static int report(struct reeve_client *client, Reeve__V1__BatchReportRequest *re
 		if (!page)
 			break;
 		if (json)
-			json_page(page, request->full, first, told);
+			json_page(page, request->full, first, shown);
 		else
 			print_page(page, request->full, first, table, reeve_client_now_us(client));
 		first = false;
-		told += page->n_tasks;
+		shown += page->n_tasks;
 		more = reeve_next_page(request, page);
 		reeve_free(page);
 	}
-	if (!json && !request->full && told > 0) {
+	if (!json && !request->full && shown > 0) {
 		putchar('\n');
 		table_print(table);
 	}

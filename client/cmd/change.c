@@ -79,7 +79,7 @@ static const struct option_spec purge_specs[] = {
 /* A change to tasks. */
 struct change {
 	const char *method;
-	const char *done; /* "cancelled", "told to start again": the tasks' state afterwards, for the counts */
+	const char *done; /* "cancelled", "set to start again": the tasks' state afterwards, for the counts */
 	/* A task that already has this status counts as done although it was not changed; 0: none. */
 	Reeve__V1__TaskStatus wanted;
 	struct option_table table;
@@ -109,7 +109,7 @@ static const char *update_problem(const struct options *options)
 }
 
 static const struct change cancel = {.method = "Cancel",
-    .done = "cancelled or told to stop",
+    .done = "cancelled or being stopped",
     .wanted = TASK(CANCELLED),
     .table = {.program = "reeve cancel",
         .usage = "ID...|--where CONDITIONS [--reason TEXT] [--dry-run] [--json]",
@@ -120,7 +120,7 @@ static const struct change cancel = {.method = "Cancel",
         .specs = cancel_specs}};
 
 static const struct change discard = {.method = "Discard",
-    .done = "discarded or told to stop",
+    .done = "discarded or being stopped",
     .wanted = TASK(DEAD),
     .table = {.program = "reeve discard",
         .usage = "ID...|--where CONDITIONS [--reason TEXT] [--dry-run] [--json]",
@@ -277,7 +277,7 @@ static int change_tasks(struct changing *changing, int64_t *ids, size_t count)
  * by conditions
  */
 
-enum { TOLD_MAX = 10 };
+enum { NOTES_MAX = 10 };
 
 static const struct column dry_columns[] = {COL_NUMBER("ID", "id"), COL_WORD("STATUS", "status", .as = AS_STATE), {0}};
 
@@ -292,7 +292,7 @@ static void take_matching(struct changing *changing, const Reeve__V1__CancelResp
 			command_print_json(task);
 		else if (is_dry(changing))
 			fields_row(changing->table, dry_columns, task, 0);
-		else if (!task->changed && changing->matched - changing->changed <= TOLD_MAX)
+		else if (!task->changed && changing->matched - changing->changed <= NOTES_MAX)
 			command_log("task %" PRId64 " (%s): %s", task->id, reeve_task_status_name(task->status), task->note);
 	}
 }

@@ -43,8 +43,8 @@ struct following {
 	size_t n_ended, n_completed, n_dead, n_cancelled;
 	size_t n_unwritten; /* results that the manager has omitted */
 	struct ended *ended;
-	int64_t ask_ms;          /* when to check next why tasks wait */
-	Reeve__V1__Waiting said; /* the reason reported last */
+	int64_t ask_ms;              /* when to check next why tasks wait */
+	Reeve__V1__Waiting reported; /* the reason reported last */
 	uint32_t shown_attempt;
 };
 
@@ -148,14 +148,14 @@ static void take_ended(void *arg, const Reeve__V1__Task *task)
 static void print_why(struct following *following, const Reeve__V1__Task *task)
 {
 	static const Reeve__V1__Waiting none;
-	const Reeve__V1__Waiting *now = task->waiting ? task->waiting : &none, *said = &following->said;
+	const Reeve__V1__Waiting *now = task->waiting ? task->waiting : &none, *last = &following->reported;
 	char why[WAITING_TEXT];
 
 	/* The retry delay of another attempt is a new reason; a change in busy slots is not. */
-	if (now->reason == said->reason && now->task_id == said->task_id &&
+	if (now->reason == last->reason && now->task_id == last->task_id &&
 	    (now->reason != REEVE__V1__WAIT_REASON__WAIT_REASON_RETRY_DELAY || task->attempt == following->shown_attempt))
 		return;
-	following->said = *now;
+	following->reported = *now;
 	following->shown_attempt = task->attempt;
 	if (!now->reason || !*waiting_text(task, reeve_client_now_us(following->client), why))
 		return; /* it runs, for example: report the next reason, even if it is an old one */
@@ -173,13 +173,13 @@ static void ask_why(struct following *following)
 		following->first++;
 	for (size_t i = following->first; i < following->total && asked < ASKED_ABOUT && !interrupts_asked(); i++) {
 		Reeve__V1__Task *task = following->gone[i] ? NULL : reeve_get(following->client, following->ids[i], NULL);
-		bool told = task && ((task->waiting && task->waiting->reason) || following->total == 1);
+		bool explained = task && ((task->waiting && task->waiting->reason) || following->total == 1);
 
 		asked += !following->gone[i];
-		if (told)
+		if (explained)
 			print_why(following, task);
 		reeve_free(task);
-		if (told)
+		if (explained)
 			return;
 	}
 }

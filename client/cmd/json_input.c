@@ -40,7 +40,7 @@ bool json_input_backoff(json_t *object, const char *prefix, struct backoff *back
 	if (!json_input_number(object, prefix, "jitter", 0, 100, &jitter, error))
 		return false;
 	if (!text && json_input_given(object, "backoff"))
-		return refuse(error, prefix, "backoff", "must be a text");
+		return refuse(error, prefix, "backoff", "must be a string");
 	if (text && !backoff_parse(backoff, text, jitter, &wrong))
 		return refuse(error, prefix, "backoff:", wrong.message);
 	if (!text && jitter >= 0)

@@ -104,7 +104,8 @@ static const char *retry_problem(const Reeve__V1__TaskSpec *spec, char *out, siz
 		return problem;
 	problem = out;
 	if ((int)retry->kind < 0 || retry->kind > REEVE__V1__RETRY_KIND__RETRY_KIND_LIST)
-		snprintf(out, size, "retry.kind is %d, which means nothing", (int)retry->kind);
+		snprintf(out, size, "retry.kind is %d; it must be from 0 to %d (RetryKind)", (int)retry->kind,
+		    REEVE__V1__RETRY_KIND__RETRY_KIND_LIST);
 	else if (retry->jitter_percent < -1 || retry->jitter_percent > 100)
 		snprintf(out, size, "retry.jitter is %" PRId32 " percent, not from 0 to 100", retry->jitter_percent);
 	else if (!isfinite(retry->exponent) || retry->exponent < 0 || retry->exponent > LIMIT_RETRY_EXPONENT)

@@ -157,7 +157,8 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 			goto failed;
 	}
 	if (pthread_create(&client->control_thread, NULL, client_run, client) != 0) {
-		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no thread for a client");
+		error_set(error, STATUS(RESOURCE_EXHAUSTED),
+		    "cannot start the client's thread: raise the limit of processes (ulimit -u)");
 		goto failed;
 	}
 	client->control_runs = true;

@@ -172,7 +172,7 @@ static struct chunk *take_sent(struct rpc_conn *conn, size_t count)
 	return done;
 }
 
-/* Returns whether the owner must be told that the backlog has shrunk, with the lock held. */
+/* Returns whether the owner must be notified that the backlog has shrunk, with the lock held. */
 static bool take_eased(struct rpc_conn *conn)
 {
 	bool eased = conn->heavy && conn->backlog <= conn->heavy && !conn->closing;
@@ -344,11 +344,11 @@ bool rpc_conn_heavy(struct rpc_conn *conn, size_t max)
 
 void rpc_conn_start(struct rpc_conn *conn)
 {
-	const uint8_t greeting[GREETING_BYTES] = {0, 'S', 'P', 0, 0, conn->side, 0, 0};
+	const uint8_t hello[HELLO_BYTES] = {0, 'S', 'P', 0, 0, conn->side, 0, 0};
 
 	if (!conn->protocol) {
 		pthread_mutex_lock(&conn->lock);
-		copy_bytes(conn, greeting, sizeof greeting);
+		copy_bytes(conn, hello, sizeof hello);
 		pthread_mutex_unlock(&conn->lock);
 		rpc_conn_flush(conn);
 	}

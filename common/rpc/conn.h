@@ -51,8 +51,8 @@ struct rpc_intake {
 	size_t used;         /* it sets: how many it has taken; the others come again, with more or after rpc_conn_resume */
 	struct frame **last; /* it appends complete messages here, whose memory it has counted by rpc_conn_afford */
 	bool starved;        /* it sets: it needs memory that the budget does not have */
-	bool begun;          /* it sets: a message has begun, and is not complete … */
-	size_t expected;     /* … its length, as far as known */
+	bool begun;          /* it sets: a message has begun, and is not complete */
+	size_t expected;     /* the length of that message, as far as known */
 	size_t held;         /* … and its memory, counted in the budget */
 };
 

@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 
 enum {
-	GREETING_BYTES = 8,
+	HELLO_BYTES = 8,
 	IOV_MAX = 8,        /* buffers of one read or write */
 	WRITE_MAX = 262144, /* bytes of one write */
 	BUFFER_MIN = 2048,  /* small, because most connections are idle most of the time */
@@ -68,7 +68,7 @@ struct rpc_conn {
 	void *protocol_state;
 
 	/* Used only by the reader. */
-	bool greeted, stranger; /* stranger: the first bytes are TLS */
+	bool said_hello, stranger; /* stranger: the first bytes are TLS */
 	uint8_t *buffer;
 	size_t size, filled;
 	struct frame *partial;                   /* a long frame, read into directly */

@@ -118,15 +118,15 @@ static bool is_tls(const struct rpc_conn *conn)
 }
 
 /* Checks the other end's hello. Returns false if it uses another protocol. */
-static bool take_greeting(struct rpc_conn *conn)
+static bool take_hello(struct rpc_conn *conn)
 {
-	uint8_t expected[GREETING_BYTES] = {0, 'S', 'P', 0, 0, RPC_CONN_REQUESTS, 0, 0};
+	uint8_t expected[HELLO_BYTES] = {0, 'S', 'P', 0, 0, RPC_CONN_REQUESTS, 0, 0};
 
 	if (conn->side == RPC_CONN_REQUESTS)
 		expected[5] = RPC_CONN_REPLIES;
-	if (memcmp(conn->buffer, expected, GREETING_BYTES) != 0)
+	if (memcmp(conn->buffer, expected, HELLO_BYTES) != 0)
 		return false;
-	conn->greeted = true;
+	conn->said_hello = true;
 	pthread_mutex_lock(&conn->lock);
 	conn->opened = true;
 	pthread_mutex_unlock(&conn->lock);
@@ -149,15 +149,15 @@ static bool take_buffer(struct rpc_conn *conn, struct harvest *harvest)
 {
 	size_t at = 0;
 
-	if (!conn->greeted) {
+	if (!conn->said_hello) {
 		conn->stranger = is_tls(conn);
 		if (conn->stranger)
 			return false;
-		if (conn->filled < GREETING_BYTES)
+		if (conn->filled < HELLO_BYTES)
 			return true;
-		if (!take_greeting(conn))
+		if (!take_hello(conn))
 			return false;
-		at = GREETING_BYTES;
+		at = HELLO_BYTES;
 	}
 	while (conn->filled - at >= FRAME_LENGTH_BYTES) {
 		uint64_t length = frame_read_length(conn->buffer + at);

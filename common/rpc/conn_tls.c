@@ -1,8 +1,12 @@
 /*
- * One function, `layer_pump`, does whatever is possible: it continues the handshake, decrypts for the connection's read and
- * encrypts its write, and starts reads and writes of the carrier below. It runs after each event, on one thread at a
- * time; an event during that makes it go on. Callbacks run without the lock. While a thread of the pool takes a step of the
- * handshake, nothing is possible; a connection that is closed during that ends after it.
+ * TLS between a connection and the carrier below it, a socket.
+ *
+ * `layer_pump` does all the work. It continues the handshake, decrypts what the connection reads, encrypts what it writes,
+ * and starts reads and writes of the carrier. It runs after each event, on one thread at a time: an event that comes
+ * during a run makes it run once more. Callbacks run without the lock.
+ *
+ * A thread of a pool takes the expensive steps of the handshake. During such a step `layer_pump` does nothing, and a
+ * connection that is closed ends after it.
  */
 #include "common/rpc/conn_tls_internal.h"
 

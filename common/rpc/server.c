@@ -25,10 +25,11 @@ enum {
 	DEFAULT_QUIET_MS = 300000, /* Reeve's clients send more often */
 	SWEEP_MS = 1000,
 	TOKEN_MAX_BYTES = 4096,
-	MEMORY_MESSAGES = 4,     /* maximum memory of an unpacked message, in longest messages … */
-	MEMORY_PARTS = 16 << 20, /* … plus this many bytes */
-	BUDGET_MESSAGES = 32, /* memory for unprocessed messages, and as much for unread answers, in longest messages … */
-	BUDGET_MIN = 64 << 20, /* … or this many bytes if that is more */
+	MEMORY_MESSAGES = 4,     /* maximum memory of an unpacked message: this many longest messages */
+	MEMORY_PARTS = 16 << 20, /* plus this many bytes */
+	BUDGET_MESSAGES =
+	    32, /* memory for unprocessed messages, and as much for unread answers: this many longest messages */
+	BUDGET_MIN = 64 << 20, /* the minimum of that memory */
 	IDLE_PINGS_A_SECOND = 1000,
 	IDLE_PING_MAX_MS = 15000,
 };

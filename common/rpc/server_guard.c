@@ -72,7 +72,7 @@ static bool identify(struct peer *peer, const struct envelope_view *token, struc
 	struct reeve_error why = {0};
 
 	if (!guard->identify)
-		return error_set(error, STATUS(UNAUTHENTICATED), "this server knows no callers");
+		return error_set(error, STATUS(UNAUTHENTICATED), "this server has no identities: it serves no callers");
 	identity = guard->identify(guard->arg, &caller, &why);
 	if (caller.uncertified && why.code != STATUS(UNAVAILABLE) && !(identity && identity->held)) {
 		release(identity);

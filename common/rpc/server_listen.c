@@ -22,17 +22,17 @@
 
 enum {
 	NEWCOMERS_MAX = 64,    /* accepted one after the other; then other events run */
-	TURNED_AWAY_MAX = 256, /* open at the same time, or … */
-	TURNED_AWAY_PART = 8,  /* … this part of the descriptors if it is less; more are closed without an answer */
+	TURNED_AWAY_MAX = 256, /* open at the same time */
+	TURNED_AWAY_PART = 8,  /* and at most this part of the descriptors; more are closed without an answer */
 	LOCAL_PART = 64,       /* callers on this machine have this part of all connections in addition, … */
 	LOCAL_MIN = 1,
 	LOCAL_MAX = 64,
-	IDLE_MS = 10000,      /* a connection without calls may be closed for another when silent for this long … */
-	IDLE_PINGS = 3,       /* … and for this many of the pings that it should send */
+	IDLE_MS = 10000,      /* a connection without calls may be closed for another when silent for this long */
+	IDLE_PINGS = 3,       /* and for this many of the pings that it should send */
 	IDLE_AFTER_MS = 1000, /* a connection without a hello or a call is not closed for another within this time */
 	IDLE_SEARCH_MS = 50,  /* limits the searches for a connection to close, which take a while */
-	OTHER_FILES = 128,    /* descriptors for the database, callbacks, archives and lookups, … */
-	OTHER_PART = 2,       /* … or this part of all descriptors if it is less */
+	OTHER_FILES = 128,    /* descriptors for the database, callbacks, archives and lookups */
+	OTHER_PART = 2,       /* but at most this part of all descriptors */
 };
 
 /* Returns how many connections callers on this machine have in addition to `connections`. */

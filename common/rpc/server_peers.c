@@ -22,19 +22,19 @@ enum {
 	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
 	TURN_FRAMES = 256,        /* frames processed in one iteration of the loop */
 	TURN_MS = 10,             /* … and for how long; then other events run */
-	FRAME_WORK = 1 << 10,     /* the work of serving a frame … */
-	BYTES_WORK_MAX = 1 << 15, /* … and that of each of its bytes, up to this in all */
+	FRAME_WORK = 1 << 10,     /* the work of serving a frame */
+	BYTES_WORK_MAX = 1 << 15, /* the maximum work of its bytes */
 	WORK_UNIT = 1 << 10,      /* of turns */
 	BACKLOG_MESSAGES = 4,     /* a peer with longer unsent answers is not served */
-	GREETING_MS = 5000,       /* for a newcomer's hello */
-	FRAME_MS = 10000,         /* for a message to arrive … */
-	FRAME_BYTES_PER_MS = 100, /* … and more for a long one */
+	HELLO_MS = 5000,          /* for a newcomer's hello */
+	FRAME_MS = 10000,         /* for a message to arrive */
+	FRAME_BYTES_PER_MS = 100, /* a long one has more time: that of its bytes at this rate */
 	STUCK_MS = 10000,         /* maximum time in which a peer takes no answers */
 	TURNED_AWAY_MS = 3000,    /* for a peer that was turned away to read the reason */
 	END_MS = 3000,            /* for a peer to close the connection after its last answer */
-	PARTIAL_MS = 1000,     /* a message that takes longer may be cut off when the memory for messages is used up … */
-	FREE_PART = 8,         /* … until this part of the memory is free */
-	CLOSE_GRACE_MS = 1000, /* for outgoing answers to leave at the end */
+	PARTIAL_MS = 1000,        /* a message that takes longer may be cut off when the memory for messages is used up */
+	FREE_PART = 8,            /* messages are cut off until this part of the memory is free */
+	CLOSE_GRACE_MS = 1000,    /* for outgoing answers to leave at the end */
 };
 
 /* Runs peers_take after the loop has polled its sockets once more, so that peers that have sent something by then get
@@ -397,10 +397,10 @@ static bool is_stranger(const struct peer *peer)
 static const char *unwanted(const struct peer *peer, const struct rpc_conn_state *state, bool read)
 {
 	if (!state->opened)
-		return state->quiet_ms > GREETING_MS ? "does not greet" : NULL;
+		return state->quiet_ms > HELLO_MS ? "sends no hello" : NULL;
 	if (peer->refusal)
 		return clock_monotonic_ms() - peer->since_ms > TURNED_AWAY_MS ? "was turned away" : NULL;
-	if (is_stranger(peer) && clock_monotonic_ms() - peer->since_ms > GREETING_MS)
+	if (is_stranger(peer) && clock_monotonic_ms() - peer->since_ms > HELLO_MS)
 		return "shows no certificate";
 	if (state->ended_ms > END_MS)
 		return "does not close it after the last answer";

@@ -24,8 +24,8 @@
 enum {
 	REFRESH_MS = 5000,
 	CHAIN_BYTES_MAX = 32768, /* of the other end's certificates */
-	WARN_S = 7 * 24 * 3600,  /* before the end of a certificate or list … */
-	WARN_PART = 5,           /* … or this part of its lifetime, if that is less */
+	WARN_S = 7 * 24 * 3600,  /* before the end of a certificate or list */
+	WARN_PART = 5,           /* but at most this part of its lifetime */
 	WARN_AGAIN_MS = 24 * 3600 * 1000,
 };
 

@@ -205,7 +205,7 @@ struct archive *archive_create(
 	a->file.fd = -1;
 	a->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (a->signal < 0) {
-		error_set(error, STATUS(UNAVAILABLE), "no eventfd for the archive: %s", strerror(errno));
+		error_set(error, STATUS(UNAVAILABLE), "--archive %s: eventfd: %s", directory, strerror(errno));
 		free(a);
 		return NULL;
 	}

@@ -119,7 +119,8 @@ static bool take_name(struct archive_file *file, struct reeve_error *error)
 			return true;
 		}
 	}
-	return error_set(error, STATUS(UNAVAILABLE), "no free name for %s", file->part);
+	return error_set(error, STATUS(UNAVAILABLE),
+	    "--archive: all %d names for %s are taken; move some of its files elsewhere", NAMES_MAX, file->part);
 }
 
 static bool sync_directory(const struct archive_file *file, struct reeve_error *error)

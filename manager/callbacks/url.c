@@ -13,7 +13,7 @@ static CURLU *parse(const char *url, const char **problem)
 	if (code == CURLUE_OK)
 		return parts;
 	*problem = code == CURLUE_USER_NOT_ALLOWED
-	    ? "has a user's name in it; calls are signed, with a secret that is given besides"
+	    ? "has a user's name in it; leave that out: callback_secret signs the calls"
 	    : code == CURLUE_BAD_PORT_NUMBER ? "has an invalid port; ports are from 0 to 65535"
 	    : code == CURLUE_NO_HOST         ? "has no host"
 	                                     : "is not a URL; one looks like https://example.org/path";

@@ -24,16 +24,16 @@ struct profile {
 	int count;
 	int64_t capacity;         /* candidates that they can still take, in total */
 	int64_t coming;           /* free slots of its Fetches in the claim in flight, which they will request again */
-	int64_t left;             /* slots that its last Fetch with tasks left free, and that the next one requests, … */
-	int64_t left_until_ms;    /* … if it comes until then */
+	int64_t left;             /* slots that its last Fetch with tasks left free, and that the next one requests */
+	int64_t left_until_ms;    /* until then the next Fetch counts as requesting `left` */
 	int64_t excluded;         /* tasks that they exclude, in total */
 	struct deadlines idle;    /* heap: those whose worker has begun no task yet, and that have room; by its start */
 	int64_t idle_capacity;    /* the part of `capacity` that is theirs */
 	int idle_unparked;        /* the number of those that do not park */
 	int unparked;             /* the number of all that do not park */
 	bool searched;            /* during a run: streams of a route that it accepts are being searched */
-	int32_t collects_above;   /* during a run: one of its Fetches waits for tasks above this priority that are read; */
-	int64_t collects_from_ms; /* … the last of these came then */
+	int32_t collects_above;   /* during a run: one of its Fetches waits for tasks above this priority that are read */
+	int64_t collects_from_ms; /* when the last of these Fetches came */
 	bool reads;               /* during a run: tasks that were left to other managers are now read for it */
 	struct fetch *at;         /* while candidates are dealt: the first that may have room */
 	unsigned round;           /* the last group in deal.c that contained it */

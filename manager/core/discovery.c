@@ -13,8 +13,8 @@ enum {
 	STREAMS_FOUND_AT_ONCE = 64, /* priorities of a route */
 	SEARCHES_MAX = 16,          /* maximum number of routes that discovery_searches compares */
 	RETRY_MS = 200,             /* after a failed query */
-	LONG_ANSWERS = 32,          /* after a search with more answers than this … */
-	PAUSE_TIMES = 4,            /* … the next one waits this multiple of its duration */
+	LONG_ANSWERS = 32,          /* a search with more answers than this is long */
+	PAUSE_TIMES = 4,            /* after a long one the next one waits this multiple of its duration */
 	FIRST_MS = 100,             /* routes that are wanted so long after the first one count as first, too */
 };
 
@@ -24,8 +24,8 @@ enum {
 enum query {
 	QUERY_NONE,
 	QUERY_LISTED, /* it is in the list of routes to query */
-	QUERY_SENT,   /* it is in the query in flight, … */
-	QUERY_STALE,  /* … which may not see what exists now */
+	QUERY_SENT,   /* it is in the query in flight */
+	QUERY_STALE,  /* it is in the query in flight, which may not see what exists now */
 };
 
 /* What is known of the priorities of a route. */
@@ -36,8 +36,8 @@ struct scope {
 	bool again;    /* it is searched from the top once more when the search in progress and the pause have ended */
 	enum query query;
 	int32_t below;  /* all priorities from this one up have been found, unless it is complete */
-	int found;      /* while an answer is read: the number of its streams in it, … */
-	int32_t lowest; /* … and the lowest priority of them */
+	int found;      /* while an answer is read: the number of its streams in it */
+	int32_t lowest; /* the lowest priority of `found` */
 	int answers;    /* of the search in progress, … */
 	int64_t began_ms;
 	int64_t pause_ms; /* when the pause after it ends */

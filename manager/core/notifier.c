@@ -26,8 +26,8 @@ struct notice {
 	} key;
 	int64_t run_at_us, latest_us; /* the first and the last time of its tasks */
 	bool certain;                 /* it is sent even if its tasks are claimed here */
-	int64_t due_ms;               /* when it is sent, */
-	int64_t until_ms;             /* … or, while its tasks are about to be claimed here, the latest time */
+	int64_t due_ms;               /* when it is sent */
+	int64_t until_ms;             /* the latest time for that, while its tasks are about to be claimed here */
 	UT_hash_handle hh;
 };
 
@@ -39,8 +39,8 @@ struct notifier {
 	bool others;
 	struct notice *waiting; /* hash, by stream */
 	int64_t any_us;         /* the earliest time of what is not in `waiting`; STORE_TIME_NEVER: everything is */
-	int64_t send_ms;        /* not sent before this time, */
-	int64_t due_ms;         /* … nor before the first of `waiting` is due */
+	int64_t send_ms;        /* not sent before this time */
+	int64_t due_ms;         /* nor before the first of `waiting` is due: this time */
 	struct store_notify op;
 };
 

@@ -28,7 +28,7 @@ struct ends {
 	struct queue_stops *stops;
 	char *queue, *actor, *reason;
 	struct store_queue_end op;
-	int64_t ended, told; /* tasks that ended, and running ones that got a cancel request */
+	int64_t ended, cancelled; /* tasks that ended, and running ones that got a cancel request */
 	queue_purged *done;
 	void *arg;
 };
@@ -47,7 +47,7 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 	if (!error) {
 		for (int i = 0; i < e->op.found; i++) {
 			e->ended += e->op.tasks[i].ended;
-			e->told += e->op.tasks[i].commanded_worker != 0;
+			e->cancelled += e->op.tasks[i].commanded_worker != 0;
 		}
 		edit_apply(e->stops->edits, op, e->op.tasks, e->op.found);
 		if (e->op.more) {
@@ -55,9 +55,9 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 			return;
 		}
 	}
-	if (e->op.stopping && e->ended + e->told)
+	if (e->op.stopping && e->ended + e->cancelled)
 		log_info(NULL, "queue \"%s\" is being stopped: %lld waiting tasks ended, %lld running ones are cancelled",
-		    e->queue, (long long)e->ended, (long long)e->told);
+		    e->queue, (long long)e->ended, (long long)e->cancelled);
 	e->done(e->arg, e->ended, error);
 	ends_free(e);
 }

@@ -14,8 +14,8 @@
 
 enum {
 	LOAD_LIMIT_MS = 5000,
-	FORGOTTEN_MS = 10 * 60 * 1000, /* how long a forgotten number can still be looked up: longer than any call, */
-	FORGOTTEN_LOADS = 5,           /* … and for at least so many loads, in case this process was frozen */
+	FORGOTTEN_MS = 10 * 60 * 1000, /* how long a forgotten number can still be looked up: longer than any call */
+	FORGOTTEN_LOADS = 5,           /* the minimum number of loads until then, in case this process was frozen */
 };
 
 struct entry {

@@ -173,7 +173,7 @@ static void note(struct stream *s, struct known *k, const struct store_candidate
 	}
 }
 
-/* Returns whether a stream is to be added of which a task is said to wait. Otherwise discovery finds the task, when the
+/* Returns whether a stream is to be added of which a task is reported. Otherwise discovery finds the task, when the
  * route is wanted or when the streams of higher priorities run empty. */
 static bool stream_missing(struct window *w, int route, int32_t priority)
 {

@@ -83,8 +83,8 @@ struct stream {
 	int64_t polled_us;             /* when the last completed rescan began, by the estimate of the database's time */
 	int64_t whole_ms;              /* when the last page was requested that ended with all tasks of all shards */
 	int64_t read_ms;               /* when the page in flight was requested */
-	bool whole;                    /* pages contain all shards, */
-	int64_t unsharded_until_ms;    /* … at least until then */
+	bool whole;                    /* pages contain all shards */
+	int64_t unsharded_until_ms;    /* at least until then they do */
 	struct store_candidate passed; /* the first skipped task of another shard; id 0: none */
 	enum passed_state passed_state;
 	int64_t probe_ms;                         /* when `passed` is tried, or searched for */
@@ -99,8 +99,8 @@ struct stream {
 /* The streams of a route. */
 struct route_streams {
 	bool wanted; /* a Fetch accepts it */
-	bool over;   /* it is in the list of routes that may have too many streams, … */
-	bool cut;    /* … of which those below this priority are dropped: */
+	bool over;   /* it is in the list of routes that may have too many streams */
+	bool cut;    /* those of its streams below this priority are dropped: */
 	int32_t cut_below;
 	struct stream *streams; /* list */
 	int count, active;      /* all; those in the list of their priority */

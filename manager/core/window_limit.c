@@ -18,8 +18,8 @@ enum {
 	STREAMS_LEAST = 4,   /* each route keeps so many, even if then all have more than their limit */
 	TRIM_AGAIN_MS = 100, /* after streams in use could not be dropped */
 	AGAIN_US = 1000000,  /* when to search for tasks of dropped streams that may be claimable soon */
-	CHECK_MS = 1000,     /* the database's clock may jump: due times are checked at this interval, … */
-	SOON_MS = 100,       /* … and no sooner than this */
+	CHECK_MS = 1000,     /* the database's clock may jump: due times are checked at this interval */
+	SOON_MS = 100,       /* the minimum interval */
 };
 
 int window_route_limit(const struct window *w)

@@ -5,8 +5,8 @@
 
 enum {
 	CANDIDATE_SUSPEND_MS = 250,   /* delay until a locked candidate is tried again */
-	STREAM_SUSPEND_MS = 50,       /* how long a stream of locked tasks is suspended at first, */
-	STREAM_SUSPEND_MAX_MS = 2000, /* … and the maximum */
+	STREAM_SUSPEND_MS = 50,       /* how long a stream of locked tasks is suspended at first */
+	STREAM_SUSPEND_MAX_MS = 2000, /* the maximum of that time */
 };
 
 void window_suspend(struct window *w, int64_t id)

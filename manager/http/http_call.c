@@ -19,8 +19,8 @@
 
 enum {
 	KEY_MAX_BYTES = 255,
-	JSON_MEMORY_MESSAGES = 4,   /* maximum memory of parsed JSON, in longest messages … */
-	JSON_MEMORY_MIN = 16 << 20, /* … plus this many bytes */
+	JSON_MEMORY_MESSAGES = 4,   /* maximum memory of parsed JSON: this many longest messages */
+	JSON_MEMORY_MIN = 16 << 20, /* plus this many bytes */
 };
 
 static struct envelope_view view_of(const char *text, size_t length)

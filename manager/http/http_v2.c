@@ -14,8 +14,8 @@ enum {
 	FIELD_BYTES = 32,      /* of a header, besides name and value, as the protocol counts */
 	NAME_MAX_BYTES = 32,   /* longer names of headers matter as little as unknown ones */
 	PREFIX_BYTES = 5,      /* before a message of gRPC */
-	RESETS_AT_ONCE = 1000, /* streams that a caller may reset … */
-	RESETS_A_SECOND = 100, /* … and those that it may reset for each second besides */
+	RESETS_AT_ONCE = 1000, /* streams that a caller may reset at once */
+	RESETS_A_SECOND = 100, /* streams that it may also reset each second */
 };
 
 static struct http2_stream *stream_of(struct http2 *http2, int32_t id)

@@ -39,8 +39,8 @@ struct http2_stream {
 	size_t unread;                        /* bytes of its content that came after the answer was clear */
 	bool complete;                        /* its last message has been handed over, or is refused */
 	bool many;                            /* a stream of messages */
-	struct frame *answers, **answers_end; /* that are not written completely … */
-	size_t offset;                        /* … and the written bytes of the first one's content */
+	struct frame *answers, **answers_end; /* that are not written completely */
+	size_t offset;                        /* the written bytes of the first one's content */
 	bool started;                         /* its head has been submitted */
 	bool waiting;                         /* for an answer, between those of many messages */
 	bool answered;                        /* its last answer is there */
@@ -52,8 +52,8 @@ struct http2 {
 	size_t max; /* bytes of a content */
 	nghttp2_session *session;
 	struct http2_stream *streams;
-	int arriving;              /* messages that have begun and are not complete … */
-	size_t held;               /* … and their memory */
+	int arriving;              /* messages that have begun and are not complete */
+	size_t held;               /* the memory of those messages */
 	struct rpc_intake *intake; /* bytes are being taken; or NULL */
 	bool writing, ended;
 };

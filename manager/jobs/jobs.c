@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum {
-	LOG_EVERY_MS = 10 * 1000,     /* minimum time between logged failures of one job, … */
-	LOG_SAME_MS = 60 * 60 * 1000, /* … and between logs of the same failure */
+	LOG_EVERY_MS = 10 * 1000,     /* minimum time between logged failures of one job */
+	LOG_SAME_MS = 60 * 60 * 1000, /* minimum time between logs of the same failure */
 };
 
 struct job {

@@ -70,9 +70,9 @@ struct job_spec {
 	int64_t first_ms;     /* from the start to the first run; JOB_NEVER: only on request */
 	int64_t every_ms;     /* from the beginning of a run to that of the next; 0: only on request */
 	int64_t more_ms;      /* from the end of a run that left work to the next run */
-	int64_t pause_ms;     /* how long a request waits after the last run, … */
-	int64_t pause_times;  /* … or this multiple of that run's duration, if it is longer, … */
-	int64_t pause_max_ms; /* … up to this limit; 0: no limit */
+	int64_t pause_ms;     /* how long a request waits after the last run */
+	int64_t pause_times;  /* this multiple of that run's duration, if it is longer than pause_ms */
+	int64_t pause_max_ms; /* the maximum; 0: none */
 	int64_t retry_ms;     /* the retry delay, doubled after each further failure; 0: a failure changes nothing */
 	int64_t retry_max_ms; /* the limit of the retry delay; 0: it is not doubled */
 };

@@ -65,7 +65,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *r = (struct reading *)op;
 	const Reeve__V1__ControlWorkersRequest *request = (const Reeve__V1__ControlWorkersRequest *)r->request;
-	const Reeve__V1__ListWorkersResponse *told = (const Reeve__V1__ListWorkersResponse *)r->response;
+	const Reeve__V1__ListWorkersResponse *found = (const Reeve__V1__ListWorkersResponse *)r->response;
 	Reeve__V1__ControlWorkersResponse answer = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
 	bool scale = request->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE;
 	struct store_worker_command command = {.kind = "concurrency", .value = (int32_t)request->concurrency};
@@ -74,12 +74,12 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	struct reeve_error unknown;
 	if (!scale && json_enum_word(&reeve__v1__worker_action__descriptor, (int)request->action, word))
 		snprintf(command.kind, sizeof command.kind, "%.11s", word);
-	for (size_t i = 0; !error && i < told->n_workers; i++) {
-		dispatch_commands(r->services->core->dispatch, told->workers[i]->incarnation, &command, 1);
+	for (size_t i = 0; !error && i < found->n_workers; i++) {
+		dispatch_commands(r->services->core->dispatch, found->workers[i]->incarnation, &command, 1);
 		if (i < LIMIT_LIST)
-			names[answer.n_names++] = told->workers[i]->name;
+			names[answer.n_names++] = found->workers[i]->name;
 	}
-	answer.notified = (uint32_t)told->n_workers;
+	answer.notified = (uint32_t)found->n_workers;
 	answer.names = names;
 	if (!error && !answer.notified) {
 		if (*request->name)

@@ -54,7 +54,7 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	case STORE_DISCARD: return executing ? "it is being discarded already" : "it has ended";
 	case STORE_RETRY:
 		if (t->stopping)
-			return "its worker has been told to stop already";
+			return "its worker is stopping it already";
 		if (op->hanged && !executing)
 			return "it is not executing";
 		return executing && !op->executing ? "it is executing: only a retry with `executing` set starts it again"

@@ -78,8 +78,8 @@ void worker_fetch_start(struct services *s, struct rpc_call *call, const Reeve__
 	    .exclude = r->exclude_ids,
 	    .limit_count = (int)r->n_queue_slots,
 	    .limits = limits,
-	    .wait_ms = in_report ? 0 : r->wait_ms,  /* in a report it never parks, … */
-	    .goes_on = in_report || r->wait_ms > 0, /* … but is a worker's, which then parks another one */
+	    .wait_ms = in_report ? 0 : r->wait_ms,  /* in a report it never parks */
+	    .goes_on = in_report || r->wait_ms > 0, /* it is a worker's, which then parks another one */
 	    .again = r->resend,
 	    .max_bytes = r->max_bytes,
 	    .where = r->where && !in_report ? &r->base : NULL,

@@ -78,14 +78,17 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 		return false;
 	for (size_t i = 0; i < r->n_in_flight; i++)
 		if (r->in_flight[i]->task_id < 1 || r->in_flight[i]->token < 1)
-			return error_set(error, STATUS(INVALID_ARGUMENT), "in_flight[%zu] is not an attempt", i);
+			return error_set(
+			    error, STATUS(INVALID_ARGUMENT), "in_flight[%zu] must have a task_id and a token, both from 1", i);
 	for (size_t i = 0; i < r->n_counts; i++)
 		if (name_problem(r->counts[i]->queue, false) || r->counts[i]->batch_id < 0 || r->counts[i]->succeeded < 0 ||
 		    r->counts[i]->failed < 0)
-			return error_set(error, STATUS(INVALID_ARGUMENT), "counts[%zu] is not of a queue, or below 0", i);
+			return error_set(error, STATUS(INVALID_ARGUMENT),
+			    "counts[%zu] must have a queue, and a batch_id, succeeded and failed from 0", i);
 	for (size_t i = 0; i < r->n_remarks; i++)
 		if (r->remarks[i]->task_id < 1 || r->remarks[i]->token < 1)
-			return error_set(error, STATUS(INVALID_ARGUMENT), "remarks[%zu] is of no attempt", i);
+			return error_set(
+			    error, STATUS(INVALID_ARGUMENT), "remarks[%zu] must have a task_id and a token, both from 1", i);
 	return true;
 }
 

@@ -196,7 +196,7 @@ static bool check_fetch(const struct rpc_call *call, const Reeve__V1__ReportRequ
 		return true;
 	return worker_fetch_check(call, r->fetch, error) &&
 	    (r->fetch->incarnation == r->incarnation || !scope_owner(rpc_call_identity(call)) ||
-	        error_set(error, STATUS(PERMISSION_DENIED), "fetch.incarnation is not the report's"));
+	        error_set(error, STATUS(PERMISSION_DENIED), "fetch.incarnation must be the report's incarnation"));
 }
 
 void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage *message)

@@ -47,9 +47,9 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	snprintf(why, sizeof why, "PostgreSQL has room for only %d of the %d connections that a manager needs: %s",
 	    connected(set), set->count, set->refusal);
-	if (!set->told)
+	if (!set->logged)
 		log_error(NULL, "%s%s", why, closes ? "; it leaves them to others, and tries again from time to time" : "");
-	set->told = true;
+	set->logged = true;
 	if (closes)
 		close_all(set, why);
 }
@@ -72,9 +72,9 @@ bool conn_set_ready(struct conn_set *set)
 	event_del(set->limit);
 	set->pause_ms = PAUSE_FIRST_MS;
 	set->collecting = false;
-	if (set->told)
+	if (set->logged)
 		log_info(NULL, "PostgreSQL has room for the manager's connections again");
-	set->told = false;
+	set->logged = false;
 	return collected;
 }
 

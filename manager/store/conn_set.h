@@ -20,7 +20,7 @@ struct conn_set {
 	int count;
 	bool collecting;     /* no operation begins until all connections are ready */
 	bool others;         /* other managers are alive */
-	bool told;           /* the lack has been logged as an error */
+	bool logged;         /* the lack has been logged as an error */
 	struct event *limit; /* pending since a refusal: when it fires, on_limit decides whether to close all */
 	int64_t pause_ms;    /* the longest next pause */
 	char refusal[300];   /* PostgreSQL's words at the last refusal */

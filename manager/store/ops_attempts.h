@@ -211,11 +211,11 @@ struct store_place {
 /* Ends attempts whose expiry has passed, a bounded number at a time. */
 struct store_expire {
 	struct store_op op;
-	int limit;                 /* journal rows to read, */
-	struct store_place after;  /* … by next_expiry (µs), starting at {STORE_TIME_BEGIN, 0} */
+	int limit;                 /* journal rows to read */
+	struct store_place after;  /* where to begin, by next_expiry (µs); at first {STORE_TIME_BEGIN, 0} */
 	int64_t now_us;            /* the manager's estimate: later expiries have not passed */
-	int64_t before_assignment; /* attempts up to this journal row end only if … */
-	int64_t watched_ms;        /* … this, the time that the manager has watched them, covers their full time */
+	int64_t before_assignment; /* attempts up to this journal row end only after a full watch */
+	int64_t watched_ms;        /* how long the manager has watched them: a full watch covers their full time */
 	/* results */
 	struct store_result *results; /* the attempts ended here */
 	int count;
@@ -227,8 +227,8 @@ void store_expire(struct store *store, struct store_expire *op);
 /* Ends attempts whose worker is lost, a bounded number at a time. */
 struct store_sweep {
 	struct store_op op;
-	int limit;                /* journal rows to read, */
-	struct store_place after; /* … by worker, starting at {0, 0} */
+	int limit;                /* journal rows to read */
+	struct store_place after; /* where to begin, by worker; at first {0, 0} */
 	bool all;                 /* of all lost workers; else only of these: */
 	int count_of;
 	const int64_t *of;

@@ -2,20 +2,20 @@
 -- the HTTP callbacks to create. Both have the same payload. What runs again after its batch is over is not notified.
 create or replace function batch_events(ended jsonb, of_event text)
 returns table (batch_id bigint, task_id bigint, event text, url text, secret text, payload text) language plpgsql strict as $$
-declare told record;
+declare notice record;
 begin
-  for told in
+  for notice in
     select b.id, b.queue, b.callback_type, b.callback_secret, (e ->> 'id')::bigint as task, batch_task_event(b, e) as payload,
       case when b.callback_tasks or of_event = 'attempt_end' then b.callback_url end as url
     from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
     where (b.callback_type is not null or b.callback_url is not null) and b.phase not in ('exit', 'ended')
       and (e ->> 'id')::bigint is distinct from b.entry_id
   loop
-    if told.callback_type is not null then
-      perform submit_internal(told.queue, told.callback_type, told.payload, null, 'callback of batch ' || told.id);
+    if notice.callback_type is not null then
+      perform submit_internal(notice.queue, notice.callback_type, notice.payload, null, 'callback of batch ' || notice.id);
     end if;
-    if told.url is not null then
-      return query values (told.id, told.task, of_event, told.url, told.callback_secret, told.payload);
+    if notice.url is not null then
+      return query values (notice.id, notice.task, of_event, notice.url, notice.callback_secret, notice.payload);
     end if;
   end loop;
 end $$;

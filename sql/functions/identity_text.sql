@@ -1,4 +1,4 @@
--- Returns what an identity may do, for the audit: "submitter; queues mail; expires 2027-01-14T08:00:00Z".
+-- Returns what an identity may do, for the audit: "submitter; queues mail; expires 2027-01-14T08:00:00.000000Z".
 create or replace function identity_text(rights jsonb, of_uid bigint, by_certificate boolean, expires timestamptz) returns text
 language sql stable as $$
   select concat_ws('; ',
@@ -9,5 +9,5 @@ language sql stable as $$
      where jsonb_array_length(rights -> x.field) > 0),
     'user ' || of_uid,
     case when by_certificate then 'certificate' end,
-    'expires ' || to_char(nullif(expires, 'infinity') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+    'expires ' || time_text(nullif(expires, 'infinity')))
 $$;

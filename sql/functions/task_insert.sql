@@ -1,5 +1,5 @@
 -- Adds a task and counts it; returns the row. Null fields get the table's defaults. Only the statements that add many
--- tasks do not use it (submit.sql, submit_plain.sql, retry_ended.sql).
+-- tasks do not use it (submit.sql, submit_plain.sql, retry_ended.sql), nor submit_one.sql, which must be fast.
 create or replace function task_insert(t tasks) returns tasks language plpgsql as $$
 begin
   t.id := coalesce(t.id, nextval('tasks_id_seq'));

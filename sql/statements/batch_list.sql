@@ -22,10 +22,10 @@ with looked as materialized (
       (select id, run_at, attempt, status, 1 from tasks where batch_id = b.id order by id limit 20)) y
     where b.id = f.id and b.phase <> 'ended' and y.status in ('queued', 'failed')
     order by y.place, y.id limit 1) x),
- waits as materialized (select tasks_waiting(array(select id from firsts order by place), $6::bigint) as told)
-select s.*, w.id as first_waiting, w.run_at, w.attempt, (select told from waits)[w.place::int][1] as reason,
-  (select told from waits)[w.place::int][2] as waits_for, (select told from waits)[w.place::int][3] as workers,
-  (select told from waits)[w.place::int][4] as slots, (select told from waits)[w.place::int][5] as busy, n.next_before
+ waits as materialized (select tasks_waiting(array(select id from firsts order by place), $6::bigint) as reasons)
+select s.*, w.id as first_waiting, w.run_at, w.attempt, (select reasons from waits)[w.place::int][1] as reason,
+  (select reasons from waits)[w.place::int][2] as waits_for, (select reasons from waits)[w.place::int][3] as workers,
+  (select reasons from waits)[w.place::int][4] as slots, (select reasons from waits)[w.place::int][5] as busy, n.next_before
 from (
   select case when (select count(*) from found) = $4 then (select min(id) from found)
     when (select count(*) from looked) >= $5 then (select min(id) from looked) else 0 end as next_before) n

@@ -13,7 +13,7 @@ with blocked as materialized (
   select route_id, v.due, sum(v.live)
   from released cross join lateral (values ('infinity', -1), (delayed_to(run_at, last_updated), 1)) v(due, live)
   group by 1, 2 having sum(v.live) <> 0),
- told as materialized (
+ notified as materialized (
   select pg_notify('reeve_notify', format('0 %s %s %s', route_id, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))
   from released group by route_id, priority)
-select (select count(*) from released), (select count(*) from told)
+select (select count(*) from released), (select count(*) from notified)

@@ -17,7 +17,7 @@ with first as materialized (
     (select id, run_at, attempt, status, 1 from tasks where batch_id = b.id order by id limit 100)) x
   where b.id = $1 and b.phase <> 'ended' and x.status in ('queued', 'failed')
   order by x.place, x.id limit 1),
- waits as materialized (select id, run_at, attempt, tasks_waiting(array[id], $5::bigint) as told from first),
+ waits as materialized (select id, run_at, attempt, tasks_waiting(array[id], $5::bigint) as reasons from first),
  ended as materialized (
   select h.* from batches b cross join lateral (
     select * from task_history
@@ -32,8 +32,8 @@ select s.*, t.id, t.{shown},
   t.remark, null::text as stack_trace, t.batch_id, t.version as key_version, p.name as pipeline,
   t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
   nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted,
-  f.id as first_waiting, f.run_at as first_run_at, f.attempt as first_attempt, f.told[1][1] as reason, f.told[1][2] as waits_for,
-  f.told[1][3] as workers, f.told[1][4] as slots, f.told[1][5] as busy,
+  f.id as first_waiting, f.run_at as first_run_at, f.attempt as first_attempt, f.reasons[1][1] as reason, f.reasons[1][2] as waits_for,
+  f.reasons[1][3] as workers, f.reasons[1][4] as slots, f.reasons[1][5] as busy,
   scanned.upto is not null as more, scanned.upto as next_after
 from shown s
 left join waits f on true

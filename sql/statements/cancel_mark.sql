@@ -15,7 +15,7 @@ with locked as materialized (
   select worker_id, id, last_updated, 'cancel' from locked
   where status = 'executing' and cancel_requested_at is null
   on conflict do nothing),
- told as (
+ events as (
   insert into task_events (task_id, version, event, actor, note)
   select id, last_updated, case when $4::text is null then 'cancel_requested' else 'discard_requested' end, $2, $3 from locked
   where cancel_requested_at is null or $4::text is not null and stop_code is null)

@@ -5,18 +5,18 @@
 --   one element per attempt, in id order: $1 ids, $2 tokens, $3 results; $4 the retention in days if their queue does
 --   not set it; $5 remarks or null
 with done as (
-  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, said)
+  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, new_remark)
   where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
     and (t.restart is null or t.restart = '{}') and t.pipeline_id is null
   returning t.*, (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
       when (select exists (select from queues where keep_completed_hours is not null))
-        then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until, u.result, coalesce(u.said, t.remark) as said,
+        then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until, u.result, coalesce(u.new_remark, t.remark) as new_remark,
     greatest(clock_timestamp(), t.last_updated + interval '1us') as ended),
  history as (
   insert into task_history (keep_until, task_id, route_id, {kept}, status, run_at, attempt, assignment_id, token, by_report,
     batch_id, key, result, last_error, error_code, first_started, started, last_updated, remark, stack_trace)
   select keep_until, id, route_id, {kept}, 'completed', run_at, attempt, assignment_id, last_updated, true,
-    batch_id, key, result, last_error, error_code, coalesce(first_started, last_updated), last_updated, ended, said, stack_trace
+    batch_id, key, result, last_error, error_code, coalesce(first_started, last_updated), last_updated, ended, new_remark, stack_trace
   from done),
  ended_counts as (
   insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
@@ -26,11 +26,11 @@ with done as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((
     select jsonb_agg(jsonb_build_object('batch_id', d.batch_id, 'id', d.id, 'type', d.type, 'status', 'completed',
-      'attempt', d.attempt, 'remark', d.said, 'worker_id', d.worker_id,
-      'details', case when c.told then d.details end, 'result', case when c.told then coalesce(d.result, '') end,
+      'attempt', d.attempt, 'remark', d.new_remark, 'worker_id', d.worker_id,
+      'details', case when c.notifies then d.details end, 'result', case when c.notifies then coalesce(d.result, '') end,
       'started_at', d.last_updated, 'ended_at', d.ended) order by d.id)
     from done d cross join lateral (
-      select callback_tasks or callback_type is not null as told from batches where id = d.batch_id offset 0) c
+      select callback_tasks or callback_type is not null as notifies from batches where id = d.batch_id offset 0) c
     where d.batch_id is not null))),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end

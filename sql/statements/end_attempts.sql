@@ -23,11 +23,11 @@
 with locked as materialized (
   select t.*, case when hung then 'failed' when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned'
       else u.outcome end as outcome,
-    case when hung then 'hanged' else u.error end as error, case when hung then 'hanged' else u.code end as code, u.said, u.trace, u.rest, u.result, u.chosen
+    case when hung then 'hanged' else u.error end as error, case when hung then 'hanged' else u.code end as code, u.new_remark, u.trace, u.rest, u.result, u.chosen
   from (
     select distinct on (id, token) * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
       $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[])
-      u(id, token, outcome, error, code, said, trace, rest, result, chosen) order by id, token) u
+      u(id, token, outcome, error, code, new_remark, trace, rest, result, chosen) order by id, token) u
   cross join lateral (
     select * from tasks t
     where t.id = u.id and t.last_updated = u.token and t.status = 'executing'
@@ -84,20 +84,20 @@ with locked as materialized (
     last_error = case when d.renewed then null when d.becomes = 'failed' then d.error else t.last_error end,
     error_code = case when d.renewed then null when d.becomes = 'failed' then d.code else t.error_code end,
     stack_trace = case when d.renewed then null when d.becomes = 'failed' then d.trace else t.stack_trace end,
-    remark = coalesce(d.said, t.remark), restart = null, cancel_requested_at = null, stop_code = null,
+    remark = coalesce(d.new_remark, t.remark), restart = null, cancel_requested_at = null, stop_code = null,
     retrying = case when d.becomes = 'failed' then true end
   from timed d where d.becomes in ('failed', 'queued') and not d.renewed and not d.advances and t.id = any(array[d.id])),
  renewed as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
-    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), cancel_requested_at = null,
+    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.new_remark, t.remark), cancel_requested_at = null,
     stop_code = null, restart = null, retrying = null, route_id = d.new_route,
     ({renewed}) = (select {renewed} from task_of_spec(d.restart))
   from timed d where d.renewed and t.id = any(array[d.id])),
  advanced as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
-    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.said, t.remark), restart = null, retrying = null,
+    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.new_remark, t.remark), restart = null, retrying = null,
     route_id = d.new_route, priority = d.new_priority, queue = coalesce(d.next ->> 'queue', t.queue), type = d.next ->> 'type',
     details = coalesce(d.result, ''),
     max_attempts = (d.next ->> 'max_attempts')::int, timeout_ms = (d.next ->> 'timeout_ms')::bigint,
@@ -116,7 +116,7 @@ with locked as materialized (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
     error_code, run_at, last_updated, result, remark, stack_trace, stage, queue, type, details)
   select id, last_updated, attempt, worker_id, assignment_id, outcome, becomes, $6::boolean, error, code, due, ended, result,
-    said, trace, stage, queue, type, case when advances then details end
+    new_remark, trace, stage, queue, type, case when advances then details end
   from timed where becomes in ('failed', 'queued')),
  returned as (
   update limits l set taken = l.taken - p.n
@@ -126,7 +126,7 @@ with locked as materialized (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_events((
     select jsonb_agg(jsonb_build_object('event', 'attempt_end', 'batch_id', d.batch_id, 'id', d.id, 'type', d.type,
-      'status', d.becomes, 'attempt', d.attempt, 'error', d.error, 'error_code', d.code, 'remark', d.said, 'worker_id', d.worker_id,
+      'status', d.becomes, 'attempt', d.attempt, 'error', d.error, 'error_code', d.code, 'remark', d.new_remark, 'worker_id', d.worker_id,
       'details', d.details, 'result', coalesce(d.result, ''), 'started_at', d.last_updated, 'ended_at', d.ended, 'run_at', d.due)
       order by d.id)
     from timed d cross join lateral (
@@ -138,10 +138,10 @@ with locked as materialized (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from timed group by 1 order by 1) e
   where a.id = any(array[e.assignment_id])),
- told as (
+ events as (
   insert into task_events (task_id, version, event, worker_id, note)
   select d.id, d.ended, 'reclaimed', d.worker_id,
-    d.outcome || '; last heartbeat of worker ' || coalesce(w.name, '?') || ' at ' || coalesce(w.hb_at::text, 'unknown')
+    d.outcome || '; last heartbeat of worker ' || coalesce(w.name, '?') || ' at ' || coalesce(time_text(w.hb_at), 'unknown')
   from timed d left join workers w on w.id = any(array[d.worker_id]) where d.outcome in ('expired', 'lost')
   union all
   select d.id, d.ended, 'restarted', null, case when d.renewed then 'version ' || (d.restart ->> 'version')
@@ -152,7 +152,7 @@ with locked as materialized (
  gone as materialized (
   select tasks_end(array(
     select (id, becomes, ended, $6::boolean, case when outcome = 'completed' then result end, ends_error, ends_code,
-      coalesce(said, remark), case when becomes = 'completed' then stack_trace else trace end,
+      coalesce(new_remark, remark), case when becomes = 'completed' then stack_trace else trace end,
       case when becomes = 'dead' and (stop_code is null or cancel_requested_at is null) then outcome <> 'fatal' and wrong is null end)::task_end
     from timed where becomes in ('dead', 'cancelled', 'completed')), $7::int)
   where (select count(*) from returned) >= 0

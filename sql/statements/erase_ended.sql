@@ -5,6 +5,6 @@ with erased as (
  attempts as (
   update task_attempts set details = case when details is not null then '' end, result = case when result is not null then '' end
   where task_id = any(array(select task_id from erased)) and (details <> '' or result <> '')),
- told as (
+ events as (
   insert into task_events (task_id, version, event, actor, note) select task_id, last_updated, 'erased', $2, $3 from erased)
 select task_id, status from erased

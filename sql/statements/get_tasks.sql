@@ -4,15 +4,15 @@
 -- takes WaitRequest: ids, @max_task, @max_details
 -- gives ListResponse.tasks: [task], waiting.[waiting], omitted.bytes, omitted.details_bytes,
 --   omitted.result_bytes
-with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as told)
+with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as reasons)
 select t.id, t.{shown},
   case when details.omitted = 0 then t.details end, case when result.omitted = 0 then t.result end, t.last_error, t.error_code,
   w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.ended, t.expiry, t.cancel_requested, t.remark,
   n.stack_trace, t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,
   r.error_count, r.recoverable, r.processing_ms, r.last_failed,
-  (select told from waits)[n.place][1] as reason, (select told from waits)[n.place][2] as waits_for,
-  (select told from waits)[n.place][3] as workers, (select told from waits)[n.place][4] as slots,
-  (select told from waits)[n.place][5] as busy,
+  (select reasons from waits)[n.place][1] as reason, (select reasons from waits)[n.place][2] as waits_for,
+  (select reasons from waits)[n.place][3] as workers, (select reasons from waits)[n.place][4] as slots,
+  (select reasons from waits)[n.place][5] as busy,
   nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted
 from all_tasks t left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id

@@ -11,7 +11,7 @@ with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence
     exists (select from all_tasks t where t.id = u.id) as known
   from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::bigint[]) with ordinality
     u(id, token, outcome, incarnation, n)),
- told as (
+ events as (
   insert into task_events (task_id, version, event, worker_id, note)
   select distinct on (id, token) id, token, 'late_result', nullif(incarnation, 0),
     outcome || ' reported after the lock was lost; nothing changed'

@@ -64,14 +64,14 @@ with held as materialized ( -- executing ones, by the journal
   where place = 1 or bytes <= $20::bigint),
  waits as materialized (
   select tasks_waiting(array(select case when status in ('queued', 'failed') then id end from fitting order by place),
-    $23::bigint) as told)
+    $23::bigint) as reasons)
 select t.id, t.{shown},
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.ended, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack_trace, t.batch_id,
   t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
-  (select told from waits)[t.place::int][1] as reason, (select told from waits)[t.place::int][2] as waits_for,
-  (select told from waits)[t.place::int][3] as workers, (select told from waits)[t.place::int][4] as slots,
-  (select told from waits)[t.place::int][5] as busy,
+  (select reasons from waits)[t.place::int][1] as reason, (select reasons from waits)[t.place::int][2] as waits_for,
+  (select reasons from waits)[t.place::int][3] as workers, (select reasons from waits)[t.place::int][4] as slots,
+  (select reasons from waits)[t.place::int][5] as busy,
   case when (select count(*) from fitting) < (select count(*) from found) or (select count(*) from found) = $5
     then (select min(id) from fitting) else l.down_to end as next_before
 from looked l

@@ -33,7 +33,7 @@ with recursive holder as (
     order by id + 0 limit $1) a
   order by g.worker_id, a.id limit $1)
 (select t.id, t.last_updated,
-   format('its worker %s was lost; last heartbeat at %s', coalesce(d.name, '?'), coalesce(d.hb_at::text, '?')) as reason,
+   format('its worker %s was lost; last heartbeat at %s', coalesce(d.name, '?'), coalesce(time_text(d.hb_at), 'unknown')) as reason,
    d.id as assignment_id, d.worker_id, null::bigint as journal_rows
  from due d
  left join lateral (

@@ -12,7 +12,7 @@ with page as materialized (
     and not exists (select from task_history h where h.batch_id = p.id offset 0 limit 1)
     and not exists (select from callbacks c where c.batch_id = p.id and c.state = 'waiting' offset 0 limit 1)),
  gone as (delete from batches where id = any(array(select id from old)) returning id),
- told as (delete from callbacks where batch_id = any(array(select id from gone))),
+ callbacks_gone as (delete from callbacks where batch_id = any(array(select id from gone))),
  counts as (delete from worker_counts where batch_id <> 0 and batch_id = any(array(select id from gone)))
 select (select count(*) from gone), $2::timestamptz, (
   select max(id) from page having count(*) = 500 and bool_or(created < statement_timestamp() - interval '1 day'))

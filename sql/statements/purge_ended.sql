@@ -5,7 +5,7 @@ with gone as (
  forgotten as materialized (
   select tasks_forget(array_agg(task_id), jsonb_agg(jsonb_build_object('queue', queue, 'key', key, 'task_id', task_id))
     filter (where key is not null)) from gone),
- told as (
+ events as (
   insert into task_events (task_id, version, event, actor, note)
   select g.task_id, g.last_updated, 'purged', $2, $3 from forgotten cross join gone g)
 select task_id, status from gone

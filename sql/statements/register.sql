@@ -29,7 +29,7 @@ with wanted as materialized (
     ($11::text[])[types_to - types + 1:types_to], $12::bigint, manual, identity, actor
   from free order by place
   returning id, name, concurrency, manual, actor),
- told as (
+ events as (
   insert into worker_events (worker_id, event, actor, note)
   select id, 'returned', actor, '' from before
   union all

@@ -20,7 +20,7 @@ with locked as materialized (
   insert into worker_commands (worker_id, task_id, token, kind)
   select worker_id, id, last_updated, 'cancel' from running where commanded
   on conflict do nothing returning task_id),
- told as (
+ events as (
   insert into task_events (task_id, version, event, actor, note)
   select id, last_updated, 'restart_requested', $2, case when $3 then 'hanged' else '' end from running
   where not commanded or id in (select task_id from requested))

@@ -31,7 +31,7 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   select task_id, token, attempt, worker_id, assignment_id, status, status, by_report, last_error, error_code, null,
     last_updated, result, remark, stack_trace, stage, queue, type
   from versioned where token is not null),
- told as (
+ events as (
   insert into task_events (task_id, version, event, actor)
   select task_id, last_updated, status, '' from versioned where token is null
   union all

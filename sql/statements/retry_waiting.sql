@@ -2,7 +2,7 @@
 -- one that is just failing would be missed. $1 ids, $2 actor.
 with locked as materialized (
   select id, status, cancel_requested_at, run_at, last_updated from tasks where id = any($1::bigint[]) order by id for no key update),
- hurried as (
+ requeued as (
   update tasks t set run_at = greatest(clock_timestamp(), t.last_updated + interval '1us'),
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
   from locked l
@@ -11,9 +11,9 @@ with locked as materialized (
  counted as (
   insert into count_changes (route_id, due, live)
   select h.route_id, v.due, sum(v.live)
-  from hurried h join locked l on l.id = h.id
+  from requeued h join locked l on l.id = h.id
   cross join lateral (values (delayed_to(l.run_at, l.last_updated), -1), (null, 1)) v(due, live)
   where l.status = 'queued' group by 1, 2 having sum(v.live) <> 0),
- told as (
-  insert into task_events (task_id, version, event, actor) select id, last_updated, 'retried', $2 from hurried)
-select id, last_updated, run_at, route_id, priority from hurried
+ events as (
+  insert into task_events (task_id, version, event, actor) select id, last_updated, 'retried', $2 from requeued)
+select id, last_updated, run_at, route_id, priority from requeued

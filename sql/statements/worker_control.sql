@@ -17,7 +17,7 @@ with chosen as materialized (
   on conflict (worker_id, task_id, token, kind) do update set value = excluded.value
   where o.value is distinct from excluded.value
   returning o.worker_id),
- told as (
+ events as (
   insert into worker_events (worker_id, event, actor, note)
   select worker_id, case $2 when 'drain' then 'drain_requested' when 'pause' then 'paused' when 'resume' then 'resumed'
     when 'stop' then 'stop_requested' else 'scaled' end, $4::text, case $2 when 'scale' then 'concurrency ' || coalesce($3, 0) else '' end

@@ -10,7 +10,7 @@ with gone as (
     cross join lateral (select from workers l where l.id = u.id offset 0 for no key update skip locked) l offset 0) u
   where w.id = any(array[u.id]) and not w.lost and not w.manual and w.hb_seq = u.seq
   returning w.id, w.name, w.hb_seq, w.hb_at),
- told as (
+ events as (
   insert into worker_events (worker_id, event, actor, note)
   select id, 'lost', $3, format('heartbeat %s, at %s, was its last', hb_seq, hb_at) from gone)
 select id, name from gone

@@ -30,7 +30,7 @@ create table tasks (
   assignment_id bigint,
   expiry timestamptz,
   returns smallint not null default 0,     -- attempts in a row that were requeued or ended with a lease
-  lane text,                               -- {kept}
+  lane text,                               -- {kept} always null: reserved for tasks outside of the order of tasks_ready
   permits bigint[],                        -- of its running attempt: the limits under which it was claimed
   batch_id bigint,
   key text,                                -- {shown submitted assigned}

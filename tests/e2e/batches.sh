@@ -255,7 +255,7 @@ test_an_entry_task_that_fails_ends_the_batch() {
 	expect_eq 'dead completed' "$(batch "$id" entry_status exit_status)"
 	expect_eq 'submitted discard_requested dead' "$(events "$delayed")"
 	expect_fail 4 reeve submit sh --batch "$id"
-	expect_match "batch $id was closed at [-0-9]+T[:0-9]+Z: its entry task [0-9]+ ended dead" "$OUTPUT"
+	expect_match "batch $id was closed at [-0-9]+T[:.0-9]+Z: its entry task [0-9]+ ended dead" "$OUTPUT"
 	expect_fail 4 reeve batch close "$id"
 	# A cancelled entry task fails the batch, too.
 	stop worker
@@ -322,7 +322,7 @@ test_an_implicit_batch_without_tasks_does_not_stay() {
 	wait_until 10 '[ "$(sql "select count(*) from batches where phase <> '"'ended'"'")" = 0 ]'
 	expect_eq '2|0|' "$(sql 'select id, submitted, started_at from batches where id > 1')"
 	# A newer version is a task of the batch that is open now.
-	reeve submit sh 'exit 65' --queue q --key k --version 2 >/dev/null
+	reeve submit sh 'exit 65' --queue q --key k --key-version 2 >/dev/null
 	wait_batch 10 3
 	expect_eq "ended 1 0 0 1" "$(totals 3)"
 	expect_eq "$id" "$(reeve batch report 3 --json | jq '.tasks[].id')"
@@ -380,7 +380,7 @@ test_errors_name_the_invalid_input() {
 	reeve batch close "$id" >/dev/null
 	wait_batch 10 "$id"
 	expect_fail 4 reeve batch close "$id"
-	expect_match "batch $id was closed at 20[-0-9]+T[:0-9]+Z" "$OUTPUT"
+	expect_match "batch $id was closed at 20[-0-9]+T[:.0-9]+Z" "$OUTPUT"
 	expect_fail 4 reeve batch close 999
 	expect_match 'there is no batch 999' "$OUTPUT"
 	expect_fail 4 reeve batch report 999

@@ -702,7 +702,7 @@ test_a_dry_run_locks_nothing_and_waits_for_no_row() {
 			expect_eq 0 "$(sql "select count(*) from (select xmax from tasks union all select xmax from task_history) r where xmax <> '0'")" 'rows locked'
 	done
 	let_go others
-	expect_eq '2 tasks cancelled or told to stop' "$(reeve cancel --where queue=due)"
+	expect_eq '2 tasks cancelled or being stopped' "$(reeve cancel --where queue=due)"
 }
 
 # measures time

@@ -85,7 +85,14 @@ test_installed_libraries_and_programs_work_wherever_they_are() {
 		echo "#include <reeve/$library.h>" >"$DIR/mine/header.c"
 		expect gcc -fsyntax-only -Wall -Wextra -Werror -std=c11 $(pkg-config --cflags reeve-$library) "$DIR/mine/header.c"
 	done
-	expect gcc "${flags[@]}" "$TOP/examples/client/batch.c" -o "$DIR/mine/batch" $(pkg-config --cflags --libs reeve-client)
+	for example in "$TOP"/examples/client/*.c; do
+		expect gcc "${flags[@]}" "$example" -o "$DIR/mine/$(basename "$example" .c)" $(pkg-config --cflags --libs reeve-client)
+	done
+	for example in "$TOP"/examples/worker/*.c; do
+		expect gcc "${flags[@]}" "$example" -o "$DIR/mine/$(basename "$example" .c)" $(pkg-config --cflags --libs reeve-worker reeve-client)
+	done
+	expect gcc -shared -fPIC "$TOP/examples/plugin/greet.c" -o "$DIR/mine/greet.so" $(pkg-config --cflags reeve-worker)
+	expect_eq 'batch greet.so hello more_time planner remarks schedule' "$(cd "$DIR/mine" && find . -type f -executable -printf '%P\n' | LC_ALL=C sort | xargs)"
 	cp "$TOP/examples/worker/remarks.c" "$DIR/mine"
 	cat >"$DIR/mine/CMakeLists.txt" <<-END
 		cmake_minimum_required(VERSION 3.25)

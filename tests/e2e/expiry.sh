@@ -85,7 +85,7 @@ test_a_killed_workers_task_is_run_by_another() {
 	expect_eq worker "$(field "$id" worker)"
 	kill_worker
 	wait_until 5 'gone "$DIR/pids"' # its handlers do not outlive it
-	last_seen=$(sql "select hb_at from workers where name = 'worker'")
+	last_seen=$(sql "select time_text(hb_at) from workers where name = 'worker'")
 	release
 	start_worker other
 	reeve wait "$id" --max-wait 30s

@@ -93,7 +93,7 @@ test_cancels_what_waits_and_what_runs() {
 	while read -r id; do wait_began "$id"; done <"$DIR/running"
 	many 5 '{"queue":"mail","delay":"1h"}' >"$DIR/waiting"
 	other=$(reeve submit nothing --delay 1h)
-	expect_eq '7 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail --reason 'closed down')"
+	expect_eq '7 tasks cancelled or being stopped' "$(reeve cancel --where queue=mail --reason 'closed down')"
 	expect_fail 1 reeve wait - --max-wait 20s < <(cat "$DIR/running" "$DIR/waiting")
 	expect_eq 'cancelled|7' "$(sql "select status, count(*) from task_history group by 1")"
 	expect_eq 7 "$(sql "select count(*) from task_events where event = 'cancel_requested' and note = 'closed down'")"
@@ -122,7 +122,7 @@ test_discards_end_dead() {
 	expect_match "there is no task 999999" "$OUTPUT"
 	expect_no_match "it has ended" "$(reeve discard "$running" --json | jq -r .changed)" # it is as it was wanted
 	many 3 '{"delay":"1h"}' >"$DIR/ids"
-	expect_eq '3 tasks discarded or told to stop' "$(reeve discard --where 'type=sh status=queued')"
+	expect_eq '3 tasks discarded or being stopped' "$(reeve discard --where 'type=sh status=queued')"
 	expect_eq 'discarded by request' "$(field "$(head -n 1 "$DIR/ids")" last_error)"
 	# A discard takes precedence over an earlier cancel, and a completion over both.
 	signal worker STOP
@@ -252,11 +252,11 @@ test_thirty_thousand_at_once() {
 		select route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated, 'failed', 1, 'no ' || n % 2
 		from tasks, generate_series(1, 30000) n"
 	reeve cancel --where 'error="no 1"' --dry-run >"$DIR/told" 2>"$DIR/said"
-	expect_eq 'reeve: 15000 tasks would be cancelled or told to stop' "$(cat "$DIR/said")"
+	expect_eq 'reeve: 15000 tasks would be cancelled or being stopped' "$(cat "$DIR/said")"
 	before=$(ms)
 	expect_eq '30000 tasks changed' "$(reeve update --where 'queue=many status=failed' --priority 3)"
 	updated=$(ms)
-	expect_eq '15000 tasks cancelled or told to stop' "$(reeve cancel --where 'error="no 1"')"
+	expect_eq '15000 tasks cancelled or being stopped' "$(reeve cancel --where 'error="no 1"')"
 	cancelled=$(ms)
 	expect_eq '15000 tasks started again' "$(reeve retry --where 'status=cancelled')"
 	retried=$(ms)
@@ -274,7 +274,7 @@ test_few_among_many_are_found() {
 	reeve submit nothing --queue many --delay 1h >/dev/null
 	sql "insert into tasks (id, route_id, queue, type, details, run_at, max_attempts, source, created, last_updated) overriding system value
 		select 1000000 * n, route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated from tasks, generate_series(1, 4) n"
-	expect_eq '5 tasks cancelled or told to stop' "$(reeve cancel --where 'queue=many')"
+	expect_eq '5 tasks cancelled or being stopped' "$(reeve cancel --where 'queue=many')"
 	expect_eq '1|1 1000000|1 2000000|1 3000000|1 4000000|0' \
 		"$(sql "select task_ids[1], (task_ids[2] > 0)::int from requests where kind = 'cancel_where' and cardinality(existing) > 0 order by 1" | xargs)"
 	expect_eq '5 tasks started again' "$(reeve retry --where 'status=cancelled')"
@@ -282,7 +282,7 @@ test_few_among_many_are_found() {
 		select 10000000 + n, route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated, 'queued' from tasks, generate_series(1, 300000) n
 		where id = 1"
 	sql "update tasks set source = 'wanted' where id in (10000001, 10300000)"
-	expect_eq '2 tasks discarded or told to stop' "$(reeve discard --where source=wanted)"
+	expect_eq '2 tasks discarded or being stopped' "$(reeve discard --where source=wanted)"
 	expect_eq '10000001 10300000' "$(sql "select task_id from task_history order by 1" | xargs)"
 	expect_fail 4 reeve discard --where source=wanted
 	expect_eq 'reeve: no task matches' "$OUTPUT"
@@ -320,7 +320,7 @@ test_a_call_sent_twice_does_its_work_once() {
 	expect_eq 'cancelled|1000 queued|5' "$(sql 'select status, count(*) from all_tasks group by 1 order by 1' | xargs)"
 	expect_fail 4 "$REEVE_BIN/resend" cancel "$id" "$(head -n 1 "$DIR/ids")" "${URL[second]}"
 	expect_match 'the request id was used for another call' "$OUTPUT"
-	expect_eq '5 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail)"
+	expect_eq '5 tasks cancelled or being stopped' "$(reeve cancel --where queue=mail)"
 }
 
 # Makes outputs comparable: replaces numbers and times with N, and drops extra blanks.
@@ -460,7 +460,7 @@ test_members_of_details_that_are_json() {
 		details.user.name=17|
 	END
 	expect_eq '1 task changed' "$(reeve update --where 'details.user=17' --priority 5)"
-	expect_eq '1 task cancelled or told to stop' "$(reeve cancel --where 'details.user=17 details.vip=true')"
+	expect_eq '1 task cancelled or being stopped' "$(reeve cancel --where 'details.user=17 details.vip=true')"
 	expect_eq 'cancelled 5' "$(field "$a" status) $(field "$a" priority)"
 	# An index serves the same question by SQL.
 	sql "create index on tasks using gin (details_json(details) jsonb_path_ops); create index on task_history using gin (details_json(details) jsonb_path_ops);

@@ -143,7 +143,7 @@ test_a_bulk_file_is_taken_whole_or_not_at_all() {
 		nothing|.
 		["nothing"]|object
 		{"details":"x"}|type is empty
-		{"type":7}|type must be a text
+		{"type":7}|type must be a string
 		{"type":"a\\u0001b"}|type holds a control character
 		{"type":"nothing","details":"a\\u0000b"}|NUL
 		{"type":"nothing","details":"\xff"}|0xff

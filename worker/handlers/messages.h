@@ -20,8 +20,8 @@ struct messages {
 	char *text;         /* the bytes of the next object so far */
 	size_t length, size;
 	int depth;         /* of its brackets so far */
-	bool in_string;    /* inside a string, … */
-	bool escaped;      /* … after a backslash */
+	bool in_string;    /* inside a string */
+	bool escaped;      /* in a string, after a backslash */
 	bool within_line;  /* the next byte is not the first of its line */
 	bool skipping;     /* skips the rest of a line that was too long */
 	char problem[320]; /* the first one, human-readable; "": none */

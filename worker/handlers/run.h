@@ -23,15 +23,15 @@ struct run {
 	struct spawned spawned;
 
 	int input, output;        /* our ends of its pipes; −1: closed */
-	struct tail error;        /* … of the third, standard error, */
-	struct messages messages; /* … and of the fourth; of a stdio handler only the problem is used */
+	struct tail error;        /* … of the third, standard error */
+	struct messages messages; /* of the fourth; of a stdio handler only the problem is used */
 	struct answer answer;     /* what it reported about its outcome */
 	bool remarked;            /* a remark has come */
 	char name[48];
 	int64_t ask_from_ms;     /* when a manager may be asked for more time again */
 	int64_t extend_until_ms; /* it wants to run until then, and no manager was asked yet; 0: it does not */
-	const char *details;     /* the input that is still to be written … */
-	size_t details_left;     /* … and its number of bytes */
+	const char *details;     /* the input that is still to be written */
+	size_t details_left;     /* the number of bytes of `details` */
 	bool keeps_input;        /* its input stays open after that */
 	char *result;            /* its standard output, or the result in its answer; has space for a NUL */
 	size_t result_length, result_size;

@@ -47,8 +47,8 @@ struct stdio_handler {
 	struct child *idle;
 	struct backoff backoff;
 	_Atomic bool failed;                  /* the last child that had a task has not answered */
-	struct supervisor_client *supervisor; /* of the idle children … */
-	int64_t kill_grace_ms;                /* … and how long they may take to end */
+	struct supervisor_client *supervisor; /* of the idle children */
+	int64_t kill_grace_ms;                /* how long they may take to end */
 };
 
 /* An attempt with its child. */

@@ -116,7 +116,7 @@ Test(json, names_the_field_that_is_wrong)
 	refused("[]", submit, "the value must be an object");
 	refused("{\"tasks\":{}}", submit, "tasks must be an array");
 	refused("{\"tasks\":[{},5]}", submit, "tasks[1] must be an object");
-	refused("{\"tasks\":[{},{},{\"details\":5}]}", submit, "tasks[2].details must be a text");
+	refused("{\"tasks\":[{},{},{\"details\":5}]}", submit, "tasks[2].details must be a string");
 	refused("{\"tasks\":[{\"type\":\"a\",\"details\":\"a\\u0000b\"}]}", submit, "tasks[0].details holds a NUL byte");
 	refused("{\"tasks\":[{\"retry\":{\"least\":1}}]}", submit,
 	    "tasks[0].retry.least is not a known field: RetryPolicy has base_ms, max_ms, kind, step_ms, exponent, delays_ms, "
@@ -211,7 +211,7 @@ Test(json, names_what_is_wrong_in_the_mapping)
 	is_not_mapped("{\"maxAttempts\":1,\"maxAttempts\":1}", update, "duplicate object key");
 	is_not_mapped("{\"tasks\":[{\"colour\":1}]}", submit, "tasks[0].colour is not a known field: TaskSpec has queue,");
 	is_not_mapped("{\"tasks\":[{\"queue\":\"a\\u0000b\"}]}", submit, "tasks[0].queue holds a NUL byte");
-	is_not_mapped("{\"tasks\":[{\"queue\":5}]}", submit, "tasks[0].queue must be a text");
+	is_not_mapped("{\"tasks\":[{\"queue\":5}]}", submit, "tasks[0].queue must be a string");
 	is_not_mapped("{\"status\":\"dead\"}", task, "status must be one of: TASK_STATUS_");
 	is_not_mapped("{\"created\":\"2026-01-14T08:00:00Z\"}", task, "created is not a known field");
 	is_not_mapped("{\"body\":\"A\"}", reply, "body must be bytes in base64");

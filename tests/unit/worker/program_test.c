@@ -62,7 +62,7 @@ Test(program, wrong_usage_is_refused)
 	expect_usage("drain-timeout", "--handlers", handlers, "--drain-timeout", "soon");
 	expect_usage("takes no argument, but was given \"operand\"", "--handlers", handlers, "operand");
 	expect_usage("cannot read the handlers file /no/such/file: No such file", "--handlers", "/no/such/file");
-	expect_usage("there is no handler for type other", "--handlers", handlers, "--type", "echo,other");
+	expect_usage("type other has no handler", "--handlers", handlers, "--type", "echo,other");
 	expect_usage("queues: name 2 is empty", "--handlers", handlers, "--queue", "a,");
 	expect_usage("--log-level: \"loud\" is invalid", "--handlers", handlers, "--log-level", "loud");
 	expect_usage("nowhere", "--handlers", handlers, "--manager", "nowhere");
@@ -74,7 +74,7 @@ Test(program, checks_its_handlers_file)
 	cr_expect_eq(run("--check", "--handlers", handlers), 0);
 	cr_expect_str_empty(said);
 	cr_expect_eq(run("--check", "--handlers", handlers, "--type", "sum,echo"), 0);
-	expect_usage("there is no handler for type other", "--check", "--handlers", handlers, "--type", "other");
+	expect_usage("type other has no handler", "--check", "--handlers", handlers, "--type", "other");
 	expect_usage("cannot read the handlers file /no/such/file", "--check", "--handlers", "/no/such/file");
 	expect_usage("--handlers FILE is missing", "--check");
 	expect_usage("the worker has no handlers", "--check", "--handlers", "/dev/null");

@@ -37,13 +37,13 @@ struct script_task {
 	int reports;                /* how often a report had its result */
 	Reeve__V1__Outcome outcome; /* of the last report */
 	char *result, *error, *remark, *stack, code[64];
-	char *seen;     /* the last remark from a heartbeat, … */
-	int times_seen; /* … and how many remarks heartbeats have had */
+	char *seen;     /* the last remark from a heartbeat */
+	int times_seen; /* how many remarks heartbeats have had */
 	int64_t run_ms, retry_in_ms;
 	int64_t reported_ms;
 	Reeve__V1__ResultStatus status; /* the result's ack; UNSPECIFIED: ACCEPTED */
-	int acks_missing;               /* this many reports of it get no ack first, … */
-	int acks_later;                 /* … and this many get LATER */
+	int acks_missing;               /* this many reports of it get no ack first */
+	int acks_later;                 /* after these, this many get LATER */
 };
 
 struct script_parked {
@@ -73,8 +73,8 @@ struct script {
 
 	/* Configuration. */
 	uint32_t lease_ms, heartbeat_ms, max_result_bytes;
-	reeve_status register_code, fetch_code, report_code;    /* not OK: calls fail with it … */
-	int register_failures, fetch_failures, report_failures; /* … this many times */
+	reeve_status register_code, fetch_code, report_code;    /* not OK: calls fail with it */
+	int register_failures, fetch_failures, report_failures; /* how many calls fail */
 	const char *fetch_problem;                              /* … with this message, if it is set */
 	int64_t invalid_task;                                   /* a report with its result is INVALID_ARGUMENT; 0: none */
 	bool always_invalid;                                    /* … even if its outcome is FATAL */
@@ -89,8 +89,8 @@ struct script {
 	bool lost;                                              /* heartbeats are answered lost, until it registers again */
 	int told_lost;                                          /* how many answers to heartbeats said so */
 	Reeve__V1__WorkerCommand commands[SCRIPT_COMMANDS_MAX];
-	size_t n_commands;                /* sent with every answer, … */
-	bool commands_in_heartbeats_only; /* … or only to heartbeats */
+	size_t n_commands;                /* sent with every answer */
+	bool commands_in_heartbeats_only; /* they are sent only to heartbeats */
 
 	/* State, for tests to read. */
 	/* By id, from 1. The array is valid until the next script_init, its strings until script_free. Not part of the

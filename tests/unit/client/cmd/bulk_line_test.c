@@ -124,7 +124,7 @@ Test(bulk_line, names_the_error)
 	    "typ is not a known field: TaskSpec has queue, type, details, priority, delay_ms, "
 	    "run_at, key, key_ttl_ms, max_attempts, timeout_ms, retry, source, version, batch_id, pipeline, traceparent, "
 	    "own_priority, stage");
-	refused("{\"type\":5}", "type must be a text");
+	refused("{\"type\":5}", "type must be a string");
 	refused("{\"queue\":\"\"}", "queue is empty");
 	refused("{\"key\":\"\"}", "key is empty");
 	refused("{\"type\":\"a\\u0000b\"}", "type holds a NUL byte");
@@ -214,7 +214,7 @@ Test(bulk_line, a_backoff_and_its_jitter)
 	    {RETRY("\"backoff\":\"fixed:5s\""), &capped, "2 5000 2 0 0 7:"},
 	    {RETRY("\"jitter\":101"), &no_defaults, "retry.jitter must be a whole number from 0 to 100"},
 	    {RETRY("\"jitter\":-1"), &no_defaults, "retry.jitter must be a whole number from 0 to 100"},
-	    {RETRY("\"backoff\":5"), &no_defaults, "retry.backoff must be a text"},
+	    {RETRY("\"backoff\":5"), &no_defaults, "retry.backoff must be a string"},
 	    {RETRY("\"backoff\":\"list:1m,,2m\""), &no_defaults,
 	        "retry.backoff: \"\" is not a duration like 250ms, 5s, 1m30s or 2h"},
 	    {RETRY("\"backoff\":\"fixed:5s\",\"base\":\"1s\""), &no_defaults,

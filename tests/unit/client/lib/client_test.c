@@ -136,7 +136,7 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	    {WITH(.retry = POLICY(.base_ms = -1)), "retry.base is negative (-1ms)"},
 	    {WITH(.retry = POLICY(.max_ms = -1)), "retry.max is negative (-1ms)"},
 	    {WITH(.retry = POLICY(.max_ms = INT64_C(366) * 86400000)), "retry.max is longer than 365 days (366d)"},
-	    {WITH(.retry = POLICY(.kind = 9)), "retry.kind is 9, which means nothing"},
+	    {WITH(.retry = POLICY(.kind = 9)), "retry.kind is 9; it must be from 0 to 5 (RetryKind)"},
 	    {WITH(.retry = POLICY(.jitter_percent = 101)), "retry.jitter is 101 percent, not from 0 to 100"},
 	    {WITH(.retry = POLICY(.exponent = 11)), "retry.exponent is 11; it must be above 0, at most 10"},
 	    {WITH(.retry = POLICY(.n_delays_ms = 101)), "retry.delays has 101 elements, more than 100"},

@@ -39,7 +39,7 @@ Test(callback_url, bad_ones_are_refused_with_the_reason)
 	    {"http://example.org/\r\nX-Other: 1", "holds a space or a control character"},
 	    {"http://exa\x7fmple.org/", "holds a space or a control character"},
 	    {"http://user:password@example.org/",
-	        "has a user's name in it; calls are signed, with a secret that is given besides"},
+	        "has a user's name in it; leave that out: callback_secret signs the calls"},
 	    {"http://[::1/", "is not a URL; one looks like https://example.org/path"},
 	};
 	char longest[CALLBACK_URL_MAX + 2] = "http://example.org/";

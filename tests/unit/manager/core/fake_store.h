@@ -74,8 +74,8 @@ struct fake {
 	int64_t shown_us;    /* the latest time that the clock has shown in a heartbeat */
 	int64_t estimate_us; /* the highest estimate in a heartbeat while the clock was behind shown_us */
 	int64_t set_back_us; /* the time that the clock showed when it was set back */
-	int other_managers;  /* number of other live managers; their numbers are next to that of the one under test, */
-	int own_place;       /* … which this many of them precede */
+	int other_managers;  /* number of other live managers; their numbers are next to that of the one under test */
+	int own_place;       /* how many of them precede it */
 	int64_t others_seq;  /* sequence number of their heartbeats, if these have stopped; 0: it increases */
 	int64_t own_seq;     /* the same for the manager under test */
 	int workers;         /* number of live incarnations: */

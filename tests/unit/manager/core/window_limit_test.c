@@ -10,8 +10,8 @@ enum { PRIORITIES = 10000, LIMIT = 1024 };
 
 static struct core *core;
 static int route, other;
-static int64_t due_us;   /* of the tasks of `route`, … */
-static int64_t later_us; /* … but of priorities from `later_from` up */
+static int64_t due_us;   /* of the tasks of `route` */
+static int64_t later_us; /* of those of priorities from `later_from` up */
 static int later_from = PRIORITIES;
 static int64_t spread_us;      /* each priority's task is due so much later than that of the priority below it */
 static bool waits[PRIORITIES]; /* by priority: its task, whose id is greater by one */
