@@ -152,7 +152,7 @@ struct report_options {
 
 static const struct option_spec report_specs[] = {
     OPT_FLAG(0, "completed", AT(completed), "it succeeded, with RESULT"),
-    OPT_TEXT('f', "failed", AT(failed), "TEXT", "it failed, with this error; it is retried while it has attempts left"),
+    OPT_TEXT(0, "failed", AT(failed), "TEXT", "it failed, with this error; it is retried while it has attempts left"),
     OPT_TEXT(0, "fatal", AT(fatal), "TEXT", "it failed permanently, with this error"),
     OPT_FLAG(0, "returned", AT(returned), "return it: this costs no attempt, and it is due at once"),
     OPT_TEXT(0, "remark", OPTION_FIELD("remark"), "TEXT", "remark to keep with the task"),
