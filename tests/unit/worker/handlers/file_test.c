@@ -101,7 +101,8 @@ Test(handlers_file, errors_name_the_line)
 	    ":3: [handler a]: max-output: 0 is not a size from 1 byte to 256MiB (64KiB, 4MiB)");
 	refuse("[handler a]\nexec = true\ndirectory = /no/such\n",
 	    ":1: [handler a]: directory: /no/such does not exist or is not a directory");
-	refuse("[handler a]\nexec = true\n[handler a]\nexec = true\n", ":3: [handler a]: type a has two handlers: remove one");
+	refuse(
+	    "[handler a]\nexec = true\n[handler a]\nexec = true\n", ":3: [handler a]: type a has two handlers: remove one");
 	refuse("[handler a]\nexec = \xff\n", ":2: [handler a]: the line is too long or not UTF-8 text");
 }
 
