@@ -18,9 +18,9 @@ child() { # NAME: a program whose lines run for each task; $1 is the task's line
 	chmod +x "$DIR/$1"
 }
 
-# docs/worker.md shows all of its program.
+# docs/handlers.md shows all of its program.
 test_the_example() {
-	expect grep -qzF "$(sed 's/^\(.\)/    \1/' "$TOP/examples/stdio/words")" "$TOP/docs/worker.md"
+	expect grep -qzF "$(sed 's/^\(.\)/    \1/' "$TOP/examples/stdio/words")" "$TOP/docs/handlers.md"
 	export PATH=$TOP/examples/stdio:$PATH
 	HANDLERS=$TOP/examples/stdio/handlers.ini
 	start_worker words --concurrency 2
