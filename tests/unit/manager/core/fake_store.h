@@ -54,6 +54,7 @@ enum fake_kind {
 	FAKE_OWN,
 	FAKE_FOREIGN,
 	FAKE_ACTIVITY,
+	FAKE_FLEET,
 	FAKE_KINDS
 };
 

@@ -6,6 +6,7 @@
  * requests by the names of their fields; a new method may need more names.
  */
 #include "common/uuid.h"
+#include "manager/service/scrape.h"
 #include "manager/service/services.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
@@ -127,6 +128,18 @@ int64_t rpc_server_idle_ping_ms(const struct rpc_server *server)
 	return 0;
 }
 
+struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
+{
+	(void)server;
+	return (struct rpc_server_memory){0};
+}
+
+int rpc_server_connections(const struct rpc_server *server)
+{
+	(void)server;
+	return 0;
+}
+
 int rpc_server_open_calls(const struct rpc_server *server)
 {
 	(void)server;
@@ -155,6 +168,16 @@ bool store_counters(const struct store *store, int role, const char **name, int6
 	return false;
 }
 
+bool store_statement(const struct store *store, int statement, const char **name, int64_t *count, int64_t *us)
+{
+	(void)store;
+	(void)statement;
+	(void)name;
+	(void)count;
+	(void)us;
+	return false;
+}
+
 const struct callbacks_counters *callbacks_counters(const struct callbacks *callbacks)
 {
 	static const struct callbacks_counters none;
@@ -178,6 +201,7 @@ static const struct {
     {"SetQueue", "fields", 0, "verbose"},
     {"EditSchedule", "fields", 0, "every_ms"},
     {"", "every_ms", 1000, NULL},
+    {"Activity", "by", 1, NULL},
     {"", "id", 1, NULL},
     {"", "ids", 1, NULL},
     {"", "task_id", 1, NULL},
@@ -266,9 +290,13 @@ static int take_operations(const char *name)
 
 	for (enum fake_kind kind = 0; kind < FAKE_KINDS; kind++)
 		while (!own[kind] && (op = fake_take(kind))) {
+			count++;
+			if (kind == FAKE_FLEET) { /* for all callers of Scrape */
+				fake_ok(op);
+				continue;
+			}
 			cr_expect_eq(
 			    op->origin, ORIGIN, "%s starts an operation (%d) of the origin %d", name, (int)kind, (int)op->origin);
-			count++;
 			fake_fail(op, STATUS(UNAVAILABLE));
 		}
 	return count;
@@ -306,8 +334,10 @@ Test(services, operations_have_their_callers_origin)
 {
 	fake_route("queue", "type");
 	services = (struct services){.core = fake_core(), .manager_name = "manager", .max_message_bytes = 8 << 20};
+	services.scrape = scrape_create(&services);
 	services_add(&services); /* calls each method */
 	cr_expect_gt(calls, 40);
+	scrape_destroy(services.scrape);
 	fake_end(services.core);
 }
 
