@@ -292,6 +292,35 @@ test_long_contents_and_heads_are_refused() {
 	expect_eq 200 "$(status AdminService/Ping '{}')"
 }
 
+flood() { # HEAD TEXT: sends the head, and then the text again and again until an answer comes; prints the answer's first line
+	timeout 60 python3 - "$PORT_OF_HTTP" "$1" "$2" <<-'END'
+		import select, socket, sys
+		port, head, text = (argument.encode().decode("unicode_escape").encode() for argument in sys.argv[1:])
+		connection = socket.create_connection(("127.0.0.1", int(port)))
+		connection.settimeout(30)
+		connection.sendall(b"POST /reeve.v1.AdminService/Ping HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + head)
+		for _ in range(100000):
+		    if select.select([connection], [], [], 0)[0]:
+		        break
+		    connection.sendall(text)
+		else:
+		    sys.exit("it takes everything")
+		print(connection.recv(1000).decode().splitlines()[0])
+	END
+}
+
+test_what_has_no_end_is_refused() {
+	chunked='Transfer-Encoding: chunked\r\n\r\n'
+	thousand=$(printf 'x%.0s' {1..1000})
+	expect_match ' 413 ' "$(flood "$chunked" "3e8\r\n$thousand\r\n")" 'chunks'
+	expect_match ' 431 ' "$(flood "${chunked}2;" "$thousand")" 'the extension of a chunk'
+	expect_match ' 431 ' "$(flood "${chunked}2\r\n{}\r\n0\r\n" "x: $thousand\r\n")" 'trailers'
+	expect_match ' 431 ' "$(flood '' "x: $thousand\r\n")" 'headers'
+	expect_match ' 431 ' "$(flood 'x: ' "$thousand")" 'a header'
+	expect_match ' 431 ' "$(flood "$chunked" '00000000000000000000')" 'the length of a chunk'
+	expect_eq 200 "$(status AdminService/Ping '{}')"
+}
+
 test_several_requests_may_follow_each_other() {
 	one='GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n'
 	last='GET /proto/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
