@@ -39,8 +39,8 @@ FOR_EVER=60000 # ms: what so few tasks take that p99 does not count them
 # Prints the p99, in ms, of the time from the submit call of start_calls NAME to the answer that the task has ended. It
 # counts the tasks that were in flight between FROM and UNTIL by the callers' clock, as if one were submitted every 40
 # ms: a caller that waits a second submits one task in that second, where others would have submitted 25.
-p99() { # NAME FROM UNTIL [LEAST]: fails with fewer tasks, 20 unless given
-	awk -v from="$2" -v until="$3" -v least="${4:-20}" '
+p99() { # NAME FROM UNTIL [LEAST]: fails with fewer tasks, 16 unless given
+	awk -v from="$2" -v until="$3" -v least="${4:-16}" '
 		$3 == "submit" { begun[$4] = $1 }
 		$3 == "wait" && ($4 in begun) && begun[$4] < until && $1 + $2 >= from {
 			tasks++
@@ -54,7 +54,7 @@ p99() { # NAME FROM UNTIL [LEAST]: fails with fewer tasks, 20 unless given
 			if (tasks < least) exit 1
 			for (ms = longest; above + count[ms] <= all / 100; ms--) above += count[ms]
 			print ms
-		}' "$DIR/log/$1.log" || fail "fewer than ${4:-20} tasks of $1 in $(($3 - $2)) ms"
+		}' "$DIR/log/$1.log" || fail "fewer than ${4:-16} tasks of $1 in $(($3 - $2)) ms"
 }
 
 longest() { # NAME: the longest that any of its tasks took, in ms
@@ -66,7 +66,7 @@ longest() { # NAME: the longest that any of its tasks took, in ms
 parts() { # NAME FROM UNTIL [LEAST]: prints the p99 of each fifth of that time, FOR_EVER if it has too few tasks
 	local part fifth=$((($3 - $2) / 5))
 	for part in 0 1 2 3 4; do
-		(p99 "$1" $(($2 + part * fifth)) $(($2 + (part + 1) * fifth)) "${4:-20}") || echo $FOR_EVER
+		(p99 "$1" $(($2 + part * fifth)) $(($2 + (part + 1) * fifth)) "${4:-16}") || echo $FOR_EVER
 	done
 }
 
@@ -116,7 +116,7 @@ freeze() { # NAME [ROLE]
 
 # The frozen manager locks batches of one queue, which concerns submits into them. It does not affect tasks of another
 # queue, in a batch or not.
-# alone
+# measures time
 test_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round batch name slower least
 	local -A before during pace
@@ -178,7 +178,7 @@ test_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 
 # A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other manager meet
 # the locks. Tasks of another queue take as long as before, and each task of this queue runs once in the end.
-# alone
+# measures time
 test_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	local good=0 round before during ended
 	start_postgres
@@ -444,7 +444,7 @@ test_locked_batches_hide_no_others() {
 	wait_until 40 '[ "$(sql "select count(*) from batches where queue = '\''locked'\'' and closed_at is null")" = 0 ]'
 }
 
-# alone
+# measures time
 test_a_task_that_waits_and_is_locked_delays_no_claim() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
