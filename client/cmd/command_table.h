@@ -74,6 +74,7 @@
 	COMMAND(NULL, "errors", command_errors, "show errors in groups")                                                   \
 	COMMAND(NULL, "stats", command_stats, "show totals, or counts of executions")                                      \
 	COMMAND(NULL, "check", command_check, "check Reeve's health, as a plugin for monitoring")                          \
+	CALL(NULL, "whoami", whoami, "show who calls: the name of your identity, and its roles")                           \
 	COMMAND(                                                                                                           \
 	    NULL, "doctor", command_doctor, "report problems of database, managers and workers, and how to solve them")    \
 	COMMAND(NULL, "dev", command_dev, "run everything on this machine, with its own PostgreSQL")                       \

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/token_calls.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,17 +254,24 @@ int token_rotate(int argc, char **argv)
 
 /* --- list and revoke ----------------------------------------------------------------------------------------------- */
 
+static void write_roles(const Reeve__V1__Role *roles, size_t count, struct shown *out)
+{
+	char word[JSON_NAME_BYTES];
+	size_t length = 0;
+
+	for (size_t i = 0; i < count && length < sizeof out->text; i++)
+		if (json_enum_word(&reeve__v1__role__descriptor, roles[i], word))
+			length += (size_t)snprintf(out->text + length, sizeof out->text - length, "%s%s", i ? "," : "", word);
+}
+
 /* Writes the roles of an identity. */
 static void show_roles(const void *message, int64_t now_us, struct shown *out)
 {
 	const Reeve__V1__Rights *rights = ((const Reeve__V1__Token *)message)->rights;
-	char word[JSON_NAME_BYTES];
-	size_t length = 0;
 
 	(void)now_us;
-	for (size_t i = 0; rights && i < rights->n_roles && length < sizeof out->text; i++)
-		if (json_enum_word(&reeve__v1__role__descriptor, rights->roles[i], word))
-			length += (size_t)snprintf(out->text + length, sizeof out->text - length, "%s%s", i ? "," : "", word);
+	if (rights)
+		write_roles(rights->roles, rights->n_roles, out);
 }
 
 static void show_user(const void *message, int64_t now_us, struct shown *out)
@@ -335,4 +343,41 @@ const struct call token_revoke = {
     .changes = true,
     .list = {.service = &reeve__v1__token_service__descriptor, .method = "Revoke"},
     .print = print_revoked,
+};
+
+/* --- who calls ----------------------------------------------------------------------------------------------------- */
+
+static void show_name(const void *message, int64_t now_us, struct shown *out)
+{
+	const char *name = ((const Reeve__V1__WhoAmIResponse *)message)->name;
+
+	(void)now_us;
+	out->value = *name ? name : "none: a caller on the manager's machine needs none";
+}
+
+static void show_own_roles(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__WhoAmIResponse *answer = message;
+
+	(void)now_us;
+	write_roles(answer->roles, answer->n_roles, out);
+}
+
+static const struct column own_columns[] = {
+    COL_TEXT("identity", NULL, .show = show_name),
+    COL_TEXT("roles", NULL, .show = show_own_roles),
+    COL_TEXT("manager", "manager"),
+    COL_WORD("version", "version"),
+    {0},
+};
+
+const struct call whoami = {
+    .options = {.program = "reeve whoami",
+        .usage = "[--json]",
+        .summary =
+            "Shows who calls: the name of the identity that the access token, user or certificate stands for, its roles, and "
+            "the manager that answers.",
+        .epilogue = "Example: reeve whoami"},
+    .list = {.service = &reeve__v1__admin_service__descriptor, .method = "WhoAmI", .columns = own_columns},
+    .width = 10,
 };

@@ -22,6 +22,7 @@
 #define MAY_OPERATE ROLE(OPERATOR)
 #define MAY_SET_METRICS ROLE(METRIC_WRITER)
 #define MAY_ADMINISTER ROLE(ADMIN)
+#define MAY_ANY_IDENTITY (RPC_ANYONE - 1)
 
 struct access_options {
 	bool required;                     /* callers on this machine need an identity, too */

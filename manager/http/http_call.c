@@ -48,9 +48,21 @@ static bool takes_gzip(const char *encodings)
 	return *found != ';' || !strcasestr(found, "q=0") || strpbrk(strcasestr(found, "q=0") + 3, "123456789");
 }
 
+/* Returns whether an origin is the manager's own, of the dashboard. Which of http and https it has is not known here: a proxy may
+ * have changed it. */
+static bool is_own_origin(const char *origin, const char *host)
+{
+	const char *named = strstr(origin, "://");
+
+	return named && host && !strcasecmp(named + 3, host);
+}
+
 bool http_origin_allowed(const struct http_door *door, const struct http_message *message)
 {
-	return !http_field(message, HTTP_ORIGIN) || http_form_of(door, message) >> FORM_ORIGIN_BIT;
+	const char *origin = http_field(message, HTTP_ORIGIN);
+
+	return !origin || is_own_origin(origin, http_field(message, HTTP_HOST)) ||
+	    http_form_of(door, message) >> FORM_ORIGIN_BIT;
 }
 
 uint32_t http_form_of(const struct http_door *door, const struct http_message *message)

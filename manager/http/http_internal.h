@@ -1,7 +1,7 @@
 /*
  * The parts of the door: http.c creates it; http_draft.c has messages that are arriving; http_parse.c makes them of HTTP/1's bytes, and
  * http_v2.c (with http_v2_send.c for the answers) of HTTP/2's; http_call.c reads calls out of messages and writes their answers, with
- * http_grpc.c for gRPC's; http_page.c and http_standard.c answer all other messages; http_query.c reads the query of a GET;
+ * http_grpc.c for gRPC's; http_page.c, http_web.c and http_standard.c answer all other messages; http_query.c reads the query of a GET;
  * http_reply.c writes answers; http_gzip.c compresses.
  */
 #ifndef REEVE_MANAGER_HTTP_HTTP_INTERNAL_H
@@ -137,6 +137,9 @@ uint32_t http_form_of(const struct http_door *door, const struct http_message *m
 /* Returns whether a web page of the message's origin may call; also if it has none. */
 bool http_origin_allowed(const struct http_door *door, const struct http_message *message);
 
+/* Answers with a file of the dashboard, or returns NULL if the path, which is not terminated, is none. */
+struct frame *http_serve_web(const struct http_door *door, uint32_t form, const char *path, size_t length);
+
 /* Answers messages that are no calls; NULL: it is one. */
 struct frame *http_serve(void *arg, struct frame *frame);
 
@@ -153,6 +156,8 @@ struct http_reply {
 	uint32_t form;
 	const char *type;    /* of the content, or NULL */
 	const char *headers; /* further lines, each with its end; or NULL */
+	const char *cache;   /* who may keep the content, and for how long; NULL: nobody */
+	bool gzipped;        /* the content is compressed, and the caller takes gzip */
 	const void *content;
 	size_t length;
 };

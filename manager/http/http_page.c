@@ -2,7 +2,7 @@
  * Messages that are no calls: health checks, the contract's files, questions of browsers, and what is wrong.
  *
  * Callers on this machine may need no token, so the door must keep web pages away: any page that a browser on this machine shows
- * can send requests to it. So a page's origin must be listed, and the host of a request without a token must be an address or
+ * can send requests to it. So a page's origin must be the manager's own or listed, and the host of a request without a token must be an address or
  * localhost: a page of a name that resolves to this machine has another one.
  */
 #include "manager/http/http_internal.h"
@@ -158,6 +158,8 @@ static struct frame *answer_no_call(const struct page *page)
 
 static struct frame *answer_page(const struct page *page)
 {
+	struct frame *file;
+
 	if (page->message->method != HTTP_GET && page->message->method != HTTP_HEAD)
 		return refuse(page, HTTP_STATUS_METHOD_NOT_ALLOWED, STATUS(UNIMPLEMENTED), "allow: GET, HEAD\r\n",
 		    "pages are read by GET");
@@ -167,8 +169,11 @@ static struct frame *answer_page(const struct page *page)
 		return answer_ready(page);
 	if (has_prefix(page, "/proto/"))
 		return answer_proto(page);
+	file = http_serve_web(page->door, page->form, page->path, page->length);
+	if (file)
+		return file;
 	return refuse(page, HTTP_STATUS_NOT_FOUND, STATUS(NOT_FOUND), NULL,
-	    "there are /healthz, /readyz, /metrics, /proto/ and calls: /reeve.v1.SERVICE/METHOD");
+	    "there are /, /healthz, /readyz, /metrics, /proto/ and calls: /reeve.v1.SERVICE/METHOD");
 }
 
 /* Answers a message that is no call of the contract. */

@@ -61,7 +61,8 @@ static struct frame *write_frame(const struct http_door *door, const struct http
 	used += snprintf(head + used, sizeof head - (size_t)used, "date: %s\r\n", date(time_text));
 	if (reply->type)
 		used += snprintf(head + used, sizeof head - (size_t)used,
-		    "content-type: %s\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n", reply->type);
+		    "content-type: %s\r\nx-content-type-options: nosniff\r\ncache-control: %s\r\n", reply->type,
+		    reply->cache ? reply->cache : "no-store");
 	if (has_content)
 		used += snprintf(head + used, sizeof head - (size_t)used, "content-length: %zu\r\n", reply->length);
 	used += snprintf(head + used, sizeof head - (size_t)used, "%s%s%s", encoding,
@@ -82,13 +83,14 @@ static struct frame *write_frame(const struct http_door *door, const struct http
 
 struct frame *http_reply(const struct http_door *door, const struct http_reply *reply)
 {
-	bool compress = reply->form & FORM_GZIP && reply->length >= GZIP_MIN_BYTES && reply->length <= GZIP_MAX_BYTES;
+	bool compress = !reply->gzipped && reply->form & FORM_GZIP && reply->length >= GZIP_MIN_BYTES &&
+	    reply->length <= GZIP_MAX_BYTES;
 	struct http_reply compressed = *reply;
 	uint8_t *bytes = compress ? http_gzip(reply->content, reply->length, &compressed.length) : NULL;
 	struct frame *frame;
 
 	if (!bytes)
-		return write_frame(door, reply, "");
+		return write_frame(door, reply, reply->gzipped ? "content-encoding: gzip\r\n" : "");
 	compressed.content = bytes;
 	frame = write_frame(door, &compressed, "content-encoding: gzip\r\n");
 	free(bytes);

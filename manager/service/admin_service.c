@@ -38,6 +38,24 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	rpc_call_reply(call, &response.base);
 }
 
+static void who_am_i(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const struct services *s = service;
+	const struct rpc_identity *identity = rpc_call_identity(call);
+	Reeve__V1__Role roles[REEVE__V1__ROLE__ROLE_ADMIN];
+	Reeve__V1__WhoAmIResponse response = REEVE__V1__WHO_AM_IRESPONSE__INIT;
+	bool admin = identity->roles & ROLE(ADMIN);
+	(void)message;
+	response.name = identity->name;
+	response.manager = s->manager_name;
+	response.version = REEVE_VERSION;
+	response.roles = roles;
+	for (int role = admin ? REEVE__V1__ROLE__ROLE_ADMIN : 1; role <= REEVE__V1__ROLE__ROLE_ADMIN; role++)
+		if (identity->roles & UINT32_C(1) << role)
+			roles[response.n_roles++] = (Reeve__V1__Role)role;
+	rpc_call_reply(call, &response.base);
+}
+
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
 {
 	Reeve__V1__Counter *c = mem_malloc(sizeof *c);
@@ -228,6 +246,7 @@ static bool activity_complete(struct reading *r, struct reeve_error *error)
 
 const struct rpc_entry admin_methods[] = {
     {"Ping", ping, RPC_LEASE, RPC_ANYONE, NULL},
+    {"WhoAmI", who_am_i, RPC_OPERATOR, MAY_ANY_IDENTITY, NULL},
     {"ListQueues", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_QUEUE_COUNTS, .rules = {{"page", RULE_PAGE}}, .names = true)},
     {"ListWorkers", read_method, RPC_OPERATOR, MAY_READ,

@@ -23,6 +23,7 @@ ORIGINS = {
     "reeve/client.h": "client/include/reeve",
     "reeve/worker.h": "worker/include/reeve",
     "sql/": "sql",
+    "web/": "web",
     "curl/": "libcurl",
     "event2/": "libevent",
     "http_parser.h": "http-parser",

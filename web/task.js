@@ -1,0 +1,110 @@
+// A task: everything about it, its audit as a timeline, and the tasks that belong to it.
+import { block, facts, h, table } from "./dom.js";
+import { duration, number, status, taskLink, tasksLink, time, word } from "./format.js";
+
+const ENDED = ["TASK_STATUS_COMPLETED", "TASK_STATUS_DEAD", "TASK_STATUS_CANCELLED"];
+const EVENTS = 500, CHILDREN = 50;
+
+export const title = ({ task }) => `Task ${task.id}`;
+export const every = ({ task }) => (ENDED.includes(task.status) ? 10000 : 2000);
+
+export async function load({ call, parameters: { id } }, before) {
+  const { task } = await call("TaskService/Get", { id });
+  const same = before && before.task.token === task.token && before.task.status === task.status;
+  if (same && ENDED.includes(task.status)) return { ...before, task };
+  const [audit, children] = await Promise.all([
+    call("TaskService/Audit", { taskId: id, limit: EVENTS }),
+    call("TaskService/List", { filter: { parentId: id }, limit: CHILDREN }),
+  ]);
+  return { task, events: audit.events ?? [], more: audit.more, children: children.tasks ?? [], moreChildren: (children.nextBeforeId ?? "0") !== "0" };
+}
+
+/** Why a task waits, in a sentence. */
+function waiting(task) {
+  const { reason, taskId, workers = 0, slots = 0, busy = 0 } = task.waiting;
+  switch (reason.replace("WAIT_REASON_", "")) {
+  case "QUEUE_STOPPED": return `The queue ${task.queue} is stopped.`;
+  case "QUEUE_PAUSED": return `The queue ${task.queue} is paused.`;
+  case "QUEUE_NOT_STARTED": return `The queue ${task.queue} has not been started.`;
+  case "INBOX": return "It was submitted by SQL, and no manager has ingested it yet.";
+  case "BATCH_ENTRY": return ["The entry task of its batch has not ended: ", taskLink(taskId)];
+  case "RETRY_DELAY": return ["Its last attempt failed. The next one is due ", time(task.runAtUs)];
+  case "NOT_DUE": return ["It is due ", time(task.runAtUs)];
+  case "DETAILS_TOO_LONG": return "Its details do not fit into the messages of this manager (--max-message).";
+  case "NO_WORKER": return `No living worker takes the type ${task.type} in the queue ${task.queue}.`;
+  case "WORKERS_PAUSED": return `Each of the ${workers} workers that take it is paused or draining.`;
+  case "WORKERS_BUSY": return `All ${slots} slots of the ${workers} workers that take it are busy.`;
+  case "TURN": return `It waits for its turn: ${busy} of ${slots} slots are busy.`;
+  case "WAITING_PERIOD": return `The waiting period of the queue ${task.queue} is not over.`;
+  case "QUEUE_WORKERS": return `As many tasks of the queue ${task.queue} execute as may: ${slots}.`;
+  default: return word(reason, "WAIT_REASON_");
+  }
+}
+
+const TIMELINE = [
+  { head: "Time", cell: (e) => time(e.atUs) },
+  { head: "Event", cell: (e) => h("strong", { class: "event" }, word(e.event, "AUDIT_EVENT_KIND_")) },
+  { head: "Attempt", number: true, cell: (e) => e.attempt },
+  { head: "Worker", cell: (e) => e.worker },
+  { head: "By", cell: (e) => e.actor },
+  { head: "Note", cell: (e) => e.note },
+];
+
+const CHILD_COLUMNS = [
+  { head: "Task", cell: (t) => taskLink(t.id) },
+  { head: "Status", cell: (t) => status(t.status) },
+  { head: "Queue", cell: (t) => t.queue },
+  { head: "Type", cell: (t) => t.type },
+  { head: "Submitted", cell: (t) => time(t.createdUs) },
+];
+CHILD_COLUMNS.key = (t) => t.id;
+
+function omitted(label, bytes) {
+  return Number(bytes ?? 0) ? h("section", null, h("h2", null, label), h("p", { class: "empty" }, `${number(bytes)} bytes do not fit into an answer.`)) : null;
+}
+
+function text(label, value, bytes) {
+  return value ? block(label, value) : omitted(label, bytes);
+}
+
+export function view({ task, events, more, children, moreChildren }) {
+  return [
+    h("h1", { tabindex: "-1" }, `Task ${task.id} `, status(task.status)),
+    task.waiting ? h("p", { class: "waiting" }, "It waits. ", waiting(task)) : null,
+    task.cancelRequested && !ENDED.includes(task.status) ? h("p", { class: "warning" }, "Its cancel was requested.") : null,
+    task.lastError ? h("section", null, h("h2", null, "Error"), h("p", { class: "error" }, task.lastError)) : null,
+    facts([
+      ["Queue", tasksLink({ queue: task.queue }, task.queue)],
+      ["Type", tasksLink({ queue: task.queue, type: task.type }, task.type)],
+      ["Pipeline", task.pipeline && [tasksLink({ pipeline: task.pipeline }, task.pipeline), `, stage ${task.stage}, step ${task.step ?? 0}`]],
+      ["Batch", task.batchId && tasksLink({ batch: task.batchId }, task.batchId)],
+      ["Parent", taskLink(task.parentId)],
+      ["Priority", number(task.priority)],
+      ["Attempts", `${task.attempt ?? 0} of ${task.maxAttempts ?? 0}, ${task.errorCount ?? 0} failed`],
+      ["Error code", task.errorCode && tasksLink({ code: task.errorCode }, task.errorCode)],
+      ["Retryable", task.recoverable === undefined ? "" : task.recoverable ? "yes" : "no"],
+      ["Worker", task.worker],
+      ["Remark", task.remark],
+      ["Key", task.key],
+      ["Version", task.version],
+      ["Submitter", task.source],
+      ["Trace", task.traceparent],
+      ["Submitted", time(task.createdUs)],
+      ["Due", time(task.runAtUs)],
+      ["First started", time(task.firstStartedUs)],
+      ["Started", time(task.startedUs)],
+      ["Last failed", time(task.lastFailedUs)],
+      ["Expires", time(task.expiryUs)],
+      ["Ended", time(task.finishedUs)],
+      ["Last attempt took", task.processingMs && duration(task.processingMs)],
+      ["Timeout of an attempt", task.timeoutMs && duration(task.timeoutMs)],
+    ]),
+    text("Details", task.details, task.omitted?.detailsBytes),
+    text("Result", task.result, task.omitted?.resultBytes),
+    text("Stack trace", task.stackTrace),
+    h("section", null, h("h2", null, "Timeline"), table("What happened, in order", TIMELINE, events),
+      more ? h("p", { class: "empty" }, "There are more events: ", h("code", null, `reeve audit ${task.id}`)) : null),
+    children.length ? h("section", null, h("h2", null, "Tasks that it submitted"), table("Its children", CHILD_COLUMNS, children),
+      moreChildren ? tasksLink({ parent: task.id }, "All") : null) : null,
+  ];
+}

@@ -1,0 +1,131 @@
+// Tasks: a list with filters, all of them in the address.
+import { h, table } from "./dom.js";
+import { duration, query, status, taskLink, time, word } from "./format.js";
+
+const PAGE = 50;
+const SEARCH_CALLS = 20; // an answer checks a limited number of tasks, and may have none of them
+const STATUSES = ["queued", "executing", "failed", "completed", "dead", "cancelled"];
+const SPANS = { s: 1000, m: 60000, h: 3600000, d: 86400000 };
+
+/** The filters: the name in the address, the label, and how it becomes the request's filter. */
+const FILTERS = [
+  ["queue", "Queue", (f, v) => { f.queue = v; }],
+  ["type", "Type", (f, v) => { f.type = v; }],
+  ["key", "Key", (f, v) => { f.key = v; }],
+  ["code", "Error code", (f, v) => { f.errorCode = v; }],
+  ["error", "Error contains", (f, v) => { f.errorContains = v; }],
+  ["batch", "Batch", (f, v) => { f.batchId = whole("Batch", v); }],
+  ["parent", "Parent", (f, v) => { f.parentId = whole("Parent", v); }],
+  ["pipeline", "Pipeline", (f, v) => { f.pipeline = v; }],
+  ["stage", "Stage", (f, v) => { f.stage = v; }],
+  ["source", "Submitter", (f, v) => { f.source = v; }],
+  ["newer", "Submitted within", (f, v) => { f.newerMs = span("Submitted within", v); }, "1h"],
+  ["older", "Submitted before", (f, v) => { f.olderMs = span("Submitted before", v); }, "7d"],
+  ["running", "Executing for over", (f, v) => { f.runningLongerMs = span("Executing for over", v); }, "10m"],
+];
+const COMMON = 5; // how many are visible at first
+
+class FilterError extends Error {}
+
+function whole(label, text) {
+  if (!/^\d{1,18}$/.test(text)) throw new FilterError(`${label}: “${text}” is not a number`);
+  return text;
+}
+
+function span(label, text) {
+  const found = /^(\d{1,9})([smhd])$/.exec(text);
+  if (!found) throw new FilterError(`${label}: “${text}” is not a duration such as 30s, 10m, 2h or 7d`);
+  return String(Number(found[1]) * SPANS[found[2]]);
+}
+
+/** The request's filter for the address's. */
+export function filterOf(address) {
+  const filter = {};
+  for (const [name, , set] of FILTERS) if (address.get(name)) set(filter, address.get(name));
+  const statuses = (address.get("status") ?? "").split(",").filter((name) => STATUSES.includes(name));
+  if (statuses.length) filter.statuses = statuses.map((name) => `TASK_STATUS_${name.toUpperCase()}`);
+  return filter;
+}
+
+export const title = () => "Tasks";
+export const every = (data, { filter }) => (filter.get("before") || data.problem ? 0 : 3000);
+
+export async function load({ call, filter }) {
+  const tasks = [];
+  let before = filter.get("before") ?? "0", warning = "", request;
+  try {
+    request = filterOf(filter);
+    before = whole("before", before);
+  } catch (error) {
+    if (error instanceof FilterError) return { problem: error.message, tasks, next: "" };
+    throw error;
+  }
+  for (let calls = 0; calls < SEARCH_CALLS && tasks.length < PAGE; calls++) {
+    const answer = await call("TaskService/List", { filter: request, limit: PAGE - tasks.length, beforeId: before });
+    tasks.push(...(answer.tasks ?? []));
+    warning ||= answer.warning ?? "";
+    before = answer.nextBeforeId ?? "0";
+    if (before === "0") break;
+  }
+  return { tasks, warning, next: before === "0" ? "" : before };
+}
+
+function go(event) {
+  event.preventDefault();
+  const values = {}, form = new FormData(event.target.closest("form"));
+  const statuses = form.getAll("status");
+  if (statuses.length) values.status = statuses.join(",");
+  for (const [name] of FILTERS) values[name] = (form.get(name) ?? "").trim();
+  location.hash = `#/tasks${query(values)}`;
+}
+
+function field([name, label, , example], address) {
+  const id = `filter-${name}`;
+  return h("div", null, h("label", { for: id }, label),
+    h("input", { id, name, value: address.get(name) ?? "", placeholder: example, autocomplete: "off", spellcheck: "false" }));
+}
+
+function form(address) {
+  const chosen = (address.get("status") ?? "").split(",");
+  const more = FILTERS.slice(COMMON);
+  return h("form", { class: "filters", role: "search", "aria-label": "Filters", on: { submit: go } },
+    h("fieldset", null, h("legend", null, "Status"),
+      STATUSES.map((name) => h("label", null,
+        h("input", { type: "checkbox", name: "status", value: name, checked: chosen.includes(name), on: { change: go } }), name))),
+    FILTERS.slice(0, COMMON).map((filter) => field(filter, address)),
+    h("details", { open: more.some(([name]) => address.get(name)) }, h("summary", null, "More filters"), more.map((filter) => field(filter, address))),
+    h("button", null, "Show"), " ", h("a", { href: "#/tasks" }, "All"));
+}
+
+const COLUMNS = [
+  { head: "Task", cell: (t) => taskLink(t.id) },
+  { head: "Status", cell: (t) => status(t.status) },
+  { head: "Queue", cell: (t) => t.queue },
+  { head: "Type", cell: (t) => [t.type, t.stage && ` (${t.pipeline}: ${t.stage})`] },
+  { head: "Attempt", number: true, cell: (t) => `${t.attempt ?? 0}/${t.maxAttempts ?? 0}` },
+  { head: "Submitted", cell: (t) => time(t.createdUs) },
+  { head: "Due or ended", cell: (t) => time(t.finishedUs ?? t.runAtUs) },
+  { head: "Took", number: true, cell: (t) => t.processingMs && duration(t.processingMs) },
+  { head: "Note", cell: (t) => note(t) },
+];
+COLUMNS.key = (t) => t.id;
+
+function note(t) {
+  if (t.waiting) return word(t.waiting.reason, "WAIT_REASON_");
+  if (t.status === "TASK_STATUS_EXECUTING") return [t.worker, t.remark && `: ${t.remark}`];
+  return t.lastError && h("span", { class: "error" }, t.lastError.length > 160 ? `${t.lastError.slice(0, 160)}…` : t.lastError);
+}
+
+export function view({ tasks, warning, problem, next }, { filter }) {
+  const before = filter.get("before"), others = Object.fromEntries([...filter].filter(([name]) => name !== "before"));
+  return [
+    h("h1", { tabindex: "-1" }, "Tasks"),
+    form(filter),
+    problem ? h("p", { class: "error", role: "alert" }, problem) : null,
+    warning ? h("p", { class: "warning", role: "note" }, warning) : null,
+    table("Tasks, newest first", COLUMNS, tasks, next ? "None was found so far." : "No task matches."),
+    h("p", { class: "paging" },
+      before && h("a", { href: `#/tasks${query(others)}` }, "Newest"), " ",
+      next && h("a", { href: `#/tasks${query({ ...others, before: next })}`, rel: "next" }, "Older")),
+  ];
+}
