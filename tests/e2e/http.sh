@@ -167,6 +167,18 @@ test_the_callers_trace_context_goes_with_its_tasks() {
 	expect_eq '' "$(reeve show "$id" --json | jq -r .traceparent)"
 }
 
+test_a_pull_client_takes_extends_and_reports_a_task() {
+	worker=$(call WorkerService/Register '{"name":"curl","concurrency":1,"types":["pulled"],"manual":true}' | jq -r .incarnation)
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"pulled","type":"pulled","details":"\u00e4"}]}' | jq -r '.tasks[0].id')
+	answer=$(call WorkerService/Fetch "{\"incarnation\":\"$worker\",\"fetchId\":1,\"slots\":1,\"types\":[\"pulled\"],\"waitMs\":20000}")
+	expect_eq "$id ä" "$(jq -r '.assignments[0] | "\(.taskId) \(.details)"' <<<"$answer")"
+	attempt="\"taskId\":\"$id\",\"token\":$(jq '.assignments[0].token' <<<"$answer")"
+	expect_eq 7200000 "$(call WorkerService/Extend "{\"incarnation\":\"$worker\",$attempt,\"runMs\":7200000}" | jq -r .runMs)"
+	answer=$(call WorkerService/Report "{\"incarnation\":\"$worker\",\"results\":[{$attempt,\"outcome\":\"OUTCOME_COMPLETED\",\"result\":\"ok\"}]}")
+	expect_eq RESULT_STATUS_ACCEPTED "$(jq -r '.acks[0].status' <<<"$answer")"
+	expect_eq 'completed ok' "$(reeve show "$id" --json | jq -r '"\(.status) \(.result)"')"
+}
+
 test_pages_say_whether_the_manager_can_serve() {
 	expect_eq 200 "$(page /healthz)"
 	expect_eq 200 "$(page /healthz -I)"

@@ -62,6 +62,9 @@ test_grpc_calls_and_their_errors() {
 	expect_eq "$details" "$(grpc call reeve.v1.TaskService/Get "{\"id\":$id}" | jq -r .task.details)"
 	first=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"k","type":"none"}]}' 'idempotency-key: once')
 	expect_eq "$first" "$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"k","type":"none"}]}' 'idempotency-key: once')"
+	trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+	id=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"q","type":"none"}]}' "traceparent: $trace" | jq -r '.tasks[0].id')
+	expect_eq "$trace" "$(reeve show "$id" --json | jq -r .traceparent)"
 }
 
 test_a_cancelled_call_is_withdrawn() {

@@ -129,11 +129,16 @@ test_a_worker_whose_calls_are_refused_says_so_and_ends() {
 }
 
 test_it_can_be_installed_from_a_checkout() {
-	command -v npm >/dev/null || return 0 # Node may come without it
 	mkdir "$DIR/program"
 	cd "$DIR/program"
 	echo '{"type": "module"}' >package.json
-	npm install --offline --no-audit --no-fund "$TOP/clients/node" >"$DIR/npm" 2>&1 || fail "$(cat "$DIR/npm")"
+	if command -v npm >/dev/null; then
+		npm install --offline --no-audit --no-fund "$TOP/clients/node" >"$DIR/npm" 2>&1 || fail "$(cat "$DIR/npm")"
+	else
+		note 'there is no npm, whose installation is not tested: the package is linked, as npm would do'
+		mkdir node_modules
+		ln -s "$TOP/clients/node" node_modules/reeve
+	fi
 	echo "import { Client } from 'reeve'; const client = new Client('$H');
 		console.log((await client.call('AdminService/Ping')).databaseUp); client.close();" >program.js
 	expect_eq true "$(node program.js)"
