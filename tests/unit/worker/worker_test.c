@@ -379,7 +379,7 @@ Test(worker, wrong_usage_is_refused)
 
 	worker = reeve_worker_create(&(struct reeve_worker_options){.types = "echo,other"});
 	reeve_worker_handle(worker, "echo", echo, NULL);
-	cr_expect_eq(run_code(worker, "no handler for type other"), 2);
+	cr_expect_eq(run_code(worker, "type other has no handler"), 2);
 
 	worker = reeve_worker_create(&(struct reeve_worker_options){.queues = "a,,b"});
 	cr_expect_eq(run_code(worker, "queues: name 2 is empty"), 2);
