@@ -27,7 +27,7 @@ enum {
 static void refuse(struct tls_layer *layer, int problem)
 {
 	layer->problem = problem;
-	layer->lingers = layer->turns && layer->state == LAYER_HANDSHAKE;
+	layer->awaits_close = layer->turns && layer->state == LAYER_HANDSHAKE;
 	layer->state = LAYER_REFUSED;
 	if (layer->turns)
 		layer->turns->finish(layer);
@@ -57,7 +57,7 @@ static void apply(struct tls_layer *layer, enum tls_step step)
 }
 
 /* Continues the handshake, or begins it. */
-static void shake(struct tls_layer *layer)
+static void handshake_step(struct tls_layer *layer)
 {
 	bool first = layer->state == LAYER_NEW;
 
@@ -70,7 +70,7 @@ static void shake(struct tls_layer *layer)
 	}
 	if (first)
 		layer->turns->begin(layer);
-	layer->turns->shake(layer);
+	layer->turns->handshake_step(layer);
 }
 
 void layer_stepped(struct tls_layer *layer)
@@ -232,7 +232,7 @@ static void finish_all(struct tls_layer *layer)
 static void pump_once(struct tls_layer *layer)
 {
 	if (!layer->shaking && may_shake(layer))
-		shake(layer);
+		handshake_step(layer);
 	if (layer->shaking)
 		return;
 	if (layer->state == LAYER_OPEN && layer->writing && layer->encrypted == 0)
@@ -252,7 +252,7 @@ static void pump_once(struct tls_layer *layer)
 		finish_write(layer, true);
 	/* A refused client has taken its leave with the alert. A server waits for the other end, as a close with unread bytes
 	 * would be a reset, which loses the alert; the owner closes the connection after a while. */
-	if (layer->state == LAYER_REFUSED && !has_output(layer) && !layer->below_writing && !layer->lingers)
+	if (layer->state == LAYER_REFUSED && !has_output(layer) && !layer->below_writing && !layer->awaits_close)
 		layer->state = LAYER_CLOSED;
 	if (layer->state == LAYER_CLOSED)
 		finish_all(layer);

@@ -29,8 +29,8 @@ struct tls_layer {
 	struct tls_filter filter;
 	uint8_t *scratch; /* its own, or that of the turns */
 	int problem;
-	bool lingers; /* REFUSED: waits for the other end to close */
-	bool closing; /* rpc_conn_close was called, or is */
+	bool awaits_close; /* REFUSED: waits for the other end to close */
+	bool closing;      /* rpc_conn_close was called, or is */
 	/* The connection's operations in flight. */
 	bool reading, writing;
 	struct iovec read_places[IOV_MAX], write_places[IOV_MAX];
@@ -57,11 +57,11 @@ struct tls_layer {
 
 /* Pointers to functions, so that programs without a loop need no libevent. */
 struct tls_turns {
-	void (*want)(struct tls_layer *layer);   /* puts it into a queue for a turn */
-	void (*leave)(struct tls_layer *layer);  /* removes it from queues and lists */
-	void (*begin)(struct tls_layer *layer);  /* adds an unfinished handshake */
-	void (*finish)(struct tls_layer *layer); /* removes that */
-	void (*shake)(struct tls_layer *layer);  /* gives a step of the handshake to the pool */
+	void (*want)(struct tls_layer *layer);           /* puts it into a queue for a turn */
+	void (*leave)(struct tls_layer *layer);          /* removes it from queues and lists */
+	void (*begin)(struct tls_layer *layer);          /* adds an unfinished handshake */
+	void (*finish)(struct tls_layer *layer);         /* removes that */
+	void (*handshake_step)(struct tls_layer *layer); /* gives a step of the handshake to the pool */
 	struct tls_pool *pool;
 	struct event *event, *stepped; /* stepped: the pool has finished steps */
 	struct tls_layer *open;        /* open connections */

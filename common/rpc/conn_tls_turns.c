@@ -66,7 +66,7 @@ static void leave(struct tls_layer *layer)
 	finish(layer);
 }
 
-static void shake(struct tls_layer *layer)
+static void handshake_step(struct tls_layer *layer)
 {
 	tls_pool_add(layer->turns->pool, layer);
 }
@@ -154,7 +154,7 @@ struct tls_turns *tls_turns_create(struct event_base *base)
 	turns->leave = leave;
 	turns->begin = begin;
 	turns->finish = finish;
-	turns->shake = shake;
+	turns->handshake_step = handshake_step;
 	turns->pool = tls_pool_create();
 	turns->event = event_new(base, -1, 0, on_turns, turns);
 	turns->stepped = event_new(base, tls_pool_wake(turns->pool), EV_READ | EV_PERSIST, on_stepped, turns);
