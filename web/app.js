@@ -96,7 +96,7 @@ async function start(given = false) {
     given ||= used !== "";
     caller = await call("AdminService/WhoAmI");
   } catch (error) {
-    if (token() !== used) return; // meanwhile another tab has answered
+    if (token() !== used) return; // in that time another tab has answered
     const refused = error.code === "unauthenticated";
     if (refused) setToken("");
     signInForm(given || !refused ? error.message : "");

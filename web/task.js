@@ -36,7 +36,7 @@ function waiting(task) {
   case "WORKERS_BUSY": return `All ${slots} slots of the ${workers} workers that take it are busy.`;
   case "TURN": return `It waits for its turn: ${busy} of ${slots} slots are busy.`;
   case "WAITING_PERIOD": return `The waiting period of the queue ${task.queue} is not over.`;
-  case "QUEUE_WORKERS": return `As many tasks of the queue ${task.queue} execute as may: ${slots}.`;
+  case "QUEUE_LIMIT": return `As many tasks of the queue ${task.queue} execute as may: ${slots}.`;
   default: return word(reason, "WAIT_REASON_");
   }
 }
@@ -95,7 +95,7 @@ export function view({ task, events, more, children, moreChildren }) {
       ["Started", time(task.startedUs)],
       ["Last failed", time(task.lastFailedUs)],
       ["Expires", time(task.expiryUs)],
-      ["Ended", time(task.finishedUs)],
+      ["Ended", time(task.endedUs)],
       ["Last attempt took", task.processingMs && duration(task.processingMs)],
       ["Timeout of an attempt", task.timeoutMs && duration(task.timeoutMs)],
     ]),

@@ -104,7 +104,7 @@ const COLUMNS = [
   { head: "Type", cell: (t) => [t.type, t.stage && ` (${t.pipeline}: ${t.stage})`] },
   { head: "Attempt", number: true, cell: (t) => `${t.attempt ?? 0}/${t.maxAttempts ?? 0}` },
   { head: "Submitted", cell: (t) => time(t.createdUs) },
-  { head: "Due or ended", cell: (t) => time(t.finishedUs ?? t.runAtUs) },
+  { head: "Due or ended", cell: (t) => time(t.endedUs ?? t.runAtUs) },
   { head: "Took", number: true, cell: (t) => t.processingMs && duration(t.processingMs) },
   { head: "Note", cell: (t) => note(t) },
 ];

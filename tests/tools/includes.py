@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 FOLDERS = ("common", "manager", "worker", "client")
-OTHERS = ("bench", "clients", "deploy", "examples", "proto", "sql", "tests")
+OTHERS = ("bench", "clients", "deploy", "examples", "proto", "sql", "tests", "web")
 
 # What a header that is no file of FOLDERS belongs to, by the beginning of its name. Headers of the C library are not listed.
 ORIGINS = {

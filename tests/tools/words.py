@@ -11,7 +11,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PLACES = ("manager", "common", "client", "clients", "worker", "proto", "sql", "docs", "examples", "deploy", "bench", "tests", ".ci",
+PLACES = ("manager", "common", "client", "clients", "worker", "web", "proto", "sql", "docs", "examples", "deploy", "bench", "tests", ".ci",
 	"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CMakeLists.txt")
 # They name what earlier versions had.
 EXCEPTIONS = re.compile(r"^sql/migrations/|^tests/e2e/data/version_8|^tests/tools/retired_words$|\.pyc$")
