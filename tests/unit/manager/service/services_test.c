@@ -314,7 +314,7 @@ static void call_method(const ProtobufCServiceDescriptor *service, const struct 
 	uuid7_make(fake_db_us() / 1000, call.request_id);
 	entry->serve(&services, &call, request);
 	fake_turn(services.core); /* the names that the request has may be read again first */
-	if (strcmp(entry->name, "Ping"))
+	if (strcmp(entry->name, "Ping") && strcmp(entry->name, "WhoAmI")) /* these need no database */
 		cr_expect_gt(take_operations(name), 0, "%s starts no operation: %s", name, call.problem);
 	cr_expect_eq(call.answers, 1, "%s is answered %d times", name, call.answers);
 	protobuf_c_message_free_unpacked(request, NULL);
