@@ -116,7 +116,7 @@ freeze() { # NAME [ROLE]
 
 # The frozen manager locks batches of one queue, which concerns submits into them. It does not affect tasks of another
 # queue, in a batch or not.
-# measures time
+# alone
 test_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round batch name slower least
 	local -A before during pace
@@ -178,7 +178,7 @@ test_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 
 # A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other manager meet
 # the locks. Tasks of another queue take as long as before, and each task of this queue runs once in the end.
-# measures time
+# alone
 test_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	local good=0 round before during ended
 	start_postgres
@@ -444,7 +444,7 @@ test_locked_batches_hide_no_others() {
 	wait_until 40 '[ "$(sql "select count(*) from batches where queue = '\''locked'\'' and closed_at is null")" = 0 ]'
 }
 
-# measures time
+# alone
 test_a_task_that_waits_and_is_locked_delays_no_claim() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"

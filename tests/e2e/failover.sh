@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Workers and submitters that know several managers: they move to another one within a second when theirs dies, and
 # within the ping's limit when it freezes; managers that are down, or whose names do not resolve, cost them no time.
-# measures time
+# alone
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
