@@ -173,8 +173,8 @@ test_a_worker_with_wrong_handlers_does_not_start() {
 	local workers
 	workers=$(sql 'select count(*) from workers')
 	default_handlers
-	refused 2 'no handler for type nosuch' worker_with --type nosuch
-	refused 2 'no handler for type nosuch' worker_with --type sh,nosuch
+	refused 2 'type nosuch has no handler' worker_with --type nosuch
+	refused 2 'type nosuch has no handler' worker_with --type sh,nosuch
 	refused 2 'types: name 2 is empty' worker_with --type sh,
 	refused 2 'concurrency: ' worker_with --concurrency -1
 	refused 2 'drain-timeout: ' worker_with --drain-timeout soon
