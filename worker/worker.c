@@ -129,7 +129,8 @@ static void connect_parts(struct reeve_worker *worker)
 	session->supervisor = worker->supervisor;
 	session->answered_ms = clock_monotonic_ms();
 	extensions_init(&worker->extensions, shared, session, in_flight);
-	worker->commands = (struct commands){shared, life, in_flight, &worker->slots, &worker->timer};
+	worker->commands = (struct commands){
+	    .shared = shared, .life = life, .in_flight = in_flight, .slots = &worker->slots, .timer = &worker->timer};
 	worker->fetcher =
 	    (struct fetcher){shared, life, session, &worker->fetches, in_flight, &worker->slots, &worker->handlers,
 	        &worker->commands, worker->fetcher.until_empty, worker->fetcher.wait_retries, clock_monotonic_ms()};

@@ -27,7 +27,7 @@ test_the_audit_has_the_identity_of_the_caller() {
 	expect_eq 'token_created shop: submitter, operator token_rotated shop' "$(admin audit --event token_created,token_rotated --json |
 		jq -r 'select(.note | startswith("shop")) | .event, .note' | tail -n 4 | xargs)"
 	admin token create limited --role submitter --queue mail --callback-hosts example.org --expires 1d >/dev/null
-	expect_match '^limited: submitter; queues mail; callback hosts example.org; expires 2[0-9-]+T[0-9:]+Z$' \
+	expect_match '^limited: submitter; queues mail; callback hosts example.org; expires 2[0-9-]+T[0-9:.]+Z$' \
 		"$(admin audit --event token_created -n 1 --json | jq -r .note)"
 	expect_match 'limited +submitter +- +mail +all +all +example.org .* in 2[34]h' "$(admin token list)"
 	admin token revoke limited >/dev/null
