@@ -244,6 +244,7 @@ test_changes_the_priority_and_time_of_all_that_match() {
 	expect_fail 4 reeve retry --where 'queue=night status=queued' # they are due already
 }
 
+# measures time
 test_thirty_thousand_at_once() {
 	start_postgres
 	start_manager
