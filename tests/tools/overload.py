@@ -158,15 +158,15 @@ def kinds(known):
     statement has 1,000, and a connection may not have enough for several."""
     flood, mine = field(2, b'flood'), field(2, b'mine')
     return {
-        'submit': (30, lambda n: ('TaskService/Submit', task(b'flood', b'nothing') * 1000),
+        'submit': (30, lambda n: ('TaskService/Submit', task(b'flood', b'nothing') * 2000),
                    lambda n: ('TaskService/Submit', task(b'mine', b'nothing'))),
-        'new_types': (30, lambda n: ('TaskService/Submit', b''.join(task(b'flood', b'type-%d-%d' % (n, i)) for i in range(250))),
+        'new_types': (30, lambda n: ('TaskService/Submit', b''.join(task(b'flood', b'type-%d-%d' % (n, i)) for i in range(500))),
                       lambda n: ('TaskService/Submit', task(b'mine', b'type-%d' % n))),
         'cancel': (30, lambda n: ('TaskService/Cancel', field(3, flood)), lambda n: ('TaskService/Cancel', field(1, varint(known)))),
         'control': (400, lambda n: ('QueueService/Control', field(1, b'flood') + field(2, 3 + n % 2)),
                     lambda n: ('QueueService/Control', field(1, b'mine') + field(2, 3 + n % 2))),
         'report': (30, lambda n: ('WorkerService/Report', b''.join(
-            field(2, attempt(known + i, 1000 * n + i + 1) + field(3, 1)) for i in range(500))),
+            field(2, attempt(known + i, 1000 * n + i + 1) + field(3, 1)) for i in range(1000))),
                    lambda n: ('WorkerService/Report', field(2, attempt(known, n + 1) + field(3, 1)))),
         'extend': (2000, lambda n: ('WorkerService/Extend', field(2, known) + field(3, n + 1) + field(4, 1000)),
                    lambda n: ('WorkerService/Extend', field(2, known) + field(3, n + 1) + field(4, 1000))),
