@@ -245,7 +245,7 @@ static void run_for(int64_t ms)
 static void park(int count)
 {
 	static const char request[] = "{\"name\":\"parked\",\"concurrency\":1,\"types\":[\"parked\"],\"manual\":true}";
-	struct waiter *waiters;
+	static struct waiter *waiters; /* their calls stay open until the end */
 
 	waiters = calloc((size_t)count, sizeof *waiters);
 	for (int i = 0; i < count; i++) {
