@@ -3,11 +3,15 @@
  *
  *	bench-doors NNG-URL HTTP-URL PID TASKS PARKED
  *
- * Submits by 64 connections, each with one call at a time: through nng, HTTP/1.1 with JSON and with protobuf's bytes, and gRPC. Then
- * PARKED pull clients wait for tasks, each with a Fetch on an HTTP/1.1 connection: what that costs the manager (PID), and how long a
- * task needs from its submit to a Fetch's answer. Prints lines "name value unit".
+ * Unless TASKS is 0: submits by 64 connections, each with one call at a time, through nng, HTTP/1.1 with JSON and with
+ * protobuf's bytes, and gRPC.
+ *
+ * Unless PARKED is 0: that many pull clients wait for tasks, each with a Fetch on an HTTP/1.1 connection. Measures what
+ * that costs the manager (PID), and how long a task needs from its submit to a Fetch's answer.
+ *
+ * Prints lines "name value unit".
  */
-#include "bench/door_line.h"
+#include "bench/http_line.h"
 #include "bench/peer.h"
 #include "bench/report.h"
 #include "common/json.h"
@@ -29,11 +33,11 @@ static long manager;
 /* A way, and what is sent through it. */
 struct way {
 	const char *name;
-	int kind; /* enum door_kind; −1: nng */
+	int kind; /* enum http_line_kind; −1: nng */
 };
 
 static const struct way ways[] = {
-    {"nng", -1}, {"http_json", DOOR_JSON}, {"http_binary", DOOR_BINARY}, {"grpc", DOOR_GRPC}};
+    {"nng", -1}, {"http_json", HTTP_LINE_JSON}, {"http_binary", HTTP_LINE_BINARY}, {"grpc", HTTP_LINE_GRPC}};
 
 /* A measurement. */
 struct flow {
@@ -48,7 +52,7 @@ struct flow {
 struct sender {
 	struct flow *flow;
 	struct peer *peer;
-	struct door_line *line;
+	struct http_line *line;
 };
 
 static void send_next(struct sender *sender);
@@ -70,7 +74,7 @@ static void on_peer(void *arg, uint32_t code, const uint8_t *bytes, size_t lengt
 	answered(arg);
 }
 
-static void on_door(void *arg, const uint8_t *bytes, size_t length)
+static void on_answered(void *arg, const uint8_t *bytes, size_t length)
 {
 	(void)bytes, (void)length;
 	answered(arg);
@@ -87,7 +91,7 @@ static void send_next(struct sender *sender)
 	if (sender->peer)
 		peer_call(sender->peer, submit, &flow->request->base, on_peer, sender);
 	else
-		door_call(sender->line, submit, flow->bytes, flow->length, on_door, sender);
+		http_line_call(sender->line, submit, flow->bytes, flow->length, on_answered, sender);
 }
 
 static void on_ended(void *arg, const char *why)
@@ -101,7 +105,7 @@ static void make_bytes(struct flow *flow)
 	const ProtobufCMessage *message = &flow->request->base;
 	json_t *object;
 
-	if (flow->way->kind == DOOR_JSON) {
+	if (flow->way->kind == HTTP_LINE_JSON) {
 		object = json_from_message_in(JSON_MAPPING, message);
 		flow->bytes = (uint8_t *)json_dumps(object, JSON_COMPACT);
 		flow->length = strlen((char *)flow->bytes);
@@ -137,7 +141,7 @@ static void measure(const struct way *way, const char *name, int tasks, int batc
 		senders[i] = (struct sender){
 		    .flow = &flow,
 		    .peer = way->kind < 0 ? peer_connect(base, nng_url, on_ended, NULL) : NULL,
-		    .line = way->kind < 0 ? NULL : door_connect(base, http_url, (enum door_kind)way->kind),
+		    .line = way->kind < 0 ? NULL : http_line_connect(base, http_url, (enum http_line_kind)way->kind),
 		};
 	t0 = now_ns();
 	for (int i = 0; i < CONNECTIONS; i++)
@@ -149,7 +153,7 @@ static void measure(const struct way *way, const char *name, int tasks, int batc
 		if (senders[i].peer)
 			peer_close(senders[i].peer);
 		else
-			door_close(senders[i].line);
+			http_line_close(senders[i].line);
 	event_base_loop(base, EVLOOP_NONBLOCK);
 	free(flow.bytes);
 	free(specs);
@@ -160,7 +164,7 @@ static void measure(const struct way *way, const char *name, int tasks, int batc
 
 /* A pull client that waits for a task. */
 struct waiter {
-	struct door_line *line;
+	struct http_line *line;
 	char incarnation[24];
 	int fetches;
 };
@@ -206,7 +210,7 @@ static void fetch(struct waiter *waiter)
 	snprintf(request, sizeof request,
 	    "{\"incarnation\":\"%s\",\"fetchId\":%d,\"slots\":1,\"types\":[\"parked\"],\"waitMs\":600000}",
 	    waiter->incarnation, ++waiter->fetches);
-	door_call(waiter->line, "/reeve.v1.WorkerService/Fetch", request, strlen(request), on_fetched, waiter);
+	http_line_call(waiter->line, "/reeve.v1.WorkerService/Fetch", request, strlen(request), on_fetched, waiter);
 }
 
 /* A Fetch has got the task, or has waited for as long as the manager lets it. */
@@ -249,8 +253,8 @@ static void park(int count)
 
 	waiters = calloc((size_t)count, sizeof *waiters);
 	for (int i = 0; i < count; i++) {
-		waiters[i].line = door_connect(base, http_url, DOOR_JSON);
-		door_call(
+		waiters[i].line = http_line_connect(base, http_url, HTTP_LINE_JSON);
+		http_line_call(
 		    waiters[i].line, "/reeve.v1.WorkerService/Register", request, strlen(request), on_registered, &waiters[i]);
 		while (n_registered + CONNECTIONS <= i)
 			event_base_dispatch(base);
@@ -262,7 +266,7 @@ static void park(int count)
 static void measure_parked(int count)
 {
 	static const char task[] = "{\"tasks\":[{\"type\":\"parked\"}]}";
-	struct door_line *line;
+	struct http_line *line;
 	struct flow nothing = {.open = 2 * STAMPS};
 	struct sender sender = {.flow = &nothing};
 	double memory = memory_bytes(), cpu;
@@ -273,10 +277,10 @@ static void measure_parked(int count)
 	cpu = cpu_seconds();
 	run_for(IDLE_S * 1000);
 	report("doors_parked_cpu", (cpu_seconds() - cpu) * 100 / IDLE_S, "%");
-	line = door_connect(base, http_url, DOOR_JSON);
+	line = http_line_connect(base, http_url, HTTP_LINE_JSON);
 	for (int i = 0; i < STAMPS && i < count; i++) {
 		stamp_ns = now_ns();
-		door_call(line, submit, task, strlen(task), on_door, &sender);
+		http_line_call(line, submit, task, strlen(task), on_answered, &sender);
 		while (n_stamps <= i)
 			event_base_dispatch(base);
 		run_for(STAMP_PAUSE_MS);
@@ -295,10 +299,11 @@ int main(int argc, char **argv)
 	manager = atol(argv[3]);
 	tasks = atoi(argv[4]);
 	base = event_base_new();
-	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+	for (size_t i = 0; tasks && i < sizeof ways / sizeof *ways; i++) {
 		measure(&ways[i], "single64", tasks / 4, 1);
 		measure(&ways[i], "bulk64", tasks, BULK);
 	}
-	measure_parked(atoi(argv[5]));
+	if (atoi(argv[5]))
+		measure_parked(atoi(argv[5]));
 	return 0;
 }

@@ -3,7 +3,8 @@
  *
  *	bench-drive NAME CONNINFO MANAGER WORKER-PROGRAM TASKS PROCESSES CONCURRENCY PREFETCH
  *
- * NAME is drain, e2e, submit, latency, rpc or handlers. CONNINFO is the manager's database, as a user who may run CHECKPOINT.
+ * NAME is drain, e2e, submit, latency, rpc or handlers. CONNINFO is the manager's database, as a user who may run
+ *CHECKPOINT.
  */
 #include "bench/drive.h"
 

@@ -4,7 +4,7 @@
  *	bench-floor CONNINFO TASKS BATCH CONNECTIONS
  *
  * Each connection is a process with a route and two worker rows of its own. Three phases are timed over all
- * connections: insert all tasks (submit calls of BATCH tasks); drain them (read a window page, claim, complete); cycle
+ * connections: insert all tasks (submit calls of BATCH tasks); drain them (read a page, claim, complete); cycle
  * (all three, page by page). A second run in the same database shows whether plans flip in the drain: its tables were
  * drained, analyzed and filled again. As in the manager, a process submits on one session and claims and completes on
  * another with different settings. It never uses both at once.
@@ -30,7 +30,7 @@ struct floor {
 	int64_t workers[WORKERS];
 	int batch;
 	int64_t fetch_id;
-	int64_t window_ns, claim_ns, complete_ns;
+	int64_t page_ns, claim_ns, complete_ns;
 };
 
 /* Inserts a worker row directly: the registration of workers is not measured. */
@@ -67,8 +67,8 @@ static void insert(struct floor *f)
 	params_array_begin(p, PARAMS_UUID);
 	params_add_uuid(p, request);
 	params_array_end(p);
-	static const enum params_type types[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT, PARAMS_TEXT,
-	    PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8, PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT};
+	static const enum params_type types[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_TEXT,
+	    PARAMS_TEXT, PARAMS_TEXT, PARAMS_TEXT, PARAMS_INT4, PARAMS_INT4, PARAMS_INT8, PARAMS_INT8, PARAMS_INT8};
 	for (size_t column = 0; column < sizeof types / sizeof *types; column++) {
 		if (types[column] == PARAMS_TIME) { /* all run now */
 			params_null(p);
@@ -79,19 +79,19 @@ static void insert(struct floor *f)
 			switch (column) {
 			case 0: params_add_int4(p, 1); break;
 			case 1: params_add_int4(p, f->route); break;
-			case 2: params_add_text(p, "default"); break;
-			case 3: params_add_text(p, f->type); break;
-			case 4:
+			case 3: params_add_int8(p, 0); break;
+			case 4: params_add_text(p, "default"); break;
+			case 5: params_add_text(p, f->type); break;
+			case 6:
 				details_write(details, i);
 				params_add_text(p, details);
 				break;
-			case 5: params_add_int4(p, 0); break;
-			case 7: params_add_int8(p, 0); break;
-			case 8: params_add_int4(p, 5); break;
-			case 9: params_add_int8(p, TIMEOUT_MS); break;
-			case 10: params_add_int8(p, 1000); break;
-			case 11: params_add_int8(p, 3600000); break;
-			case 12: params_add_text(p, "bench"); break;
+			case 7: params_add_text(p, "bench"); break;
+			case 8: params_add_int4(p, 0); break;
+			case 9: params_add_int4(p, 5); break;
+			case 10: params_add_int8(p, TIMEOUT_MS); break;
+			case 11: params_add_int8(p, 1000); break;
+			case 12: params_add_int8(p, 3600000); break;
 			}
 		params_array_end(p);
 	}
@@ -196,10 +196,10 @@ static int64_t drain(struct floor *f)
 		add_int4(p, 0);
 		add_int8(p, INT64_MAX);
 		int64_t t0 = now_ns();
-		PGresult *page = database_call(f->hot, SQL_WINDOW_PAGE, p);
+		PGresult *page = database_call(f->hot, SQL_READY_PAGE, p);
 		int n = PQntuples(page);
 
-		f->window_ns += now_ns() - t0;
+		f->page_ns += now_ns() - t0;
 		for (int from = 0; from < n; from += f->batch)
 			done += claim_and_complete(f, page, from, n - from < f->batch ? n - from : f->batch);
 		if (n > 0) {
@@ -230,9 +230,9 @@ static void phase_run(struct floor *f, char what, int tasks)
 	}
 	if (done != tasks)
 		give_up("expected %d tasks, completed %lld", tasks, (long long)done);
-	fprintf(stderr, "  floor %c: claim %.0f/s  complete %.0f/s  window %.0f/s\n", what,
+	fprintf(stderr, "  floor %c: claim %.0f/s  complete %.0f/s  page %.0f/s\n", what,
 	    (double)done * 1e9 / (double)f->claim_ns, (double)done * 1e9 / (double)f->complete_ns,
-	    (double)done * 1e9 / (double)f->window_ns);
+	    (double)done * 1e9 / (double)f->page_ns);
 }
 
 /* Runs one phase in a process per connection. Returns the seconds until the last one ended. */

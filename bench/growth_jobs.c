@@ -1,4 +1,5 @@
-/* The statements of the jobs, in the order in which a manager runs them; their parameters, and what their answers say. */
+/* The statements of the jobs, in the order in which a manager runs them; their parameters, and what their answers say.
+ */
 #include "bench/growth.h"
 
 #include "bench/report.h"
@@ -420,9 +421,9 @@ const struct measured growth_measured[] = {
     {JOB_CALLBACKS, "callbacks_take", SQL_CALLBACKS_TAKE, add_callbacks, NULL, HOT},
     {JOB_CALLBACKS, "callbacks_report", SQL_CALLBACKS_REPORT, add_batch_event, NULL, HOT},
     {JOB_CALLBACKS, "callbacks_finish", SQL_CALLBACKS_FINISH, add_outcomes, once, HOT},
-    {JOB_STREAMS, "window_page", SQL_WINDOW_PAGE, add_pages, NULL, HOT},
-    {JOB_STREAMS_LIST, "window_streams", SQL_WINDOW_STREAMS, add_streams, NULL, HOT},
-    {JOB_STREAMS_LATE, "window_late", SQL_WINDOW_LATE, add_late, NULL, HOT},
+    {JOB_STREAMS, "ready_page", SQL_READY_PAGE, add_pages, NULL, HOT},
+    {JOB_STREAMS_LIST, "ready_streams", SQL_READY_STREAMS, add_streams, NULL, HOT},
+    {JOB_STREAMS_LATE, "ready_late", SQL_READY_LATE, add_late, NULL, HOT},
     {JOB_WAITS_OTHERS, "wait_poll", SQL_WAIT_POLL, add_waited_for, NULL, PLAIN},
     {JOB_COUNTS, "counts_fold", SQL_COUNTS_FOLD, add_nothing, told, HOT},
     {JOB_STATISTICS, "executions_roll", SQL_EXECUTIONS_ROLL, add_nothing, told, HOT},
@@ -438,6 +439,7 @@ const struct measured growth_measured[] = {
     {JOB_ARCHIVE, "archive_release", SQL_ARCHIVE_RELEASE, add_manager, once, MAINTENANCE},
     {JOB_COUNTERS, "metrics_own", SQL_METRICS_OWN, add_counters, NULL, MAINTENANCE},
     {JOB_ACTIVITY, "activity_add", SQL_ACTIVITY_ADD, add_activity, NULL, MAINTENANCE},
+    {JOB_DEPTHS, "depths_sample", SQL_DEPTHS_SAMPLE, add_hundred, NULL, MAINTENANCE},
     {JOB_SCRAPES, "fleet", SQL_FLEET, add_fleet, NULL, PLAIN},
     {JOB_TABLES, "history_over", SQL_HISTORY_OVER, add_no_archive, partition_found, MAINTENANCE},
     {JOB_TABLES, "history_forget", SQL_HISTORY_FORGET, add_partition_and_place, forgotten, MAINTENANCE},
@@ -464,6 +466,7 @@ const struct measured growth_measured[] = {
     {JOB_TABLES, "purge_identities", SQL_PURGE_IDENTITIES, add_nothing, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_executions", SQL_PURGE_EXECUTIONS, add_nothing, NULL, MAINTENANCE},
     {JOB_TABLES, "purge_activity", SQL_PURGE_ACTIVITY, add_nothing, deleted, MAINTENANCE},
+    {JOB_TABLES, "purge_depths", SQL_PURGE_DEPTHS, add_nothing, deleted, MAINTENANCE},
     {JOB_TABLES, "purge_routes", SQL_PURGE_ROUTES, add_days_and_place, page, MAINTENANCE},
     {JOB_TABLES, "purge_pipelines", SQL_PURGE_PIPELINES, add_days_and_place, page, MAINTENANCE},
 };
@@ -473,6 +476,7 @@ const int growth_measured_count = sizeof growth_measured / sizeof *growth_measur
 /* These jobs read and write no table, or the same as another job here. */
 static const enum job_name other_jobs[] = {
     JOB_NOTIFY,                                                      /* only notifies */
+    JOB_TRACES,                                                      /* only calls a collector */
     JOB_STREAMS_ALL,                                                 /* reads pages, as JOB_STREAMS does */
     JOB_DISPATCH,                                                    /* claims, as after each submit and report */
     JOB_FETCHES, JOB_WAITS, JOB_DEADLINES, JOB_SESSIONS, JOB_MEMORY, /* the manager's memory */

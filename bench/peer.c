@@ -1,26 +1,22 @@
 /*
  * nng's wire protocol for requests (see common/rpc/frame.h) over a bufferevent. The id of a call is its index in a
  * table.
- *
- * Connections to a manager on this machine come from many loopback addresses, as if from many hosts: with a single one,
- * the kernel's search for a free port is slow when tens of thousands are in use or were recently.
  */
 #include "bench/peer.h"
 
 #include "bench/report.h"
+#include "bench/stream.h"
 #include "common/rpc/envelope.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { HELLO_BYTES = 8, ANSWER_MAX = 64 << 20, DEADLINE_MS = 60000, SOURCES = 64 };
+enum { HELLO_BYTES = 8, ANSWER_MAX = 64 << 20, DEADLINE_MS = 60000 };
 
 struct pending {
 	peer_done *done; /* NULL: free */
@@ -91,43 +87,18 @@ static void on_event(struct bufferevent *stream, short what, void *arg)
 		peer->ended(peer->arg, what & BEV_EVENT_ERROR ? strerror(EVUTIL_SOCKET_ERROR()) : "closed");
 }
 
-int peer_socket(const struct sockaddr_storage *address)
-{
-	static uint32_t last;
-	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), yes = 1;
-	struct sockaddr_in from = {.sin_family = AF_INET};
-
-	if (fd < 0)
-		give_up("no socket: %s", strerror(errno));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-	if (address->ss_family != AF_INET ||
-	    ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
-		return fd;
-	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ++last % SOURCES);
-	if (setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes) ||
-	    bind(fd, (struct sockaddr *)&from, sizeof from))
-		give_up("no source address: %s", strerror(errno));
-	return fd;
-}
-
 struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *ended, void *arg)
 {
 	static const uint8_t hello[HELLO_BYTES] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
-	struct sockaddr_storage address;
-	int length = sizeof address;
 	struct peer *peer = calloc(1, sizeof *peer);
 
-	if (strncmp(url, "tcp://", 6) || evutil_parse_sockaddr_port(url + 6, (struct sockaddr *)&address, &length))
-		give_up("no address: %s", url);
 	peer->ended = ended;
 	peer->arg = arg;
 	peer->free = -1;
-	peer->stream = bufferevent_socket_new(base, peer_socket(&address), BEV_OPT_CLOSE_ON_FREE);
+	peer->stream = stream_connect(base, url, "tcp://", "tls+tcp://", NULL);
 	bufferevent_setcb(peer->stream, on_read, NULL, on_event, peer);
 	bufferevent_write(peer->stream, hello, sizeof hello);
 	bufferevent_enable(peer->stream, EV_READ | EV_WRITE);
-	if (bufferevent_socket_connect(peer->stream, (struct sockaddr *)&address, length) < 0)
-		give_up("cannot connect to %s: %s", url, strerror(errno));
 	return peer;
 }
 

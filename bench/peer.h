@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 struct peer;
 
@@ -21,10 +20,8 @@ typedef void peer_done(void *arg, uint32_t code, const uint8_t *bytes, size_t le
 /* Called once when the connection has ended unexpectedly, with the reason. Its open calls are not answered. */
 typedef void peer_ended(void *arg, const char *why);
 
-/* Creates a socket for a connection to `address`. */
-int peer_socket(const struct sockaddr_storage *address);
-
-/* Starts to connect to an address like tcp://127.0.0.1:7171. Gives up if the address is invalid. */
+/* Starts to connect to an address like tcp://127.0.0.1:7171 or tls+tcp://127.0.0.1:7171 (stream.h). Gives up if the
+ * address is invalid. */
 struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *ended, void *arg);
 
 /* Sends a call of a method ("/reeve.v1.WorkerService/Fetch"). */

@@ -11,8 +11,8 @@
  *	--invented N     this many Fetches of invented incarnations at any time, a new one after each answer (default 0)
  *	--returning N    this many workers that fall silent until they are lost, and then resend their Fetches (default 0)
  *	--elsewhere URL  where those registered, if not at the same manager
- *	--seconds N      length of the measurement (default 10); longer if the manager would not report lost workers
- *	                 within that time
+ *	--seconds N      length of the measurement (default 10), unless SIGINT ends it before; longer if the manager would
+ *	                 not report lost workers within that time
  *	--pid N          the manager's, for its CPU usage
  *	--reconnect      afterwards, all workers disconnect at once and immediately return
  *
@@ -36,6 +36,7 @@
 #include "bench/scale.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,13 @@ struct scale_options options = {.workers = 100, .slots = 10, .seconds = 10};
 struct event_base *base;
 bool measuring;
 struct timings beats = {.name = "heartbeat"}, pings = {.name = "ping"};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+	interrupted = number;
+}
 
 void turn(int64_t until_ns)
 {
@@ -129,6 +137,7 @@ static void measure(void)
 	int64_t began = now_ns();
 
 	measure_begin();
+	fprintf(stderr, "bench-scale: measures\n");
 	if (options.returning) {
 		turn(now_ns() + (workers.lease_ms + LOST_MS) * INT64_C(1000000)); /* then they are lost */
 		report("returned_time", workers_come_back(), "s");
@@ -138,7 +147,8 @@ static void measure(void)
 		turn_until("completed", &workers.completed, options.tasks);
 		report("drain_rate", options.tasks / ((double)(now_ns() - began) / 1e9), "tasks/s");
 	} else {
-		turn(began + options.seconds * INT64_C(1000000000));
+		while (!interrupted && now_ns() < began + options.seconds * INT64_C(1000000000))
+			turn(now_ns() + 20 * 1000000);
 	}
 	turn_until_told();
 	double seconds = (double)(now_ns() - began) / 1e9;
@@ -208,6 +218,7 @@ int main(int argc, char **argv)
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
+	signal(SIGINT, interrupt);
 	run();
 	return 0;
 }

@@ -26,7 +26,8 @@ void turn_until(const char *what, const int *count, int wanted);
 
 /* --- the connections of workers, and others ----------------------------------------------------------------------- */
 
-/* Connects to an address. The end of such a connection ends the program, unless those of the workers are being closed. */
+/* Connects to an address. The end of such a connection ends the program, unless those of the workers are being closed.
+ */
 struct peer *connect_to(const char *url);
 
 /* Opens the connections of all workers, which ping as workers do; returns that of a worker; closes them all. */

@@ -5,7 +5,8 @@
  *	bench-streams PREFIX MANAGERS TYPES RATE SECONDS        tasks of TYPES types at random, RATE a second
  *	bench-streams PREFIX MANAGERS TYPES fill PER-TYPE       submits PER-TYPE tasks of each type, and ends
  *	bench-streams PREFIX MANAGERS TYPES cold SECONDS        the managers start at this moment, with the tasks of `fill`:
- *	                                                        from now to the first start; then tasks at random, 100 a second
+ *	                                                        from now to the first start; then tasks at random, 100 a
+ *second
  *
  * The workers are threads of this process, two per 1,000 types, and do nothing. Each of MANAGERS (URL,URL) has workers
  * and gets submits. A call has ten tasks (one in `cold`).

@@ -1,6 +1,6 @@
 /*
- * Access tokens: "reeve_ID_SECRET". The id is that of an identity in the database, which has the SHA-256 of the secret. As
- * a secret is random, a fast hash protects it.
+ * Access tokens: "reeve_ID_SECRET". The id is that of an identity in the database, which has the SHA-256 of the secret.
+ * As a secret is random, a fast hash protects it.
  */
 #ifndef REEVE_COMMON_ACCESS_TOKEN_H
 #define REEVE_COMMON_ACCESS_TOKEN_H
@@ -29,8 +29,8 @@ bool access_hash_equal(const uint8_t a[ACCESS_HASH_BYTES], const uint8_t b[ACCES
 
 void access_token_write(int64_t id, const char *secret, char token[ACCESS_TOKEN_BYTES]);
 
-/* Reads a token of this length: its id, and the place of its secret, which reaches to the end. Returns false if it is no
- * access token. */
+/* Reads a token of this length: its id, and the place of its secret, which reaches to the end. Returns false if it is
+ * no access token. */
 bool access_token_read(const char *token, size_t length, int64_t *id, const char **secret);
 
 #endif

@@ -32,6 +32,15 @@ int64_t clock_monotonic_us(void)
 	return read_us(CLOCK_MONOTONIC);
 }
 
+int64_t clock_retry_ms(int64_t first_ms, int64_t max_ms, int failures)
+{
+	int64_t ms = first_ms;
+
+	for (int i = 1; i < failures && ms < max_ms; i++)
+		ms *= 2;
+	return ms < max_ms ? ms : max_ms;
+}
+
 int64_t clock_wall_us(void)
 {
 	return read_us(CLOCK_REALTIME);

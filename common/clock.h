@@ -10,6 +10,10 @@
 int64_t clock_monotonic_ms(void);
 int64_t clock_monotonic_us(void);
 
+/* Returns the delay after so many failures in a row: first_ms after the first one, twice as long after each further
+ * one, up to max_ms. */
+int64_t clock_retry_ms(int64_t first_ms, int64_t max_ms, int failures);
+
 /* CLOCK_REALTIME in microseconds since 1970, for logs and output only: no decision may depend on it. */
 int64_t clock_wall_us(void);
 

@@ -1,7 +1,8 @@
 /*
- * Credentials: the access tokens of attempts, with which their handlers submit tasks. A text "reeve_aIDENTITY_INCARNATION_TASK_TOKEN_MAC":
- * the identity of the worker (0: it has no access token), its incarnation, and the attempt. Nothing stores them: a manager gives each worker at its
- * registration a key of its own, made from the database's, with which the worker signs them, and any manager can check that.
+ * Credentials: the access tokens of attempts, with which their handlers submit tasks. A text
+ * "reeve_aIDENTITY_INCARNATION_TASK_TOKEN_MAC": the identity of the worker (0: it has no access token), its
+ * incarnation, and the attempt. They are not stored. When a worker registers, a manager derives a key for it from the
+ * database's key. The worker signs credentials with its key, and any manager can check them.
  */
 #ifndef REEVE_COMMON_CREDENTIAL_H
 #define REEVE_COMMON_CREDENTIAL_H
@@ -15,12 +16,12 @@ enum {
 	CREDENTIAL_BYTES = 160, /* the text, with its NUL */
 };
 
-/* Whose a credential is. */
+/* The owner of a credential. */
 struct credential {
 	int64_t identity, incarnation, task_id, token;
 };
 
-/* What an incarnation needs to sign those of its attempts. */
+/* What an incarnation needs to sign the credentials of its attempts. */
 struct credential_signer {
 	int64_t identity, incarnation;
 	uint8_t key[CREDENTIAL_KEY_BYTES];

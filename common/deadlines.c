@@ -78,19 +78,19 @@ struct deadline *deadlines_first(const struct deadlines *heap)
 }
 
 /* Counts in the subtree at a place: no child is earlier than its parent. */
-static size_t count_from(const struct deadlines *heap, size_t place, int64_t until_ms, size_t most)
+static size_t count_from(const struct deadlines *heap, size_t place, int64_t until_ms, size_t max)
 {
 	size_t count;
 
-	if (place > heap->count || !most || get(heap, place)->at_ms > until_ms)
+	if (place > heap->count || !max || get(heap, place)->at_ms > until_ms)
 		return 0;
-	count = 1 + count_from(heap, 2 * place, until_ms, most - 1);
-	return count < most ? count + count_from(heap, 2 * place + 1, until_ms, most - count) : count;
+	count = 1 + count_from(heap, 2 * place, until_ms, max - 1);
+	return count < max ? count + count_from(heap, 2 * place + 1, until_ms, max - count) : count;
 }
 
-size_t deadlines_count(const struct deadlines *heap, int64_t until_ms, size_t most)
+size_t deadlines_count(const struct deadlines *heap, int64_t until_ms, size_t max)
 {
-	return count_from(heap, 1, until_ms, most);
+	return count_from(heap, 1, until_ms, max);
 }
 
 void deadlines_free(struct deadlines *heap)

@@ -26,7 +26,7 @@ void deadlines_remove(struct deadlines *heap, struct deadline *member);
 struct deadline *deadlines_first(const struct deadlines *heap);
 
 /* Returns how many members have an at_ms up to this one; counts no further than `most`. */
-size_t deadlines_count(const struct deadlines *heap, int64_t until_ms, size_t most);
+size_t deadlines_count(const struct deadlines *heap, int64_t until_ms, size_t max);
 
 /* Frees the heap's memory, but not the members, which belong to the caller. */
 void deadlines_free(struct deadlines *heap);

@@ -10,8 +10,8 @@
 /* Returns a field that exists. */
 const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *message, const char *name);
 
-/* Returns the field of the first name in a path, "task.queue", and moves the path behind it; "" at its end. Aborts if there
- * is no such field: paths stand in the code. */
+/* Returns the field of the first name in a path, "task.queue", and moves the path to what follows; "" at its end.
+ * Aborts if there is no such field: paths stand in the code. */
 const ProtobufCFieldDescriptor *field_step(const ProtobufCMessageDescriptor *message, const char **path);
 
 /* Returns the address of a field's value, and of the number of elements of a repeated one. */

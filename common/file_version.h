@@ -1,4 +1,4 @@
-/* Tells whether a file has changed since it was read. */
+/* Versions of files, to notice that a file has changed. */
 #ifndef REEVE_COMMON_FILE_VERSION_H
 #define REEVE_COMMON_FILE_VERSION_H
 

@@ -2,8 +2,8 @@
  * Reads INI files: sections [NAME], settings NAME = VALUE, and comments, which are lines that begin with # or ;. White
  * space around names and values does not count. A value can contain anything else. Lines are UTF-8, of up to 64 KiB.
  *
- * Debian's libinih cuts section names after 49 bytes and lines after 199, and ends every value at " ;": types can have 255
- * bytes, and commands of handlers can contain anything.
+ * Debian's libinih cuts section names after 49 bytes and lines after 199, and ends every value at " ;": types can have
+ * 255 bytes, and commands of handlers can contain anything.
  */
 #ifndef REEVE_COMMON_INI_H
 #define REEVE_COMMON_INI_H

@@ -1,5 +1,5 @@
-/* The parts of the reader: json_read.c goes through objects and reads values of both forms; json_mapping.c reads the values
- * that only protobuf's mapping has. */
+/* The parts of the reader: json_read.c goes through objects and reads values of both forms; json_mapping.c reads the
+ * values that only protobuf's mapping has. */
 #ifndef REEVE_COMMON_JSON_INTERNAL_H
 #define REEVE_COMMON_JSON_INTERNAL_H
 

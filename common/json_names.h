@@ -33,8 +33,8 @@ const char *json_enum_words(const ProtobufCEnumDescriptor *descriptor, char *out
 /* Finds the value with this JSON name. Returns false if there is none. */
 bool json_enum_number(const ProtobufCEnumDescriptor *descriptor, const char *word, int *number);
 
-/* Reads base64, also that for URLs, with or without padding, into memory to be freed. Returns false if it is invalid; then
- * there may be memory, too. */
+/* Reads base64, also that for URLs, with or without padding, into memory to be freed. Returns false if it is invalid;
+ * then there may be memory, too. */
 bool json_base64_read(const char *text, size_t length, ProtobufCBinaryData *bytes);
 
 /* Returns the size in bytes of one element of a repeated field. */

@@ -13,6 +13,9 @@
 #define LIMIT_CRON_BYTES 255
 #define LIMIT_REMARK_BYTES 4096
 #define LIMIT_STACK_BYTES 65536
+#define LIMIT_LOG_LINES 1000 /* of a task */
+#define LIMIT_LOG_BYTES 65536
+#define LIMIT_LOG_LINE_BYTES 4096
 #define LIMIT_ERROR_BYTES 65536 /* by which tasks are chosen */
 #define LIMIT_REASON_BYTES 1000 /* of a cancel, a discard, or a worker that leaves */
 
@@ -71,6 +74,7 @@
 #define LIMIT_EXCLUDED 1000               /* tasks that a Fetch excludes */
 #define LIMIT_RUN_DAYS 365                /* of an attempt, extended */
 #define LIMIT_SQL_GRACE_MS 30000          /* after its timeout, until an attempt that was fetched by SQL expires */
+#define LIMIT_PROGRESS_MS 1000            /* between two writes of an attempt's progress */
 #define LIMIT_IN_FLIGHT 200000 /* attempts that it holds: waiting, running, or with an unacknowledged result */
 #define LIMIT_WAITING_FETCHES 10000
 

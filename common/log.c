@@ -80,8 +80,8 @@ static void append(struct line *line, const char *bytes, size_t length)
 	line->used += length;
 }
 
-/* Appends a string from outside, with control characters and invalid UTF-8 as \xNN. `quoted`: it is within quotes, where these
- * and backslashes follow a backslash. */
+/* Appends a string from outside, with control characters and invalid UTF-8 as \xNN. `quoted`: it is within quotes,
+ * where these and backslashes follow a backslash. */
 static void append_escaped(struct line *line, const char *text, bool quoted)
 {
 	while (*text) {
@@ -166,7 +166,8 @@ static void append_fields(struct line *line, enum log_level level, const char *o
 		line->text[line->used++] = '}';
 }
 
-/* Tells whether a line can be written at once. A pipe has room for a line then, because LINE_BYTES is at most PIPE_BUF. */
+/* Tells whether a line can be written at once. A pipe has room for a line then, because LINE_BYTES is at most PIPE_BUF.
+ */
 static bool writable(void)
 {
 	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -2,8 +2,8 @@
  * The log: one line per event on standard error, `2026-01-02T03:04:05.678Z info  manager: listening on tcp://…`. Under
  * systemd (JOURNAL_STREAM) lines have no time, and the level is a <N> prefix. Thread-safe: each line is one write.
  *
- * Other formats have the same in fields: time, level, program, object (if there is one), message; also under systemd, behind
- * the prefix.
+ * Other formats have the same as fields: time, level, program, object (if there is one), message; also under systemd,
+ * after the prefix.
  */
 #ifndef REEVE_COMMON_LOG_H
 #define REEVE_COMMON_LOG_H

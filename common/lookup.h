@@ -1,7 +1,7 @@
 /*
- * The addresses of host names. A lookup blocks for as long as the name servers take, half a minute or more if they do not
- * answer. lookup_start does it on a separate thread: nng resolves names, and numeric addresses, too, on four threads
- * that the process shares, so that a few such names would block all dialing.
+ * The addresses of host names. A lookup blocks for as long as the name servers take, half a minute or more if they do
+ * not answer. lookup_start does it on a separate thread: nng resolves names, and numeric addresses, too, on four
+ * threads that the process shares, so that a few such names would block all dialing.
  */
 #ifndef REEVE_COMMON_LOOKUP_H
 #define REEVE_COMMON_LOOKUP_H

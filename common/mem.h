@@ -17,8 +17,8 @@ void *mem_malloc(size_t size);
 void *mem_calloc(size_t count, size_t size);
 void *mem_realloc(void *memory, size_t size);
 
-/* Returns an array with an element at this index, at least twice as long as before if it was too short. New elements are
- * zero. *count is the number of elements. */
+/* Returns an array with an element at this index, at least twice as long as before if it was too short. New elements
+ * are zero. *count is the number of elements. */
 void *mem_extend(void *array, size_t size, int *count, int index);
 
 char *mem_strdup(const char *text);

@@ -138,7 +138,7 @@ static bool unknown(const struct command_line *line, const char *text, int lengt
 	bool number = text[0] == '-' && text[1] >= '0' && text[1] <= '9';
 
 	return error_set(line->reading->error, STATUS(INVALID_ARGUMENT), "unknown option %.*s (%s --help lists them%s)",
-	    length, text, line->reading->tables[0]->program, number ? "; a negative number stands behind --" : "");
+	    length, text, line->reading->tables[0]->program, number ? "; put -- before a negative number" : "");
 }
 
 /* Reads the option's value: `attached`, or the next argument, to which it then moves *at. */

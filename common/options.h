@@ -64,8 +64,8 @@ struct option_spec {
 	bool in_file;              /* allowed in the configuration file */
 };
 
-/* An option in one line: OPT_INTEGER('n', "limit", OPTION_AT(struct mine, limit), 1, 100, "N", "maximum number of lines",
- * .default_value = "10"). The letter may be 0; the place is OPTION_AT or OPTION_FIELD. */
+/* An option in one line: OPT_INTEGER('n', "limit", OPTION_AT(struct mine, limit), 1, 100, "N", "maximum number of
+ * lines", .default_value = "10"). The letter may be 0; the place is OPTION_AT or OPTION_FIELD. */
 #define OPTION_AT(target, member)                                                                                      \
 	{                                                                                                                  \
 		.offset = offsetof(target, member)                                                                             \
@@ -119,8 +119,8 @@ bool options_parse(const struct option_table *table, void *target, const struct 
 /* Writes the output of --help. */
 void options_help(const struct option_table *table, const struct option_table *extra, FILE *out);
 
-/* Lets options_help pass its tables to a function instead of writing them; NULL: it writes them again. So all commands show
- * their tables, for completion and man pages. */
+/* Lets options_help pass its tables to a function instead of writing them; NULL: it writes them again. So all commands
+ * show their tables, for completion and man pages. */
 typedef void options_see(const struct option_table *table, const struct option_table *extra, void *arg);
 void options_observe(options_see *see, void *arg);
 

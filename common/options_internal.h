@@ -7,7 +7,8 @@
 /* Writes a number as a user would type it for this option ("1m30s", "1MiB", "5") into `out` and returns it. */
 const char *option_number(const struct option_spec *spec, int64_t value, char *out, size_t size);
 
-/* Writes "it takes a whole number from 1 to 10" or the like into `out` and returns it. `field`: the option's, or NULL. */
+/* Writes "it takes a whole number from 1 to 10" or the like into `out` and returns it. `field`: the option's, or NULL.
+ */
 const char *option_takes(const struct option_spec *spec, const ProtobufCFieldDescriptor *field, char *out, size_t size);
 
 /* Checks `text` and stores its value. `where` names the option in errors, as the user wrote it. */

@@ -41,7 +41,8 @@ static char *read_file(const char *path, bool ours, struct reeve_error *error)
 	if (!good)
 		error_set(error, STATUS(INVALID_ARGUMENT), "the access token's file %s: %s", path, strerror(errno));
 	else if (ours && (file.st_uid != geteuid() || file.st_mode & (S_IRWXG | S_IRWXO)))
-		good = error_set(error, STATUS(INVALID_ARGUMENT), "the access token's file %s is not this user's alone", path);
+		good =
+		    error_set(error, STATUS(INVALID_ARGUMENT), "the access token's file %s is accessible to other users", path);
 	if (fd >= 0)
 		close(fd);
 	if (good && take_text(token, path, error))

@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 
 	memory_setup();
 	if (!manager_options_read(&options, argc, argv, &wants, &error)) {
-		fprintf(stderr, "reeve-manager: %s\nreeve-manager --help tells more.\n", error.message);
+		fprintf(stderr, "reeve-manager: %s\nSee reeve-manager --help.\n", error.message);
 		return EXIT_USAGE;
 	}
 	if (wants == 'h') {

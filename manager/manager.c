@@ -5,6 +5,7 @@
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "manager/core/activity.h"
 #include "manager/memory.h"
 #include "manager/service/call_keys.h"
 #include "manager/service/scrape.h"
@@ -22,7 +23,7 @@
 enum {
 	ANSWER_BYTES = 4 << 20,
 	ENVELOPE_BYTES = 64 << 10,
-	SHUTDOWN_NOTICE_MS = 300,
+	STOP_MS = 1000,
 	PRIORITIES_LIMIT = 1024,
 	STREAMS_LIMIT = 100000
 };
@@ -36,8 +37,8 @@ enum {
 };
 
 /* Detects that this process was frozen: the timer of the jobs is much too late. The manager then reads its sockets for
- * RESUME_AFTER_MS before it claims: an old Fetch may be followed by the end of its connection, because its worker has gone to
- * another manager. A second freeze does not prolong a pause that a dispatch waits for. */
+ * RESUME_AFTER_MS before it claims: an old Fetch may be followed by the end of its connection, because its worker has
+ * gone to another manager. A second freeze does not prolong a pause that a dispatch waits for. */
 static void freeze_detect(struct manager *m, int64_t now_ms)
 {
 	if (now_ms - m->timer_ms > FROZEN_MS && !m->dispatch_held)
@@ -106,15 +107,23 @@ static int64_t call_us(void *arg)
 	return core_clock_us(m->core);
 }
 
-static void on_shutdown_notice(struct store_op *op, const struct reeve_error *error)
+/* Ends the loop after the last step of the stop. */
+static void on_stop_step(void *arg)
 {
-	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, shutdown_notice));
-	(void)error; /* without the notice the other managers detect the stop a little later */
-	event_base_loopbreak(m->base);
+	struct manager *m = arg;
+	if (!--m->stop_steps)
+		event_base_loopbreak(m->base);
 }
 
-/* Sends the shutdown notice, so that the other managers take over this one's tasks at once, and then ends the loop.
- * Ends it without that if the database is not connected, on a second signal, or after SHUTDOWN_NOTICE_MS. */
+static void on_shutdown_notice(struct store_op *op, const struct reeve_error *error)
+{
+	(void)error; /* without the notice the other managers detect the stop a little later */
+	on_stop_step((char *)op - offsetof(struct manager, shutdown_notice));
+}
+
+/* Sends the shutdown notice, so that the other managers take over this one's tasks at once, and the numbers and spans
+ * that wait, and then ends the loop. Ends it without that if the database is not connected, on a second signal, or
+ * after STOP_MS. */
 static void stop(struct manager *m)
 {
 	if (m->stopping || !store_up(m->store)) {
@@ -122,10 +131,15 @@ static void stop(struct manager *m)
 		return;
 	}
 	m->stopping = true;
+	m->stop_steps = m->outdated ? 2 : 3;
+	jobs_bind(m->jobs, JOB_HEARTBEAT, NULL, NULL); /* it would revoke the notice */
 	m->shutdown_notice = (struct store_stop){.op.done = on_shutdown_notice};
 	store_stop(m->store, &m->shutdown_notice);
-	const struct timeval grace = {.tv_usec = SHUTDOWN_NOTICE_MS * 1000};
-	event_base_loopexit(m->base, &grace);
+	traces_finish(m->traces, on_stop_step, m);
+	if (!m->outdated)
+		activity_finish(m->core->activity, on_stop_step, m);
+	const struct timeval limit = {.tv_sec = STOP_MS / 1000};
+	event_base_loopexit(m->base, &limit);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
@@ -188,7 +202,7 @@ static bool listen_all(struct manager *m, const char *urls, bool http, struct re
 	char *list = mem_strdup(urls), *rest = NULL;
 	bool good = true;
 	for (char *url = strtok_r(list, ",", &rest); good && url; url = strtok_r(NULL, ",", &rest)) {
-		good = http ? http_door_listen(m->http, m->server, url, error) : rpc_server_listen(m->server, url, error);
+		good = http ? http_api_listen(m->http, m->server, url, error) : rpc_server_listen(m->server, url, error);
 		if (good)
 			log_info(NULL, "listening on %s", rpc_server_url(m->server));
 	}
@@ -229,6 +243,13 @@ static void name_set(struct manager *m, const char *name)
 		snprintf(m->name, sizeof m->name, "%s/%d", host, (int)getpid());
 }
 
+static void on_eased(void *arg)
+{
+	const struct manager *m = arg;
+	if (m->core)
+		core_eased(m->core);
+}
+
 static void loop_open(struct manager *m)
 {
 	event_set_mem_functions(mem_malloc, mem_realloc, free);
@@ -264,6 +285,8 @@ static bool server_open(struct manager *m, const struct manager_options *o, stru
 	    .address_percent = (int)o->address_share,
 	    .socket_mode = o->socket_mode,
 	    .tls = m->tls,
+	    .eased = on_eased,
+	    .eased_arg = m,
 	};
 	m->server = rpc_server_create(m->base, &options);
 	return true;
@@ -311,6 +334,21 @@ static bool callbacks_open(struct manager *m, const struct manager_options *o, s
 	return m->callbacks;
 }
 
+static void on_span(void *arg, const struct span *span)
+{
+	const struct manager *m = arg;
+	traces_add(m->traces, span);
+}
+
+static bool traces_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
+{
+	const struct traces_options options = {
+	    .url = o->traces, .sample = (double)o->trace_sample / 100, .manager = m->name, .ca_file = o->callback_ca};
+	if (o->traces)
+		m->traces = traces_create(m->base, m->jobs, &options, error);
+	return !o->traces || m->traces;
+}
+
 static void core_open(struct manager *m, const struct manager_options *o)
 {
 	const struct core_options options = {
@@ -323,7 +361,7 @@ static void core_open(struct manager *m, const struct manager_options *o)
 	    .max_result_bytes = o->max_result,
 	    .max_answer_bytes = o->max_message - ENVELOPE_BYTES < ANSWER_BYTES ? o->max_message / 2 : ANSWER_BYTES,
 	    .max_sent_bytes = o->max_message - ENVELOPE_BYTES,
-	    .window_limit = (int)o->window,
+	    .ready_limit = (int)o->ready_cache,
 	    .priorities_limit = PRIORITIES_LIMIT,
 	    .streams_limit = STREAMS_LIMIT,
 	    .claim_limit = (int)o->claim_batch,
@@ -331,7 +369,7 @@ static void core_open(struct manager *m, const struct manager_options *o)
 	    .log_tasks = o->log_tasks,
 	    .traffic_routes = (int)o->metrics_routes,
 	};
-	const struct core_host host = {clock_monotonic_ms, dispatch_due, on_outdated, m};
+	const struct core_host host = {clock_monotonic_ms, dispatch_due, on_outdated, m->traces ? on_span : NULL, m};
 	m->core = core_create(m->store, m->jobs, &options, &host);
 }
 
@@ -347,7 +385,9 @@ static void services_open(struct manager *m, const struct manager_options *o)
 	m->services = (struct services){
 	    .core = m->core,
 	    .callbacks = m->callbacks,
+	    .traces = m->traces,
 	    .server = m->server,
+	    .access = m->access,
 	    .tls = m->tls,
 	    .manager_name = m->name,
 	    .max_message_bytes = (size_t)o->max_message,
@@ -372,6 +412,7 @@ static const char *problem(void *arg)
 static bool http_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
 {
 	const struct http_options options = {
+	    .base = m->base,
 	    .origins = o->http_origins,
 	    .metrics_open = o->metrics_open,
 	    .max_message_bytes = (size_t)o->max_message,
@@ -381,7 +422,7 @@ static bool http_open(struct manager *m, const struct manager_options *o, struct
 	};
 	if (!o->http)
 		return true;
-	m->http = http_door_create(&options, error);
+	m->http = http_api_create(&options, error);
 	return m->http && listen_all(m, o->http, true, error);
 }
 
@@ -394,7 +435,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 		return false;
 	database_open(m, o);
 	access_open(m, o);
-	if (!callbacks_open(m, o, error))
+	if (!callbacks_open(m, o, error) || !traces_open(m, o, error))
 		return false;
 	core_open(m, o);
 	if (!archive_open(m, o->archive, error))
@@ -418,14 +459,16 @@ void manager_close(struct manager *m)
 		store_close(m->store);
 	if (m->core)
 		core_destroy(m->core);
+	m->core = NULL;
 	counters_writer_destroy(m->counters);
 	scrape_destroy(m->services.scrape);
 	callbacks_destroy(m->callbacks);
+	traces_destroy(m->traces);
 	archive_destroy(m->archive);
 	if (m->server)
 		rpc_server_destroy(m->server);
 	access_destroy(m->access);
-	http_door_destroy(m->http);
+	http_api_destroy(m->http);
 	tls_destroy(m->tls);
 	jobs_destroy(m->jobs);
 	if (m->timer)

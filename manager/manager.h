@@ -11,6 +11,7 @@
 #include "manager/options.h"
 #include "manager/service/counters.h"
 #include "manager/service/services.h"
+#include "manager/traces/traces.h"
 
 struct manager {
 	struct event_base *base;
@@ -24,14 +25,16 @@ struct manager {
 	struct store *store;
 	struct store_stop shutdown_notice; /* the shutdown notice to the other managers */
 	bool stopping;
-	bool outdated; /* it stops because a newer manager has upgraded the schema */
+	int stop_steps; /* that have not ended yet */
+	bool outdated;  /* it stops because a newer manager has upgraded the schema */
 	struct core *core;
 	struct callbacks *callbacks;
+	struct traces *traces;   /* NULL: none are made */
 	struct archive *archive; /* NULL: no archive is kept */
 	struct rpc_server *server;
 	struct access *access;
-	struct http_door *http; /* NULL: it takes no calls by HTTP */
-	struct tls *tls;        /* NULL: no certificate */
+	struct http_api *http; /* NULL: it takes no calls by HTTP */
+	struct tls *tls;       /* NULL: no certificate */
 	struct services services;
 	struct counters_writer *counters;
 	char name[256];

@@ -12,6 +12,8 @@ struct manager_options {
 	const char *database, *listen, *socket_mode_text, *config, *name, *log_level, *log_format, *auth, *admin_token_file;
 	const char *http, *http_origins;
 	bool metrics_open;
+	const char *traces;
+	int64_t trace_sample;
 	int64_t metrics_routes;
 	struct tls_files tls;
 	bool insecure, create_admin_token, callback_private, no_migrate, log_tasks, print_states, print_options, print_man,
@@ -24,7 +26,8 @@ struct manager_options {
 	int64_t callback_tries, callback_timeout_ms;
 	const char *callback_hosts, *callback_ca;
 	int64_t max_details, max_result, max_message;
-	int64_t window, claim_batch, max_routes, max_calls, max_connections, connection_share, address_share, pending_bytes;
+	int64_t ready_cache, claim_batch, max_routes, max_calls, max_connections, connection_share, address_share,
+	    pending_bytes;
 };
 
 extern const struct option_table manager_option_table;

@@ -1,4 +1,5 @@
-# Writes a header with the texts of the contract's .proto files, and with the names of the methods that change nothing:
+# Writes a header with the texts of the contract's .proto files, and with the names of the methods that change nothing, and of
+# those whose repeated calls take effect again:
 #	awk -f files.awk reeve/v1/*.proto
 function literal(text) {
 	gsub(/\\/, "\\\\", text)
@@ -21,16 +22,25 @@ FNR == 1 {
 
 /^service / { service = $2 }
 
-/^  rpc .*NO_SIDE_EFFECTS/ {
+/^  rpc .*idempotency_level/ {
 	method = $2
 	sub(/\(.*/, "", method)
-	reads[++count] = "/reeve.v1." service "/" method
+	method = "/reeve.v1." service "/" method
+	if (/NO_SIDE_EFFECTS/)
+		reads[++count] = method
+	else
+		repeats[++repeat_count] = method
+}
+
+function list(name, methods, count) {
+	print "static const char *const " name "[] = {"
+	for (i = 1; i <= count; i++)
+		print "    \"" methods[i] "\","
+	print "};"
 }
 
 END {
 	print "    },\n};\n"
-	print "static const char *const proto_reads[] = {"
-	for (i = 1; i <= count; i++)
-		print "    \"" reads[i] "\","
-	print "};"
+	list("proto_reads", reads, count)
+	list("proto_repeats", repeats, repeat_count)
 }

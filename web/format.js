@@ -13,7 +13,7 @@ export function word(value, prefix) {
   return (value ?? "").replace(prefix, "").toLowerCase().replaceAll("_", " ");
 }
 
-const UNITS = [["d", 86400000], ["h", 3600000], ["m", 60000], ["s", 1000]];
+const UNITS = [["d", 86400000], ["h", 3600000], ["m", 60000], ["s", 1000], ["ms", 1]];
 
 /** A duration with its two largest units: "2 h 5 m"; below 10 s with a fraction. */
 export function duration(ms) {
@@ -25,17 +25,30 @@ export function duration(ms) {
   return rest ? `${large} ${unit} ${rest} ${UNITS[i + 1][0]}` : `${large} ${unit}`;
 }
 
-/** A time in the reader's zone; the exact one on hover. */
-export function time(us) {
+/** A duration as one enters it: "90m". `spanMs` is the way back, and null for other texts. */
+export function spanText(ms) {
+  const [unit, size] = UNITS.find(([, size]) => ms % size === 0);
+  return `${ms / size}${unit}`;
+}
+
+export function spanMs(text) {
+  const [, count, unit] = /^(\d{1,9})(ms|[smhd])$/.exec(text) ?? [];
+  return unit ? String(Number(count) * UNITS.find(([name]) => name === unit)[1]) : null;
+}
+
+/** A time in the reader's zone; the exact one on hover. Near ones are said by their distance, unless `clock`. */
+export function time(us, clock = false) {
   us = Number(us ?? 0);
   if (!us) return null;
   const at = new Date(us / 1000), away = Date.now() - at;
-  const shown = Math.abs(away) < 3600000
+  const shown = Math.abs(away) < 3600000 && !clock
     ? (away >= 0 ? `${duration(away)} ago` : `in ${duration(-away)}`)
     : (at.toDateString() === new Date().toDateString() ? today : date).format(at);
   const fraction = String(us % 1000000).padStart(6, "0");
   return h("time", { datetime: at.toISOString(), title: `${exact.format(at)} (.${fraction} s)` }, shown);
 }
+
+export const taskStatus = (name) => `TASK_STATUS_${name.toUpperCase()}`;
 
 export function status(value) {
   const name = word(value, "TASK_STATUS_");
@@ -47,6 +60,9 @@ export function query(parameters) {
   const set = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
   return set.length ? `?${new URLSearchParams(set)}` : "";
 }
+
+/** When the present period of so many milliseconds began: all tabs that read at these times share the answers. */
+export const periodStart = (ms) => Date.now() - (Date.now() % ms);
 
 export const taskLink = (id) => (id && id !== "0" ? h("a", { href: `#/tasks/${id}` }, id) : null);
 export const tasksLink = (filter, text) => h("a", { href: `#/tasks${query(filter)}` }, text);

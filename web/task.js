@@ -1,9 +1,10 @@
 // A task: everything about it, its audit as a timeline, and the tasks that belong to it.
+import { changeButtons, changeTask, changesOf } from "./actions.js";
 import { block, facts, h, table } from "./dom.js";
-import { duration, number, status, taskLink, tasksLink, time, word } from "./format.js";
+import { duration, number, query, status, taskLink, tasksLink, time, word } from "./format.js";
 
 const ENDED = ["TASK_STATUS_COMPLETED", "TASK_STATUS_DEAD", "TASK_STATUS_CANCELLED"];
-const EVENTS = 500, CHILDREN = 50;
+const EVENTS = 500, CHILDREN = 50, LINES = 200;
 
 export const title = ({ task }) => `Task ${task.id}`;
 export const every = ({ task }) => (ENDED.includes(task.status) ? 10000 : 2000);
@@ -11,12 +12,12 @@ export const every = ({ task }) => (ENDED.includes(task.status) ? 10000 : 2000);
 export async function load({ call, parameters: { id } }, before) {
   const { task } = await call("TaskService/Get", { id });
   const same = before && before.task.token === task.token && before.task.status === task.status;
-  if (same && ENDED.includes(task.status)) return { ...before, task };
-  const [audit, children] = await Promise.all([
+  const [audit, logs, children] = await Promise.all([
     call("TaskService/Audit", { taskId: id, limit: EVENTS }),
+    same && ENDED.includes(task.status) ? before : call("TaskService/Logs", { taskId: id, newest: true, limit: LINES }),
     call("TaskService/List", { filter: { parentId: id }, limit: CHILDREN }),
   ]);
-  return { task, events: audit.events ?? [], more: audit.more, children: children.tasks ?? [], moreChildren: (children.nextBeforeId ?? "0") !== "0" };
+  return { task, events: audit.events ?? [], more: audit.more, lines: logs.lines ?? [], children: children.tasks ?? [], moreChildren: (children.nextBeforeId ?? "0") !== "0" };
 }
 
 /** Why a task waits, in a sentence. */
@@ -50,6 +51,13 @@ const TIMELINE = [
   { head: "Note", cell: (e) => e.note },
 ];
 
+const LOG = [
+  { head: "Time", cell: (l) => time(l.atUs) },
+  { head: "Attempt", number: true, cell: (l) => l.attempt },
+  { head: "Line", cell: (l) => l.text },
+];
+LOG.key = (l) => l.number;
+
 const CHILD_COLUMNS = [
   { head: "Task", cell: (t) => taskLink(t.id) },
   { head: "Status", cell: (t) => status(t.status) },
@@ -67,23 +75,26 @@ function text(label, value, bytes) {
   return value ? block(label, value) : omitted(label, bytes);
 }
 
-export function view({ task, events, more, children, moreChildren }) {
+export function view({ task, events, more, lines, children, moreChildren }, at) {
+  const state = word(task.status, "TASK_STATUS_");
   return [
     h("h1", { tabindex: "-1" }, `Task ${task.id} `, status(task.status)),
+    changeButtons(changesOf([task.status]), at, (name) => changeTask(name, task.id, state, at.refresh)),
     task.waiting ? h("p", { class: "waiting" }, "It waits. ", waiting(task)) : null,
     task.cancelRequested && !ENDED.includes(task.status) ? h("p", { class: "warning" }, "Its cancel was requested.") : null,
     task.lastError ? h("section", null, h("h2", null, "Error"), h("p", { class: "error" }, task.lastError)) : null,
     facts([
-      ["Queue", tasksLink({ queue: task.queue }, task.queue)],
+      ["Queue", h("a", { href: `#/queues${query({ name: task.queue })}` }, task.queue)],
       ["Type", tasksLink({ queue: task.queue, type: task.type }, task.type)],
-      ["Pipeline", task.pipeline && [tasksLink({ pipeline: task.pipeline }, task.pipeline), `, stage ${task.stage}, step ${task.step ?? 0}`]],
-      ["Batch", task.batchId && tasksLink({ batch: task.batchId }, task.batchId)],
+      ["Pipeline", task.pipeline && [h("a", { href: `#/pipelines${query({ name: task.pipeline })}` }, task.pipeline), `, stage ${task.stage}, step ${task.step ?? 0}`]],
+      ["Batch", task.batchId && task.batchId !== "0" && h("a", { href: `#/batches${query({ id: task.batchId })}` }, task.batchId)],
       ["Parent", taskLink(task.parentId)],
       ["Priority", number(task.priority)],
       ["Attempts", `${task.attempt ?? 0} of ${task.maxAttempts ?? 0}, ${task.errorCount ?? 0} failed`],
       ["Error code", task.errorCode && tasksLink({ code: task.errorCode }, task.errorCode)],
       ["Retryable", task.recoverable === undefined ? "" : task.recoverable ? "yes" : "no"],
-      ["Worker", task.worker],
+      ["Worker", task.worker && h("a", { href: `#/workers${query({ name: task.worker })}` }, task.worker)],
+      ["Progress", task.progress === undefined ? "" : [h("progress", { max: 100, value: task.progress, "aria-label": "Progress" }), ` ${task.progress} %`]],
       ["Remark", task.remark],
       ["Key", task.key],
       ["Version", task.version],
@@ -104,6 +115,8 @@ export function view({ task, events, more, children, moreChildren }) {
     text("Stack trace", task.stackTrace),
     h("section", null, h("h2", null, "Timeline"), table("What happened, in order", TIMELINE, events),
       more ? h("p", { class: "empty" }, "There are more events: ", h("code", null, `reeve audit ${task.id}`)) : null),
+    lines.length ? h("section", null, h("h2", null, "Log"), table(`The last ${number(LINES)} lines`, LOG, lines),
+      lines[0].number > 1 ? h("p", { class: "empty" }, "All that are kept: ", h("code", null, `reeve logs ${task.id}`)) : null) : null,
     children.length ? h("section", null, h("h2", null, "Tasks that it submitted"), table("Its children", CHILD_COLUMNS, children),
       moreChildren ? tasksLink({ parent: task.id }, "All") : null) : null,
   ];

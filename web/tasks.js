@@ -1,11 +1,11 @@
 // Tasks: a list with filters, all of them in the address.
-import { h, table } from "./dom.js";
-import { duration, query, status, taskLink, time, word } from "./format.js";
+import { changeButtons, changeMatching, changesOf } from "./actions.js";
+import { h, paging, table } from "./dom.js";
+import { duration, query, spanMs, status, taskLink, taskStatus, time, word } from "./format.js";
+import { searchTime } from "./rpc.js";
 
 const PAGE = 50;
-const SEARCH_CALLS = 20; // an answer checks a limited number of tasks, and may have none of them
 const STATUSES = ["queued", "executing", "failed", "completed", "dead", "cancelled"];
-const SPANS = { s: 1000, m: 60000, h: 3600000, d: 86400000 };
 
 /** The filters: the name in the address, the label, and how it becomes the request's filter. */
 const FILTERS = [
@@ -13,7 +13,8 @@ const FILTERS = [
   ["type", "Type", (f, v) => { f.type = v; }],
   ["key", "Key", (f, v) => { f.key = v; }],
   ["code", "Error code", (f, v) => { f.errorCode = v; }],
-  ["error", "Error contains", (f, v) => { f.errorContains = v; }],
+  ["contains", "Error contains", (f, v) => { f.errorContains = v; }],
+  ["error", "Complete error", (f, v) => { f.error = v; }],
   ["batch", "Batch", (f, v) => { f.batchId = whole("Batch", v); }],
   ["parent", "Parent", (f, v) => { f.parentId = whole("Parent", v); }],
   ["pipeline", "Pipeline", (f, v) => { f.pipeline = v; }],
@@ -33,22 +34,28 @@ function whole(label, text) {
 }
 
 function span(label, text) {
-  const found = /^(\d{1,9})([smhd])$/.exec(text);
-  if (!found) throw new FilterError(`${label}: “${text}” is not a duration such as 30s, 10m, 2h or 7d`);
-  return String(Number(found[1]) * SPANS[found[2]]);
+  const ms = spanMs(text);
+  if (!ms) throw new FilterError(`${label}: “${text}” is not a duration such as 30s, 10m, 2h or 7d`);
+  return ms;
 }
 
 /** The request's filter for the address's. */
 export function filterOf(address) {
   const filter = {};
   for (const [name, , set] of FILTERS) if (address.get(name)) set(filter, address.get(name));
-  const statuses = (address.get("status") ?? "").split(",").filter((name) => STATUSES.includes(name));
-  if (statuses.length) filter.statuses = statuses.map((name) => `TASK_STATUS_${name.toUpperCase()}`);
+  const statuses = (address.get("status") ?? "").split(",").filter(Boolean), other = statuses.find((name) => !STATUSES.includes(name));
+  if (other) throw new FilterError(`Status: there is no status “${other}”`);
+  if (statuses.length) filter.statuses = statuses.map(taskStatus);
   return filter;
 }
 
+/** The address's filter for people: "status dead, queue mail". */
+const inWords = (address) => [["status", "Status"], ...FILTERS].filter(([name]) => address.get(name))
+  .map(([name, label]) => [name, label.toLowerCase(), address.get(name).slice(0, 200)])
+  .map(([name, label, value]) => `${label} ${name === "status" ? value.replaceAll(",", " or ") : value}`).join(", ");
+
 export const title = () => "Tasks";
-export const every = (data, { filter }) => (filter.get("before") || data.problem ? 0 : 3000);
+export const every = (data, { filter }) => (data.problem ? 0 : filter.get("before") ? 60000 : 3000);
 
 export async function load({ call, filter }) {
   const tasks = [];
@@ -60,22 +67,26 @@ export async function load({ call, filter }) {
     if (error instanceof FilterError) return { problem: error.message, tasks, next: "" };
     throw error;
   }
-  for (let calls = 0; calls < SEARCH_CALLS && tasks.length < PAGE; calls++) {
+  const more = searchTime(); // an answer checks a limited number of tasks, and may have none of them
+  while (tasks.length < PAGE) {
     const answer = await call("TaskService/List", { filter: request, limit: PAGE - tasks.length, beforeId: before });
     tasks.push(...(answer.tasks ?? []));
     warning ||= answer.warning ?? "";
     before = answer.nextBeforeId ?? "0";
-    if (before === "0") break;
+    if (before === "0" || !more()) break;
   }
-  return { tasks, warning, next: before === "0" ? "" : before };
+  return { tasks, warning, request, words: inWords(filter), next: before === "0" ? "" : before };
 }
 
 function go(event) {
   event.preventDefault();
-  const values = {}, form = new FormData(event.target.closest("form"));
-  const statuses = form.getAll("status");
+  const values = {}, form = event.target.closest("form");
+  const statuses = new FormData(form).getAll("status");
   if (statuses.length) values.status = statuses.join(",");
-  for (const [name] of FILTERS) values[name] = (form.get(name) ?? "").trim();
+  for (const [name] of FILTERS) {
+    const { initial, value } = form.elements[name];
+    values[name] = value === initial.replace(/[\r\n]/g, "") ? initial : value.trim(); // an input has one line; what was not edited stays
+  }
   location.hash = `#/tasks${query(values)}`;
 }
 
@@ -93,11 +104,11 @@ function form(address) {
       STATUSES.map((name) => h("label", null,
         h("input", { type: "checkbox", name: "status", value: name, checked: chosen.includes(name), on: { change: go } }), name))),
     FILTERS.slice(0, COMMON).map((filter) => field(filter, address)),
-    h("details", { open: more.some(([name]) => address.get(name)) }, h("summary", null, "More filters"), more.map((filter) => field(filter, address))),
+    h("details", { open: more.some(([name]) => address.get(name)) }, h("summary", null, "More filters"), h("div", { class: "more" }, more.map((filter) => field(filter, address)))),
     h("button", null, "Show"), " ", h("a", { href: "#/tasks" }, "All"));
 }
 
-const COLUMNS = [
+export const COLUMNS = [
   { head: "Task", cell: (t) => taskLink(t.id) },
   { head: "Status", cell: (t) => status(t.status) },
   { head: "Queue", cell: (t) => t.queue },
@@ -116,16 +127,18 @@ function note(t) {
   return t.lastError && h("span", { class: "error" }, t.lastError.length > 160 ? `${t.lastError.slice(0, 160)}…` : t.lastError);
 }
 
-export function view({ tasks, warning, problem, next }, { filter }) {
+export function view({ tasks, warning, problem, request, words, next }, at) {
+  const { filter, may, refresh } = at;
   const before = filter.get("before"), others = Object.fromEntries([...filter].filter(([name]) => name !== "before"));
   return [
     h("h1", { tabindex: "-1" }, "Tasks"),
     form(filter),
     problem ? h("p", { class: "error", role: "alert" }, problem) : null,
     warning ? h("p", { class: "warning", role: "note" }, warning) : null,
-    table("Tasks, newest first", COLUMNS, tasks, next ? "None was found so far." : "No task matches."),
-    h("p", { class: "paging" },
-      before && h("a", { href: `#/tasks${query(others)}` }, "Newest"), " ",
-      next && h("a", { href: `#/tasks${query({ ...others, before: next })}`, rel: "next" }, "Older")),
+    may && tasks.length && (Object.keys(request).length
+      ? changeButtons(changesOf(request.statuses), at, (name) => changeMatching(name, { request, words }, refresh), "All that match: ")
+      : h("p", { class: "buttons" }, "To change many tasks, choose them by a filter.")),
+    problem ? null : table("Tasks, newest first", COLUMNS, tasks, next ? "None was found so far." : "No task matches."),
+    paging(["Newest", before && `#/tasks${query(others)}`], ["Older", next && `#/tasks${query({ ...others, before: next })}`]),
   ];
 }

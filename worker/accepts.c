@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks that each type in `requested` has a handler, that there is a handler at all, and that the worker can run all of
- * them. False: *error has the reason. */
+/* Checks that each type in `requested` has a handler, that there is a handler at all, and that the worker can run all
+ * of them. False: *error has the reason. */
 static bool runnable(const struct names *requested, struct handler *handlers, bool may_start, struct reeve_error *error)
 {
 	const struct handler *handler;

@@ -6,9 +6,12 @@
 #include "common/clock.h"
 #include "common/limits.h"
 #include "common/mem.h"
+#include "common/result_text.h"
 #include "common/text.h"
 #include "worker/handler.h"
 #include "worker/lease.h"
+#include "worker/news.h"
+#include "worker/result_store.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -27,8 +30,6 @@ enum {
 };
 
 enum { ERROR_MAX_BYTES = 16 * 1024 }; /* longer ones are cut */
-
-enum { RUNNING_REMARK_MAX_BYTES = 1000 }; /* maximum for the remark of a running handler in heartbeats */
 
 struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
     size_t max_result_bytes, int64_t claimed_ms, int64_t now_ms)
@@ -77,6 +78,7 @@ static void outcome_clear(struct reeve_outcome *outcome)
 	free(outcome->code);
 	outcome->kind = REEVE__V1__OUTCOME__OUTCOME_UNSPECIFIED;
 	outcome->result = outcome->error = outcome->code = NULL;
+	outcome->result_length = 0;
 }
 
 void attempt_free(struct attempt *attempt)
@@ -87,7 +89,7 @@ void attempt_free(struct attempt *attempt)
 	free(attempt->outcome.remark);
 	free(attempt->outcome.stack_trace);
 	free(attempt->outcome.stage);
-	free(attempt->remark);
+	news_free(atomic_load(&attempt->news));
 	protobuf_c_message_free_unpacked(&attempt->assignment->base, NULL);
 	handler_drop(attempt->handler);
 	free(attempt);
@@ -150,6 +152,7 @@ static int outcome_set(
 	outcome_clear(outcome);
 	outcome->kind = kind;
 	outcome->result = new_result;
+	outcome->result_length = new_result ? strlen(new_result) : 0;
 	outcome->error = new_error;
 	outcome->code = new_code;
 	return 0;
@@ -159,6 +162,17 @@ int reeve_outcome_complete(struct reeve_outcome *outcome, const char *result)
 {
 	/* An empty result, the usual one, needs no memory. */
 	return outcome_set(outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, text_given(result), NULL, NULL);
+}
+
+int reeve_outcome_complete_bytes(struct reeve_outcome *outcome, const void *result, size_t length)
+{
+	struct attempt *attempt = (struct attempt *)((char *)outcome - offsetof(struct attempt, outcome));
+	char *bytes = length ? mem_malloc(length + 1) : NULL;
+
+	if (length)
+		memcpy(bytes, result, length);
+	attempt_complete(attempt, bytes, length);
+	return 0;
 }
 
 int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const char *error)
@@ -185,14 +199,6 @@ static void replace(char **text, const char *with)
 	*text = copied;
 }
 
-void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark)
-{
-	struct attempt *attempt = (struct attempt *)((char *)outcome - offsetof(struct attempt, outcome));
-
-	replace(&outcome->remark, remark);
-	attempt_set_remark(attempt, outcome->remark);
-}
-
 void reeve_outcome_stack_trace(struct reeve_outcome *outcome, const char *stack_trace)
 {
 	replace(&outcome->stack_trace, stack_trace);
@@ -206,6 +212,17 @@ void reeve_outcome_stage(struct reeve_outcome *outcome, const char *stage)
 void reeve_outcome_retry_in(struct reeve_outcome *outcome, int64_t ms)
 {
 	outcome->retry_in_ms = ms <= 0 ? 1 : ms < DAYS_MS(LIMIT_RETRY_DAYS) ? ms : DAYS_MS(LIMIT_RETRY_DAYS);
+}
+
+void attempt_complete(struct attempt *attempt, char *result, size_t length)
+{
+	outcome_clear(&attempt->outcome);
+	attempt->outcome.kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
+	if (!result)
+		return;
+	result[length] = '\0';
+	attempt->outcome.result = result;
+	attempt->outcome.result_length = length;
 }
 
 void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *code, const char *format, ...)
@@ -273,20 +290,6 @@ static char *clean_copy(const char *text, size_t limit)
 	return repaired;
 }
 
-void attempt_set_remark(struct attempt *attempt, const char *remark)
-{
-	char *text;
-
-	if (!attempt->lock)
-		return;
-	text = clean_copy(remark ? remark : "", RUNNING_REMARK_MAX_BYTES);
-	pthread_mutex_lock(attempt->lock);
-	free(attempt->remark);
-	attempt->remark = text;
-	attempt->remark_sent = false;
-	pthread_mutex_unlock(attempt->lock);
-}
-
 /* Repairs invalid UTF-8 and cuts the string to `limit` bytes. A NULL string stays NULL. */
 static void clean(char **text, size_t limit)
 {
@@ -313,21 +316,55 @@ static void clean_strings(struct attempt *attempt)
 	}
 }
 
+/* Stores the result, and returns the text that is reported in its place; NULL: the attempt has ended without it. */
+static char *store_result(struct attempt *attempt)
+{
+	struct reeve_outcome *outcome = &attempt->outcome;
+	struct reeve_error error;
+	char *address = result_store_put(attempt->result_store, attempt->key.task_id, attempt->key.token, outcome->result,
+	    outcome->result_length, &error);
+
+	if (!address)
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "result-store", "%s", error.message);
+	return address;
+}
+
+/* Turns the result into text that can be reported, or ends the attempt. */
+static void seal_result(struct attempt *attempt)
+{
+	struct reeve_outcome *outcome = &attempt->outcome;
+	size_t length = outcome->result_length;
+	char *text = length ? result_encode(outcome->result, length) : NULL;
+	size_t text_length = text ? strlen(text) : length;
+
+	if (text_length > attempt->max_result_bytes && attempt->result_store) {
+		free(text);
+		text = store_result(attempt);
+		text_length = text ? strlen(text) : 0;
+	} else if (text_length > attempt->max_result_bytes) {
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-too-long",
+		    "the result of %zu bytes%s is longer than the manager accepts (%zu bytes)", text_length,
+		    text ? " of base64" : "", attempt->max_result_bytes);
+		free(text);
+		return;
+	}
+	if (text) {
+		free(outcome->result);
+		outcome->result = text;
+		outcome->result_length = text_length;
+	}
+}
+
 void attempt_seal(struct attempt *attempt, int64_t run_ms)
 {
 	struct reeve_outcome *outcome = &attempt->outcome;
-	size_t length = outcome->result ? strlen(outcome->result) : 0;
 	Reeve__V1__Result result = REEVE__V1__RESULT__INIT;
+	struct news *news = atomic_load(&attempt->news);
+	size_t logged = news ? news_seal(news, &result, &outcome->remark) : 0;
 
 	assert(outcome->kind != REEVE__V1__OUTCOME__OUTCOME_UNSPECIFIED);
-	if (length > attempt->max_result_bytes)
-		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-too-long",
-		    "the result of %zu bytes is longer than the manager takes (%zu bytes)", length, attempt->max_result_bytes);
-	else if (length && !utf8_valid(outcome->result, length))
-		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
-		    "the result of %zu bytes is not UTF-8 text", length);
-	else if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage &&
-	    name_problem(outcome->stage, false))
+	seal_result(attempt);
+	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage && name_problem(outcome->stage, false))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "bad_stage", "the stage that is to follow %s",
 		    name_problem(outcome->stage, false));
 	clean_strings(attempt);
@@ -347,7 +384,7 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 		result.retry_in_ms = outcome->retry_in_ms;
 	attempt->result = result;
 	attempt->result_bytes = 48 + strlen(result.result) + strlen(result.error) + strlen(result.error_code) +
-	    strlen(result.remark) + strlen(result.stack_trace) + strlen(result.stage);
+	    strlen(result.remark) + strlen(result.stack_trace) + strlen(result.stage) + logged;
 }
 
 bool reeve_attempt_access_token(const struct reeve_attempt *public, char token[REEVE_ATTEMPT_TOKEN_BYTES])

@@ -20,6 +20,8 @@
 struct extensions;
 struct handler;
 struct lease;
+struct news;
+struct progress;
 
 enum attempt_place {
 	PLACE_READY,    /* waits to be started */
@@ -44,7 +46,8 @@ enum stop_reason {
 /* The outcome set by a handler. Strings are owned; NULL: not set. */
 struct reeve_outcome {
 	Reeve__V1__Outcome kind; /* UNSPECIFIED: not set yet */
-	char *result;
+	char *result;            /* followed by a NUL */
+	size_t result_length;
 	char *error;
 	char *code;
 	char *remark; /* this and the next three fields are kept when the outcome is replaced */
@@ -70,6 +73,7 @@ struct attempt {
 	Reeve__V1__Assignment *assignment; /* owned; has the strings of `public` */
 	struct handler *handler;           /* the attempt keeps a reference; NULL: no handler for this type */
 	size_t max_result_bytes;
+	const char *result_store; /* the directory for longer results; NULL: none, or it has not run */
 	struct credential_signer signer;
 	const struct lease *lease;     /* the worker's */
 	pthread_mutex_t *lock;         /* the worker's; NULL until in_flight_receive, like the next one */
@@ -90,9 +94,8 @@ struct attempt {
 	int64_t later_ms; /* the delay before a result with the ack LATER is reported again, */
 	int64_t later_until_ms; /* and the time when that delay ends */
 
-	/* The handler's remark that no manager has acknowledged yet (heartbeats.h). Guarded by the worker's lock. */
-	char *remark;     /* owned; NULL: none */
-	bool remark_sent; /* it is in the heartbeat in flight */
+	_Atomic(struct news *) news; /* what its handler has reported; owned; NULL: nothing yet */
+	struct progress *progress;   /* sends it; NULL until in_flight_receive */
 
 	struct reeve_outcome outcome;
 	Reeve__V1__Result result; /* the reported message; complete once it waits to be reported */
@@ -119,6 +122,10 @@ bool attempt_stale(const struct attempt *attempt, int64_t now_ms);
 /* Returns the latest time at which a handler of the attempt may still run. */
 int64_t attempt_last_moment(const struct attempt *attempt);
 
+/* Completes the attempt with a result on the heap, which it takes; it need not be text, and has space for a NUL behind
+ * it. NULL: an empty one. */
+void attempt_complete(struct attempt *attempt, char *result, size_t length);
+
 /* Sets the outcome, replacing the handler's. `format` and the arguments are the error; `code` may be NULL. */
 void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -136,16 +143,13 @@ int attempt_cost(const struct attempt *attempt);
  * worker's lock. */
 void attempt_notify(const struct attempt *attempt);
 
-/* Sets the remark of an attempt whose handler runs. The next heartbeat carries its first 1,000 bytes; a heartbeat has
- * up to 64 KiB of remarks. NULL removes the remark. Takes the worker's lock. */
-void attempt_set_remark(struct attempt *attempt, const char *remark);
-
-/* Fills in `result` from the outcome. Cuts and repairs strings; if the result is too long or not UTF-8, or the stage is
- * not a valid name, the attempt ends with a fatal error instead. */
+/* Fills in `result` from the outcome and the news. Encodes a binary result, and cuts and repairs other strings; if the
+ * result is too long and there is no store, or the stage is not a valid name, the attempt ends with a fatal error
+ * instead. */
 void attempt_seal(struct attempt *attempt, int64_t run_ms);
 
-/* Returns the variables of the attempt for a program's environment, "NAME=VALUE", NULL at the end. The caller frees each and
- * the array. */
+/* Returns the variables of the attempt for a program's environment, "NAME=VALUE", NULL at the end. The caller frees
+ * each and the array. */
 char **attempt_environment(const struct attempt *attempt);
 
 /* Writes "task 12/3" (id/attempt) into `out` and returns it: the object of a log line. */

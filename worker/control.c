@@ -23,12 +23,13 @@ static int64_t next_ms(const struct reeve_worker *worker)
 {
 	int64_t now_ms = clock_monotonic_ms(), next_ms = INT64_MAX;
 	const int64_t times_ms[] = {
-	    session_next_ms(&worker->session, now_ms),
-	    reporter_next_ms(&worker->reporter, now_ms),
-	    fetcher_next_ms(&worker->fetcher, now_ms),
+	    session_next_ms(&worker->session),
+	    reporter_next_ms(&worker->reporter),
+	    fetcher_next_ms(&worker->fetcher),
 	    slots_next_ms(&worker->slots, now_ms),
 	    watchdog_check_next_ms(&worker->watchdog_check, now_ms),
 	    drain_next_ms(&worker->drain),
+	    progress_next_ms(&worker->progress),
 	};
 
 	for (size_t i = 0; i < sizeof times_ms / sizeof *times_ms; i++)
@@ -52,6 +53,7 @@ void control_run(struct reeve_worker *worker)
 		session_step(&worker->session);
 		reporter_step(&worker->reporter);
 		fetcher_step(&worker->fetcher);
+		progress_step(&worker->progress);
 		shared_lock(shared);
 		finished = drain_finished(&worker->drain, clock_monotonic_ms());
 		leaves = drain_leaves(&worker->drain);

@@ -32,7 +32,7 @@ static void forget_oldest(struct counts *counts)
 	free(count);
 }
 
-void counts_add(struct counts *counts, const char *queue, int64_t batch_id, bool succeeded)
+void counts_add(struct counts *counts, const char *queue, int64_t batch_id, bool completed)
 {
 	struct count *count = find(counts, queue, batch_id);
 
@@ -48,8 +48,8 @@ void counts_add(struct counts *counts, const char *queue, int64_t batch_id, bool
 		memcpy(count->queue, queue, length);
 		HASH_ADD_KEYPTR(hh, counts->all, &count->batch_id, sizeof count->batch_id + length, count);
 	}
-	count->succeeded += succeeded;
-	count->failed += !succeeded;
+	count->completed += completed;
+	count->failed += !completed;
 	count->changed = true;
 }
 
@@ -64,7 +64,7 @@ void counts_send(const struct counts *counts, struct counts_sent *sent)
 		reeve__v1__worker_count__init(item);
 		item->queue = count->queue;
 		item->batch_id = count->batch_id;
-		item->succeeded = count->succeeded;
+		item->completed = count->completed;
 		item->failed = count->failed;
 		sent->list[sent->count++] = item;
 	}
@@ -75,7 +75,7 @@ void counts_sent_acked(struct counts *counts, const struct counts_sent *sent)
 	for (size_t i = 0; i < sent->count; i++) {
 		struct count *count = find(counts, sent->items[i].queue, sent->items[i].batch_id);
 
-		if (count && count->succeeded == sent->items[i].succeeded && count->failed == sent->items[i].failed)
+		if (count && count->completed == sent->items[i].completed && count->failed == sent->items[i].failed)
 			count->changed = false;
 	}
 }

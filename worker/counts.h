@@ -1,6 +1,6 @@
 /*
- * How many attempts have succeeded and failed, by queue and batch, since the worker started. Heartbeats carry the counts
- * that have changed. Of very many queues and batches, the oldest are forgotten once a manager has them.
+ * How many attempts have completed and failed, by queue and batch, since the worker started. Heartbeats carry the
+ * counts that have changed. Of very many queues and batches, the oldest are forgotten once a manager has them.
  *
  * Data only; guarded by the worker's lock.
  */
@@ -18,7 +18,7 @@ enum {
 };
 
 struct count {
-	int64_t succeeded, failed;
+	int64_t completed, failed;
 	bool changed; /* no heartbeat with these numbers has been acknowledged */
 	UT_hash_handle hh;
 	int64_t batch_id; /* part of the key; 0: none */
@@ -37,9 +37,10 @@ struct counts_sent {
 	Reeve__V1__WorkerCount *list[COUNTS_SENT_MAX];
 };
 
-void counts_add(struct counts *counts, const char *queue, int64_t batch_id, bool succeeded);
+void counts_add(struct counts *counts, const char *queue, int64_t batch_id, bool completed);
 
-/* Fills in counts that have changed. They point to these, which are not freed until counts_sent_acked has been called. */
+/* Fills in counts that have changed. They point to these, which are not freed until counts_sent_acked has been called.
+ */
 void counts_send(const struct counts *counts, struct counts_sent *sent);
 
 /* Notes that a manager has acknowledged them. */

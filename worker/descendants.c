@@ -1,5 +1,5 @@
-/* Reads the parent of every process from /proc and marks the ancestor's descendants, in up to ROUNDS_MAX rounds until
- * none is alive. */
+/* Reads the parent and the session of every process from /proc and marks those to kill, in up to ROUNDS_MAX rounds
+ * until none is alive. */
 #include "worker/descendants.h"
 
 #include <dirent.h>
@@ -14,17 +14,17 @@
 enum { ROUNDS_MAX = 10, ROUND_DELAY_US = 1000 };
 
 struct process {
-	pid_t pid, parent;
-	bool ours; /* descends from the ancestor */
+	pid_t pid, parent, session;
+	bool ours; /* is to be killed */
 	bool dead; /* a zombie */
 };
 
-/* Reads the parent and state of a process. False: the process no longer exists. */
+/* Reads the parent, session and state of a process. False: the process no longer exists. */
 static bool read_process(const char *pid, struct process *process)
 {
 	char path[64], text[512], *name_end, state;
 	ssize_t length;
-	int fd, parent;
+	int fd, parent, session;
 
 	snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -36,9 +36,10 @@ static bool read_process(const char *pid, struct process *process)
 		return false;
 	text[length] = '\0';
 	name_end = strrchr(text, ')'); /* the name may contain anything */
-	if (!name_end || sscanf(name_end + 1, " %c %d", &state, &parent) != 2)
+	if (!name_end || sscanf(name_end + 1, " %c %d %*d %d", &state, &parent, &session) != 3)
 		return false;
-	*process = (struct process){.pid = atoi(pid), .parent = parent, .dead = state == 'Z' || state == 'X'};
+	*process =
+	    (struct process){.pid = atoi(pid), .parent = parent, .session = session, .dead = state == 'Z' || state == 'X'};
 	return true;
 }
 
@@ -95,7 +96,16 @@ static void mark(struct process *all, size_t count, pid_t ancestor)
 	}
 }
 
-void descendants_kill(pid_t ancestor)
+/* Marks the processes of the sessions. */
+static void mark_sessions(struct process *all, size_t count, const pid_t *sessions, size_t session_count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t n = 0; n < session_count && !all[i].ours; n++)
+			all[i].ours = all[i].session == sessions[n];
+}
+
+/* Kills the ancestor's descendants, if there is an ancestor, or the processes of the sessions. */
+static void kill_all(pid_t ancestor, const pid_t *sessions, size_t session_count)
 {
 	size_t alive = 1;
 
@@ -106,8 +116,9 @@ void descendants_kill(pid_t ancestor)
 		if (round) /* killed processes need a moment to end */
 			usleep(ROUND_DELAY_US);
 		all = list(&count);
-		if (count)
+		if (count && ancestor)
 			mark(all, count, ancestor);
+		mark_sessions(all, count, sessions, session_count);
 		alive = 0;
 		for (size_t i = 0; i < count; i++) {
 			if (!all[i].ours || all[i].dead)
@@ -117,4 +128,15 @@ void descendants_kill(pid_t ancestor)
 		}
 		free(all);
 	}
+}
+
+void descendants_kill(pid_t ancestor)
+{
+	kill_all(ancestor, NULL, 0);
+}
+
+void sessions_kill(const pid_t *sessions, size_t count)
+{
+	if (count)
+		kill_all(0, sessions, count);
 }

@@ -35,13 +35,16 @@ static uint64_t changes(const struct fetcher *fetcher)
 static uint32_t free_slots(const struct fetcher *fetcher)
 {
 	const struct unacked *unacked = &fetcher->in_flight->unacked;
-	int64_t capacity = slots_capacity(fetcher->slots);
-	int64_t used = (int64_t)in_flight_unfinished(fetcher->in_flight) + fetcher->fetches->slots;
+	int64_t fetched = fetcher->fetches->slots;
+	int64_t count = slots_capacity(fetcher->slots) - (int64_t)in_flight_unfinished(fetcher->in_flight) - fetched;
+	int64_t room = LIMIT_IN_FLIGHT - (int64_t)HASH_COUNT(fetcher->in_flight->all) - fetched; /* in a heartbeat */
 
-	if (!lease_runs(fetcher->shared->lease, clock_monotonic_ms()) || used >= capacity ||
+	if (count > room)
+		count = room;
+	if (!lease_runs(fetcher->shared->lease, clock_monotonic_ms()) || count <= 0 ||
 	    unacked->waiting_bytes + unacked->reported_bytes > UNACKED_BYTES_MAX)
 		return 0;
-	return capacity - used < LIMIT_CALL_TASKS ? (uint32_t)(capacity - used) : LIMIT_CALL_TASKS;
+	return count < LIMIT_CALL_TASKS ? (uint32_t)count : LIMIT_CALL_TASKS;
 }
 
 /* Returns true if the tasks that wait at the managers now are all that are left for an until_empty worker. */
@@ -297,6 +300,12 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 	shared_wake(fetcher->shared);
 }
 
+/* Returns the slots of a new Fetch for a call of its own; 0: none is due. */
+static uint32_t new_slots(const struct fetcher *fetcher)
+{
+	return session_takes(fetcher->session) && fetcher->fetches->in_flight_count == 0 ? free_slots(fetcher) : 0;
+}
+
 /* Creates a call of Fetch if one is due, else returns NULL. */
 static struct fetch_call *next_call(struct fetcher *fetcher)
 {
@@ -309,7 +318,7 @@ static struct fetch_call *next_call(struct fetcher *fetcher)
 	if (fetcher->session->phase != SESSION_SERVING || clock_monotonic_ms() < fetches->retry.until_ms)
 		return NULL;
 	if (!fetch) {
-		slots = takes && fetches->in_flight_count == 0 ? free_slots(fetcher) : 0;
+		slots = new_slots(fetcher);
 		if (!slots)
 			return NULL;
 		fetch = fetches_create(fetches, slots);
@@ -387,7 +396,10 @@ void fetcher_step(struct fetcher *fetcher)
 	}
 }
 
-int64_t fetcher_next_ms(const struct fetcher *fetcher, int64_t now_ms)
+int64_t fetcher_next_ms(const struct fetcher *fetcher)
 {
-	return fetcher->fetches->retry.until_ms > now_ms ? fetcher->fetches->retry.until_ms : INT64_MAX;
+	const struct fetches *fetches = fetcher->fetches;
+	bool due = fetcher->session->phase == SESSION_SERVING && (fetches_unsent(fetches) || new_slots(fetcher));
+
+	return due ? fetches->retry.until_ms : INT64_MAX;
 }

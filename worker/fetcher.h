@@ -53,8 +53,8 @@ void fetcher_step(struct fetcher *fetcher);
 
 /* The functions below are called with the lock. */
 
-/* Returns when fetcher_step has something to do because time has passed; INT64_MAX: never. */
-int64_t fetcher_next_ms(const struct fetcher *fetcher, int64_t now_ms);
+/* Returns when fetcher_step has something to do because time has passed, which may be over; INT64_MAX: never. */
+int64_t fetcher_next_ms(const struct fetcher *fetcher);
 
 /* Prepares a Fetch for a Report to carry: one that must be resent, or a new one for the free slots. False: none is due;
  * *sent has no Fetch then. */

@@ -1,7 +1,7 @@
 /*
  * Handlers: what runs the tasks of a type. Each kind (handlers/ *.c) creates a `struct handler` with its own `run`,
- * which a slot calls. The table changes only when the handlers files are reloaded (handler_set.c), under the worker's lock.
- * A handler in the table is read-only, except for `cost_us`, `users`, `running` and `resume_ms`.
+ * which a slot calls. The table changes only when the handlers files are reloaded (handler_set.c), under the worker's
+ * lock. A handler in the table is read-only, except for `cost_us`, `users`, `running` and `resume_ms`.
  */
 #ifndef REEVE_WORKER_HANDLER_H
 #define REEVE_WORKER_HANDLER_H
@@ -22,6 +22,7 @@ struct handler_context {
 	int event_fd;                         /* readable when the attempt must stop or its process has ended; −1: none */
 	int64_t kill_grace_ms;                /* between SIGTERM and SIGKILL */
 	const char *managers;                 /* the worker's managers, so that a process can submit tasks there */
+	const char *result_store;             /* the directory for long results; NULL: none */
 	const struct tls_files *tls;          /* the CA and revocation lists by which a process verifies managers */
 };
 
@@ -97,8 +98,8 @@ struct handler_spec {
 /* Frees the spec's strings. */
 void handler_spec_clear(struct handler_spec *spec);
 
-/* Lets handlers files have `http` (handlers/http.c). Only the program reeve-worker has it, so that the library does not need
- * libcurl. Called once, before there are threads. */
+/* Lets handlers files have `http` (handlers/http.c). Only the program reeve-worker has it, so that the library does not
+ * need libcurl. Called once, before there are threads. */
 void http_handlers_enable(void);
 
 /* Reads a handlers file (handlers/file.c) and adds its handlers to the table. False: *error names the file, the section

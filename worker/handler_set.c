@@ -60,8 +60,9 @@ static bool small_enough(const struct accepts *accepts, struct reeve_error *erro
 	for (size_t i = 0; i < accepts->types.count; i++)
 		bytes += strlen(accepts->types.list[i]);
 	return (accepts->types.count <= LIMIT_ACCEPTED && bytes <= LIMIT_ACCEPTED_BYTES) ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "there are %zu types of %zu bytes together; %d and %d are taken",
-	        accepts->types.count, bytes, LIMIT_ACCEPTED, LIMIT_ACCEPTED_BYTES);
+	    error_set(error, STATUS(INVALID_ARGUMENT),
+	        "there are %zu types of %zu bytes together; at most %d and %d are allowed", accepts->types.count, bytes,
+	        LIMIT_ACCEPTED, LIMIT_ACCEPTED_BYTES);
 }
 
 /* Replaces the handlers from files. Afterwards *fresh has the handlers that are not in use: the old ones, or after an

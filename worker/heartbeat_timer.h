@@ -1,6 +1,6 @@
 /*
- * When an early heartbeat is due. Parts that have news for the managers set it; the heartbeat thread waits on `changed`.
- * Guarded by the worker's lock.
+ * When an early heartbeat is due. Parts that have news for the managers set it; the heartbeat thread waits on
+ * `changed`. Guarded by the worker's lock.
  */
 #ifndef REEVE_WORKER_HEARTBEAT_TIMER_H
 #define REEVE_WORKER_HEARTBEAT_TIMER_H

@@ -12,7 +12,6 @@
 enum {
 	FAILED_RETRY_MS = 500,  /* delay after a heartbeat that failed at once */
 	LOG_EVERY_FAILURES = 5, /* failed heartbeats per log line */
-	REMARKS_BYTES = 65536,  /* maximum, roughly, for all remarks in a heartbeat */
 };
 
 /* One heartbeat: the message and its answer. Guarded by the worker's lock once it is sent. */
@@ -22,61 +21,12 @@ struct beat {
 	Reeve__V1__Attempt *attempts;
 	Reeve__V1__Attempt **attempt_pointers;
 	int64_t *fetch_ids;
-	Reeve__V1__Remark *remarks;
-	Reeve__V1__Remark **remark_pointers;
 	struct accepts *accepts; /* has the types in the message; NULL: it has none */
 	struct counts_sent counts;
 	int64_t sent_ms;
 	bool done;
 	struct rpc_answer answer;
 };
-
-/* Returns true if the heartbeat must carry the attempt's remark. Once an attempt has ended, its result has the
- * remark. */
-static bool has_changes(const struct attempt *attempt)
-{
-	return attempt->remark && attempt->place == PLACE_TAKEN;
-}
-
-/* Copies the remarks of running handlers, up to REMARKS_BYTES. Called with the lock. */
-static void add_remarks(struct beat *beat)
-{
-	struct attempt *all = beat->heartbeats->in_flight->all, *attempt;
-	size_t count = 0, bytes = 0, i = 0;
-
-	for (attempt = all; attempt; attempt = attempt->hh.next)
-		count += has_changes(attempt);
-	beat->remarks = mem_malloc((count + 1) * sizeof *beat->remarks);
-	beat->remark_pointers = mem_malloc((count + 1) * sizeof *beat->remark_pointers);
-	for (attempt = all; attempt && bytes < REMARKS_BYTES; attempt = attempt->hh.next) {
-		if (!has_changes(attempt))
-			continue;
-		reeve__v1__remark__init(&beat->remarks[i]);
-		beat->remarks[i].task_id = attempt->key.task_id;
-		beat->remarks[i].token = attempt->key.token;
-		beat->remarks[i].text = mem_strdup(attempt->remark);
-		bytes += strlen(attempt->remark);
-		attempt->remark_sent = true;
-		beat->remark_pointers[i] = &beat->remarks[i];
-		i++;
-	}
-	beat->request.remarks = beat->remark_pointers;
-	beat->request.n_remarks = i;
-}
-
-/* Frees the acknowledged remarks, except those that changed since the heartbeat was sent. Called with the lock. */
-static void forget_remarks(const struct beat *beat)
-{
-	for (size_t i = 0; i < beat->request.n_remarks; i++) {
-		struct attempt *attempt =
-		    in_flight_find(beat->heartbeats->in_flight, beat->remarks[i].task_id, beat->remarks[i].token);
-
-		if (attempt && attempt->remark_sent) {
-			free(attempt->remark);
-			attempt->remark = NULL;
-		}
-	}
-}
 
 /* Adds the attempts that the worker holds and the Fetches that it waits for. Called with the lock. */
 static void add_in_flight(struct beat *beat)
@@ -118,14 +68,13 @@ static void compose(struct beat *beat)
 
 	reeve__v1__heartbeat_request__init(request);
 	add_in_flight(beat);
-	add_remarks(beat);
 	request->incarnation = heartbeats->incarnation;
 	request->seq = ++heartbeats->seq;
 	request->running = (uint32_t)slots_busy(heartbeats->slots);
 	request->mode = mode_of(heartbeats->life);
 	request->concurrency = (uint32_t)heartbeats->slots->concurrency;
 	request->no_slots = !heartbeats->slots->concurrency;
-	request->succeeded = heartbeats->in_flight->succeeded;
+	request->completed = heartbeats->in_flight->completed;
 	request->failed = heartbeats->in_flight->failed;
 	counts_send(&heartbeats->in_flight->counts, &beat->counts);
 	request->counts = beat->counts.list;
@@ -144,10 +93,6 @@ static void beat_clear(struct beat *beat)
 	free(beat->attempts);
 	free(beat->attempt_pointers);
 	free(beat->fetch_ids);
-	for (size_t i = 0; i < beat->request.n_remarks; i++)
-		free((char *)beat->remarks[i].text);
-	free(beat->remarks);
-	free(beat->remark_pointers);
 	accepts_drop(beat->accepts);
 	if (beat->answer.response)
 		protobuf_c_message_free_unpacked(beat->answer.response, NULL);
@@ -212,7 +157,6 @@ static int64_t apply(struct beat *beat)
 		shared_wake(heartbeats->shared);
 	}
 	heartbeats->failures = 0;
-	forget_remarks(beat);
 	counts_sent_acked(&heartbeats->in_flight->counts, &beat->counts);
 	heartbeats->handlers->types_sent |= beat->accepts == heartbeats->handlers->accepts;
 	session_renew(session, beat->sent_ms);

@@ -13,9 +13,10 @@
 #define HASH_INITIAL_NUM_BUCKETS_LOG2 10U
 
 void in_flight_init(struct in_flight *in_flight, struct shared *shared, struct life *life,
-    struct heartbeat_timer *timer, struct extensions *extensions)
+    struct heartbeat_timer *timer, struct extensions *extensions, struct progress *progress)
 {
-	*in_flight = (struct in_flight){.shared = shared, .life = life, .timer = timer, .extensions = extensions};
+	*in_flight = (struct in_flight){
+	    .shared = shared, .life = life, .timer = timer, .extensions = extensions, .progress = progress};
 	pthread_cond_init(&in_flight->work, NULL);
 }
 
@@ -97,6 +98,7 @@ void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, s
 		}
 		attempt->lock = &in_flight->shared->lock;
 		attempt->extensions = in_flight->extensions;
+		attempt->progress = in_flight->progress;
 		in_flight->any_received |= !draining;
 		HASH_ADD_BYHASHVALUE(hh, in_flight->all, key, sizeof attempt->key, hash_of(&attempt->key), attempt);
 		if (draining) {
@@ -132,7 +134,7 @@ static void count_end(struct in_flight *in_flight, const struct attempt *attempt
 
 	switch (attempt->result.outcome) {
 	case REEVE__V1__OUTCOME__OUTCOME_COMPLETED:
-		in_flight->succeeded++;
+		in_flight->completed++;
 		counts_add(&in_flight->counts, assignment->queue, assignment->batch_id, true);
 		break;
 	case REEVE__V1__OUTCOME__OUTCOME_FAILED:

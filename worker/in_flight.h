@@ -34,7 +34,8 @@ struct in_flight {
 	struct shared *shared;
 	struct life *life;
 	struct heartbeat_timer *timer;
-	struct extensions *extensions; /* for the attempts */
+	struct extensions *extensions; /* for the attempts, as is progress */
+	struct progress *progress;
 
 	struct attempt *all;   /* uthash, by key */
 	struct attempt *ready; /* utlist, in the order in which they start */
@@ -48,14 +49,14 @@ struct in_flight {
 	bool any_received; /* the worker has got a task at least once */
 
 	/* Numbers of attempts since the worker started. */
-	int64_t succeeded; /* completed */
-	int64_t failed;    /* … failed, fatally or not */
+	int64_t completed;
+	int64_t failed; /* … failed, fatally or not */
 	int64_t cancelled;
 	int64_t late; /* completed, but no manager accepted the result */
 };
 
 void in_flight_init(struct in_flight *in_flight, struct shared *shared, struct life *life,
-    struct heartbeat_timer *timer, struct extensions *extensions);
+    struct heartbeat_timer *timer, struct extensions *extensions, struct progress *progress);
 
 /* Frees all attempts. No slot may have one. */
 void in_flight_destroy(struct in_flight *in_flight);

@@ -3,8 +3,8 @@
  * with the worker, the watchdog (supervisor.c).
  *
  * It is counted on the monotonic clock, from when the last acknowledged heartbeat was sent. It ends in three steps. At
- * stop_ms, nothing starts any more, and what runs is asked to stop. At kill_ms, programs are killed. At watchdog_ms, the
- * watchdog kills whatever still runs, and the worker too if a C function runs in it. A thread or process that was
+ * stop_ms, nothing starts any more, and what runs is asked to stop. At kill_ms, programs are killed. At watchdog_ms,
+ * the watchdog kills whatever still runs, and the worker too if a C function runs in it. A thread or process that was
  * frozen, however long, reads the clock before it starts anything.
  */
 #ifndef REEVE_WORKER_LEASE_H

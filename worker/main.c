@@ -5,6 +5,7 @@
 #include "worker/accepts.h"
 #include "worker/handler.h"
 #include "worker/program.h"
+#include "worker/result_store.h"
 
 #include <pthread.h>
 #include <reeve/worker.h>
@@ -26,8 +27,8 @@ static void raise_file_limit(void)
 	}
 }
 
-/* Removes the access token from this process's environment, where programs of its user could read it in /proc. Call it when the
- * worker has the token. */
+/* Removes the access token from this process's environment, where programs of its user could read it in /proc. Call it
+ * when the worker has the token. */
 static void forget_token(void)
 {
 	char *token = getenv("REEVE_ACCESS_TOKEN");
@@ -103,6 +104,15 @@ static bool check_tls(const struct program_options *options, struct reeve_error 
 	return valid;
 }
 
+static bool check_store(const struct program_options *options, struct reeve_error *error)
+{
+	char *path = options->result_store ? result_store_open(options->result_store, error) : NULL;
+	bool valid = path || !options->result_store;
+
+	free(path);
+	return valid;
+}
+
 /* Checks the options, the handlers file and the certificates for --check, and prints the first error. */
 static int check(const struct program_options *options)
 {
@@ -112,7 +122,8 @@ static int check(const struct program_options *options)
 	struct reeve_error error;
 	bool valid;
 
-	if (check_tls(options, &error) && handlers_read_file(&handlers, options->handlers, &error) &&
+	if (check_tls(options, &error) && check_store(options, &error) &&
+	    handlers_read_file(&handlers, options->handlers, &error) &&
 	    names_parse(options->types, "types", &requested, &error))
 		accepts = accepts_create(&requested, handlers, true, &error);
 	valid = accepts != NULL;

@@ -45,6 +45,9 @@ static const struct option_spec specs[] = {
         .default_value = "30s", OPTION_IN_FILE),
     OPT_SPAN(0, "kill-grace", AT(kill_grace_ms), 1, 3600 * 1000, "time from SIGTERM to SIGKILL for a program",
         .default_value = "5s", OPTION_IN_FILE),
+    OPT_TEXT(0, "result-store", AT(result_store), "DIR",
+        "directory for results that are longer than the managers take (--max-result); if not set, these are errors",
+        OPTION_IN_FILE),
     OPT_FLAG(0, "once", AT(once), "run one task, wait for it if necessary, and exit with its outcome"),
     OPT_FLAG(0, "until-empty", AT(until_empty), "run all due tasks, and exit"),
     OPT_FLAG(0, "wait-retries", AT(wait_retries), "with --until-empty: also wait for the retries of failed tasks"),
@@ -164,6 +167,7 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	options->worker = (struct reeve_worker_options){
 	    .managers = options->managers,
 	    .token_file = options->token_file,
+	    .result_store = options->result_store,
 	    .tls_cert = options->tls.certificate,
 	    .tls_key = options->tls.key,
 	    .tls_ca = options->tls.ca,

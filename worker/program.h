@@ -15,7 +15,7 @@ struct program_options {
 
 	/* As parsed, before they are copied to `worker`. */
 	const char *config;
-	const char *managers, *name, *queues, *types, *log_level, *log_format, *token_file;
+	const char *managers, *name, *queues, *types, *log_level, *log_format, *token_file, *result_store;
 	struct tls_files tls;
 	bool print_options, print_man, once, until_empty, wait_retries;
 	bool check; /* check the options and the handlers file, then exit */

@@ -231,7 +231,7 @@ void reporter_step(struct reporter *reporter)
 	}
 }
 
-int64_t reporter_next_ms(const struct reporter *reporter, int64_t now_ms)
+int64_t reporter_next_ms(const struct reporter *reporter)
 {
 	const struct attempt *attempt;
 	int64_t next_ms = INT64_MAX;
@@ -240,7 +240,7 @@ int64_t reporter_next_ms(const struct reporter *reporter, int64_t now_ms)
 		if (attempt->later_until_ms < next_ms)
 			next_ms = attempt->later_until_ms;
 	}
-	if (reporter->retry.until_ms > now_ms && reporter->in_flight->unacked.waiting_count &&
+	if (unacked_report_due(&reporter->in_flight->unacked, (size_t)slots_capacity(reporter->slots)) &&
 	    reporter->retry.until_ms < next_ms)
 		next_ms = reporter->retry.until_ms;
 	return next_ms;

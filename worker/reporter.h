@@ -1,9 +1,9 @@
 /*
  * Reporting: sends the results of ended attempts until they are acknowledged.
  *
- * In a busy worker the Reports fetch: each carries all results so far, and a Fetch for the free slots (fetcher.h). Later
- * results go with the next Report; with enough of them, a second Report may be in flight. A result that could not be
- * reported stays among the unacknowledged results (unacked.h).
+ * In a busy worker the Reports fetch: each carries all results so far, and a Fetch for the free slots (fetcher.h).
+ * Later results go with the next Report; with enough of them, a second Report may be in flight. A result that could not
+ * be reported stays among the unacknowledged results (unacked.h).
  */
 #ifndef REEVE_WORKER_REPORTER_H
 #define REEVE_WORKER_REPORTER_H
@@ -27,7 +27,7 @@ void reporter_step(struct reporter *reporter);
 
 /* The functions below are called with the lock. */
 
-/* Returns when reporter_step has something to do because time has passed; INT64_MAX: never. */
-int64_t reporter_next_ms(const struct reporter *reporter, int64_t now_ms);
+/* Returns when reporter_step has something to do because time has passed, which may be over; INT64_MAX: never. */
+int64_t reporter_next_ms(const struct reporter *reporter);
 
 #endif

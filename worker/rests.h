@@ -1,6 +1,6 @@
 /*
- * Resting periods. After a task of a queue with one, a slot takes no other task of that queue for a while; tasks of other
- * queues it takes. No slot is bound to a rest: with R rests of a queue, all slots but R may run its tasks.
+ * Resting periods. After a task of a queue with one, a slot takes no other task of that queue for a while; tasks of
+ * other queues it takes. No slot is bound to a rest: with R rests of a queue, all slots but R may run its tasks.
  *
  * Guarded by the worker's lock.
  */

@@ -321,19 +321,18 @@ void session_leave(struct session *session)
 		log_warn(session->shared->object, "cannot leave: %s", error.message);
 }
 
-int64_t session_next_ms(const struct session *session, int64_t now_ms)
+int64_t session_next_ms(const struct session *session)
 {
+	bool draining = life_draining(session->life);
 	int64_t next_ms = INT64_MAX, until_ms = manager_until_ms(session);
 
 	switch (session->phase) {
-	case SESSION_UNREGISTERED: next_ms = session->retry.until_ms; break;
-	case SESSION_REGISTERING: next_ms = session->give_up_ms; break;
+	case SESSION_UNREGISTERED: next_ms = draining ? INT64_MAX : session->retry.until_ms; break;
+	case SESSION_REGISTERING: next_ms = draining && session->register_call ? session->give_up_ms : INT64_MAX; break;
 	case SESSION_SERVING:
 		next_ms = session->lease_stopped ? INT64_MAX : atomic_load(&session->shared->lease->stop_ms);
-		return until_ms < next_ms ? until_ms : next_ms;
+		break;
 	case SESSION_LOST: break;
 	}
-	if (next_ms <= now_ms)
-		next_ms = INT64_MAX;
 	return until_ms < next_ms ? until_ms : next_ms;
 }

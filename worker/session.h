@@ -82,8 +82,8 @@ void session_leave(struct session *session);
  * if it was over already. */
 void session_lost(struct session *session, const char *why);
 
-/* Handles a call that was refused for its access token. Ends the worker if the token cannot change; else waits until its
- * file has another one. */
+/* Handles a call that was refused for its access token. Ends the worker if the token cannot change; else waits until
+ * its file has another one. */
 void session_unauthenticated(struct session *session, const char *why);
 
 /* Returns true if the incarnation is the one that the worker has. */
@@ -110,7 +110,8 @@ void session_check_manager(struct session *session, int64_t now_ms);
 /* Returns the part of a log line between "the lease" and the milliseconds until its end, or since. */
 const char *session_lease_ends(const struct session *session, int64_t now_ms);
 
-/* Returns when session_step or session_check_lease has something to do; INT64_MAX: when something has changed. */
-int64_t session_next_ms(const struct session *session, int64_t now_ms);
+/* Returns when session_step, session_check_lease or session_check_manager has something to do, which may be over;
+ * INT64_MAX: when something has changed. */
+int64_t session_next_ms(const struct session *session);
 
 #endif

@@ -41,6 +41,7 @@ struct slot {
 	unsigned count;
 	unsigned collected; /* … ended attempts that were collected so far */
 	bool taken_over;    /* control has moved the attempts not started back to the ready list */
+	bool functions;     /* the batch has no program; set before the lock is released, then the slot's */
 	int64_t taken_ms;
 	_Atomic unsigned next;
 	_Atomic unsigned done;
@@ -129,6 +130,7 @@ static void run(struct slot *slot, struct attempt *attempt)
 		if (limit > attempt_last_moment(attempt))
 			limit = attempt_last_moment(attempt);
 		atomic_store(&attempt->timeout_at_ms, limit);
+		attempt->result_store = slot->context.result_store;
 		handler->run(handler, &slot->context, attempt);
 		took_us = clock_monotonic_us() - start_us;
 		learn_cost(handler, took_us);
@@ -139,12 +141,10 @@ static void run(struct slot *slot, struct attempt *attempt)
 		log_failure(slot->slots, attempt);
 }
 
+/* Reads no attempt before its index was taken from `next`: another slot may have run it, and it may be freed. */
 static void run_batch(struct slot *slot)
 {
-	/* A program is always alone in its batch, and the supervisor kills it at the lease's end anyway. */
-	bool functions = !slot->batch[0]->handler || !slot->batch[0]->handler->processes;
-
-	if (functions)
+	if (slot->functions)
 		atomic_fetch_add(&slot->slots->shared->lease->functions, 1);
 	for (;;) {
 		unsigned i = atomic_fetch_add(&slot->next, 1);
@@ -154,7 +154,7 @@ static void run_batch(struct slot *slot)
 		run(slot, slot->batch[i]);
 		atomic_store(&slot->done, i + 1);
 	}
-	if (functions)
+	if (slot->functions)
 		atomic_fetch_sub(&slot->slots->shared->lease->functions, 1);
 }
 
@@ -253,6 +253,8 @@ static bool take(struct slot *slot)
 	}
 	if (!slot->count)
 		return false;
+	/* A program is always alone in its batch, and the supervisor kills it at the lease's end anyway. */
+	slot->functions = !slot->batch[0]->handler || !slot->batch[0]->handler->processes;
 	slot->taken_over = false;
 	slot->taken_ms = now_ms;
 	atomic_store(&slot->done, 0);
@@ -419,7 +421,7 @@ static bool resize(struct slots *slots, int wanted, struct reeve_error *error)
 	shared_lock(slots->shared);
 	if (!fits) {
 		error_set(error, STATUS(RESOURCE_EXHAUSTED),
-		    "as many descriptors as this process may have (ulimit -n) are enough for %d programs at once", max);
+		    "the limit of descriptors (ulimit -n) is enough for %d programs at once", max);
 		slots->concurrency = wanted = max;
 	}
 	grow(slots, wanted);

@@ -30,8 +30,8 @@ enum spawn_request_kind {
 };
 
 /* A message from the worker. A packet with SPAWN_START carries the process's descriptors from 0 on. These strings
- * follow it, each with its NUL: the program, its directory (empty: the worker's), its user (the numbers of the user and of its
- * groups, with blanks; empty: the worker's), the arguments, the added variables
+ * follow it, each with its NUL: the program, its directory (empty: the worker's), its user (the numbers of the user and
+ * of its groups, with blanks; empty: the worker's), the arguments, the added variables
  * ("NAME=value"), and the names of those of the worker's variables that it gets (NAME, or the prefix NAME*). */
 struct spawn_request {
 	uint32_t kind;

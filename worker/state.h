@@ -7,6 +7,7 @@
 #include "worker/extensions.h"
 #include "worker/fetcher.h"
 #include "worker/heartbeats.h"
+#include "worker/progress.h"
 #include "worker/reporter.h"
 #include "worker/watchdog_check.h"
 
@@ -21,12 +22,14 @@ struct reeve_worker {
 	struct slots slots;
 	struct session session;
 	struct extensions extensions;
+	struct progress progress;
 	struct commands commands;
 	struct fetcher fetcher;
 	struct reporter reporter;
 	struct heartbeats heartbeats;
 	struct watchdog_check watchdog_check;
 	struct drain drain;
+	char *result_store; /* the directory for long results; NULL: none */
 };
 
 #endif

@@ -4,9 +4,10 @@
  * it; the message that it has changed only wakes this process.
  *
  * Each handler leads a session and a process group of its own. Before the supervisor reaps an ended handler, it kills
- * the handler's group: while the handler is a zombie, its pid, and so the group's number, cannot be reused. All signals
- * are blocked here. A handler also blocks them until just before it executes its program, so that an early signal is
- * not lost.
+ * the handler's group: while the handler is a zombie, its pid, and so the group's number, cannot be reused. Then it
+ * kills the session's other groups, and reports the end when no process of the session is left; until then the session
+ * keeps its number. All signals are blocked here. A handler also blocks them until just before it executes its program,
+ * so that an early signal is not lost.
  */
 #include "worker/supervisor.h"
 
@@ -20,6 +21,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -49,7 +51,7 @@ static bool kill_all(struct supervisor *supervisor)
 	for (uint32_t i = 0; i < supervisor->used; i++) {
 		struct child *child = &supervisor->children[i];
 
-		if (!child->id || child->ended || child->lease)
+		if (!child->id || child->ended || child->lingers || child->lease)
 			continue;
 		any = child->lease = true;
 		signal_group(child->pid, SIGKILL);
@@ -102,32 +104,74 @@ static void report_ended(struct supervisor *supervisor)
 	}
 }
 
-/* Reaps every child that has ended, after killing the rest of its group. */
+/* Kills the other processes of an ended handler's session, in any process group. The handler's children have become
+ * children of this process; when these end, so do their own children. Returns true if a process has yet to end, or to
+ * be reaped. One of another user, which this process may not kill, does not count. Without CONFIG_PROC_CHILDREN it does
+ * nothing. */
+static bool kill_session(pid_t session)
+{
+	FILE *children = fopen("/proc/thread-self/children", "re");
+	bool left = false;
+	pid_t pid, group;
+
+	while (children && fscanf(children, "%d", &pid) == 1) {
+		if (pid == session || getsid(pid) != session)
+			continue;
+		group = getpgid(pid);
+		if (group > 1)
+			kill(-group, SIGKILL);
+		left |= kill(pid, SIGKILL) == 0;
+	}
+	if (children)
+		fclose(children);
+	return left;
+}
+
+/* Kills the session of a child that has ended, and reaps the child. Returns false if no child has ended. */
+static bool reap_one(struct supervisor *supervisor)
+{
+	struct child *child = NULL;
+	siginfo_t info = {.si_pid = 0};
+	int status;
+
+	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+		return false;
+	for (uint32_t i = 0; i < supervisor->used && !child; i++)
+		if (supervisor->children[i].pid == info.si_pid && supervisor->children[i].id && !supervisor->children[i].ended)
+			child = &supervisor->children[i];
+	if (child) {
+		kill(-info.si_pid, SIGKILL);
+		child->lingers = kill_session(info.si_pid);
+	}
+	if (waitpid(info.si_pid, &status, 0) != info.si_pid || !child)
+		return true;
+	child->start_error = atomic_load(&supervisor->shared->processes[child - supervisor->children].error);
+	if (child->start_error == SPAWN_LEASE_OVER) {
+		child->start_error = 0;
+		child->lease = true;
+	}
+	child->status = status;
+	if (child->lingers)
+		supervisor->lingering++;
+	else
+		supervisor_child_ended(supervisor, child, status);
+	return true;
+}
+
+/* Reaps all children that have ended. Looks again at each session that still has processes: the children of one that
+ * has ended must be killed, too. */
 static void reap(struct supervisor *supervisor)
 {
-	siginfo_t info;
+	while (reap_one(supervisor))
+		;
+	for (uint32_t i = 0; i < supervisor->used && supervisor->lingering; i++) {
+		struct child *child = &supervisor->children[i];
 
-	for (;;) {
-		struct child *child = NULL;
-		int status;
-
-		info.si_pid = 0;
-		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
-			return;
-		for (uint32_t i = 0; i < supervisor->used && !child; i++)
-			if (supervisor->children[i].pid == info.si_pid && supervisor->children[i].id &&
-			    !supervisor->children[i].ended)
-				child = &supervisor->children[i];
-		if (child)
-			kill(-info.si_pid, SIGKILL);
-		if (waitpid(info.si_pid, &status, 0) != info.si_pid || !child)
+		if (!child->lingers || kill_session(child->pid))
 			continue;
-		child->start_error = atomic_load(&supervisor->shared->processes[child - supervisor->children].error);
-		if (child->start_error == SPAWN_LEASE_OVER) {
-			child->start_error = 0;
-			child->lease = true;
-		}
-		supervisor_child_ended(supervisor, child, status);
+		child->lingers = false;
+		supervisor->lingering--;
+		supervisor_child_ended(supervisor, child, child->status);
 	}
 }
 
@@ -176,7 +220,7 @@ static void signal_child(struct supervisor *supervisor, const struct spawn_reque
 	/* A child that has just ended on its own must not appear to be ended by the signal. */
 	reap(supervisor);
 	child = &supervisor->children[request->index];
-	if (child->id != request->id || child->ended)
+	if (child->id != request->id || child->ended || child->lingers)
 		return;
 	child->signalled = true;
 	signal_group(child->pid, (int)request->value);
@@ -310,9 +354,9 @@ static void drain_signals(struct supervisor *supervisor)
 		;
 }
 
-/* Sets the name that `ps` shows, to distinguish this process from the worker. `ps` also shows the worker's arguments, of which
- * this replaces the first, but only in the memory where the kernel put it: a program may have pointed to a name of its
- * own that cannot be written. */
+/* Sets the name that `ps` shows, to distinguish this process from the worker. `ps` also shows the worker's arguments,
+ * of which this replaces the first, but only in the memory where the kernel put it: a program may have pointed to a
+ * name of its own that cannot be written. */
 static void show_name(const char *name)
 {
 	enum { ARGUMENTS_MAX = 6 << 20 }; /* the kernel's limit of arguments and environment together */
@@ -324,7 +368,8 @@ static void show_name(const char *name)
 }
 
 /* Puts this process before all ordinary ones, so that the watchdog acts in time on a host without free CPU. That needs
- * root, CAP_SYS_NICE or RLIMIT_RTPRIO; without them it is scheduled as the worker is. The programs do not inherit it. */
+ * root, CAP_SYS_NICE or RLIMIT_RTPRIO; without them it is scheduled as the worker is. The programs do not inherit it.
+ */
 static void take_precedence(struct supervisor *supervisor)
 {
 	struct sched_param lowest = {.sched_priority = sched_get_priority_min(SCHED_RR)};

@@ -38,6 +38,7 @@ struct entry {
 	enum entry_state state;
 	int event_fd;
 	uint64_t id;
+	int64_t end_ms; /* of a retired process: when it is killed, if the supervisor is still to hear that; or 0 */
 	struct spawn_end end;
 };
 
@@ -60,6 +61,7 @@ struct supervisor_client {
 	uint32_t free_count;
 	uint64_t last_id;
 	int64_t retired_ms; /* when the last retired process is killed; 0: none was retired */
+	uint32_t unsent;    /* entries with an end_ms */
 	bool closing;       /* we are ending the supervisor */
 	bool dead;
 };
@@ -105,8 +107,38 @@ static void notify(const struct entry *entry)
 
 static void free_entry(struct supervisor_client *client, uint32_t index)
 {
+	client->unsent -= client->entries[index].end_ms != 0;
+	client->entries[index].end_ms = 0;
 	client->entries[index].state = ENTRY_FREE;
 	client->free_indices[client->free_count++] = index;
+}
+
+/* Sends one packet. Returns 0 or an errno. */
+static int send_packet(struct supervisor_client *client, const struct msghdr *message, int flags)
+{
+	while (sendmsg(client->socket, message, MSG_NOSIGNAL | flags) < 0)
+		if (errno != EINTR)
+			return errno;
+	return 0;
+}
+
+/* Tells the supervisor when retired processes are killed, as far as the socket takes the messages: a burst of starts
+ * fills it. Never blocks. Called with the lock. */
+static void send_ends(struct supervisor_client *client)
+{
+	for (uint32_t i = 0; i < SPAWN_MAX && client->unsent; i++) {
+		struct entry *entry = &client->entries[i];
+		struct spawn_request request = {.kind = SPAWN_END, .index = i, .id = entry->id, .value = entry->end_ms};
+		struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
+		struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+
+		if (!entry->end_ms)
+			continue;
+		if (send_packet(client, &message, MSG_DONTWAIT) != 0)
+			return;
+		entry->end_ms = 0;
+		client->unsent--;
+	}
 }
 
 static void on_exit_message(struct supervisor_client *client, const struct spawn_exit *message)
@@ -117,6 +149,7 @@ static void on_exit_message(struct supervisor_client *client, const struct spawn
 	pthread_mutex_lock(&client->lock);
 	entry = &client->entries[message->index];
 	assert((entry->state == ENTRY_RUNNING || entry->state == ENTRY_RETIRED) && entry->id == message->id);
+	send_ends(client); /* it reads again */
 	if (entry->state == ENTRY_RETIRED) {
 		free_entry(client, message->index);
 		pthread_cond_signal(&client->freed);
@@ -132,9 +165,30 @@ static void on_exit_message(struct supervisor_client *client, const struct spawn
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* Handles the end of the supervisor. Its children die with it, but not their descendants, so this kills the process
- * groups; their numbers cannot have been reused so soon. Returns true if the supervisor died unexpectedly. */
-static bool on_death(struct supervisor_client *client)
+/* Kills the sessions of the processes that ran when the supervisor died. They die with it, but not their descendants.
+ * Their numbers cannot have been reused so soon. Called with the lock. */
+static void kill_sessions(struct supervisor_client *client)
+{
+	pid_t *sessions = mem_calloc(SPAWN_MAX, sizeof *sessions);
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < SPAWN_MAX; i++) {
+		enum entry_state state = client->entries[i].state;
+		pid_t pid =
+		    state == ENTRY_RUNNING || state == ENTRY_RETIRED ? atomic_load(&client->shared->processes[i].pid) : 0;
+
+		if (pid > 1) {
+			kill(-pid, SIGKILL);
+			sessions[count++] = pid;
+		}
+	}
+	sessions_kill(sessions, count);
+	free(sessions);
+}
+
+/* Handles the end of the supervisor. The worker hears of an unexpected one before the attempts do: it must not fetch
+ * one of them again. */
+static void on_death(struct supervisor_client *client)
 {
 	siginfo_t info;
 	bool closing;
@@ -144,27 +198,29 @@ static bool on_death(struct supervisor_client *client)
 		;
 	pthread_mutex_lock(&client->lock);
 	client->dead = true;
+	kill_sessions(client);
 	for (uint32_t i = 0; i < SPAWN_MAX; i++) {
 		struct entry *entry = &client->entries[i];
-		pid_t pid;
 
 		if (entry->state != ENTRY_RUNNING && entry->state != ENTRY_RETIRED)
 			continue;
-		pid = atomic_load(&client->shared->processes[i].pid);
-		if (pid > 1)
-			kill(-pid, SIGKILL);
 		if (entry->state == ENTRY_RETIRED) {
 			free_entry(client, i);
 			continue;
 		}
 		entry->state = ENTRY_ENDED;
-		entry->end = (struct spawn_end){.lost = true, .begun = pid != 0};
-		notify(entry);
+		entry->end = (struct spawn_end){.lost = true, .begun = atomic_load(&client->shared->processes[i].pid) != 0};
 	}
 	closing = client->closing;
 	pthread_cond_signal(&client->freed);
 	pthread_mutex_unlock(&client->lock);
-	return !closing;
+	if (!closing)
+		client->died(client->died_arg);
+	pthread_mutex_lock(&client->lock);
+	for (uint32_t i = 0; i < SPAWN_MAX; i++)
+		if (client->entries[i].state == ENTRY_ENDED)
+			notify(&client->entries[i]);
+	pthread_mutex_unlock(&client->lock);
 }
 
 static void *read_exits(void *arg)
@@ -180,8 +236,7 @@ static void *read_exits(void *arg)
 		else if (length >= 0 || errno != EINTR)
 			break;
 	}
-	if (on_death(client))
-		client->died(client->died_arg);
+	on_death(client);
 	return NULL;
 }
 
@@ -244,15 +299,6 @@ void supervisor_client_destroy(struct supervisor_client *client)
 	free(client->entries);
 	free(client->free_indices);
 	free(client);
-}
-
-/* Sends one packet. Returns 0 or an errno. */
-static int send_packet(struct supervisor_client *client, const struct msghdr *message, int flags)
-{
-	while (sendmsg(client->socket, message, MSG_NOSIGNAL | flags) < 0)
-		if (errno != EINTR)
-			return errno;
-	return 0;
 }
 
 /* Appends a string with its NUL. False: it does not fit. */
@@ -380,27 +426,21 @@ void supervisor_client_follow(struct supervisor_client *client, const struct spa
 
 void supervisor_client_retire(struct supervisor_client *client, const struct spawned *spawned, int64_t grace_ms)
 {
-	struct spawn_request request = {
-	    .kind = SPAWN_END, .index = spawned->index, .id = spawned->id, .value = clock_monotonic_ms() + grace_ms};
-	struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct entry *entry = &client->entries[spawned->index];
-	bool running;
 
 	pthread_mutex_lock(&client->lock);
 	assert(entry->id == spawned->id && (entry->state == ENTRY_RUNNING || entry->state == ENTRY_ENDED));
-	running = entry->state == ENTRY_RUNNING;
-	if (running) {
+	if (entry->state == ENTRY_RUNNING) {
 		entry->state = ENTRY_RETIRED;
-		if (request.value > client->retired_ms)
-			client->retired_ms = request.value;
+		entry->end_ms = clock_monotonic_ms() + grace_ms;
+		client->unsent++;
+		if (entry->end_ms > client->retired_ms)
+			client->retired_ms = entry->end_ms;
+		send_ends(client);
 	} else {
 		free_entry(client, spawned->index);
 	}
 	pthread_mutex_unlock(&client->lock);
-	if (running)
-		send_packet(
-		    client, &message, MSG_DONTWAIT); /* a full socket is that of a hanging supervisor, which is killed */
 }
 
 bool supervisor_client_ended(struct supervisor_client *client, const struct spawned *spawned, struct spawn_end *end)
@@ -448,4 +488,7 @@ void supervisor_client_renewed(struct supervisor_client *client)
 	client->sent_lease_ms = atomic_load(&lease->watchdog_ms);
 	/* A message that finds no space is not needed: a supervisor with that much to read wakes up anyway. */
 	send_packet(client, &message, MSG_DONTWAIT);
+	pthread_mutex_lock(&client->lock);
+	send_ends(client);
+	pthread_mutex_unlock(&client->lock);
 }

@@ -15,6 +15,7 @@ struct child {
 	int start_error;
 	int status;
 	int64_t end_ms; /* when its group is killed (SPAWN_END); 0: not set */
+	bool lingers;   /* it has ended, and others of its session have yet to */
 	bool ended;     /* not yet reported to the worker */
 	bool signalled; /* the worker had a signal sent to it */
 	bool lease;     /* killed or not started, because the lease was over or it was too late to start */
@@ -29,7 +30,8 @@ struct supervisor {
 	struct child *children; /* SPAWN_MAX, by index */
 	struct spawn_shared *shared;
 	uint32_t used;       /* entries from this index on were never used */
-	uint32_t running;    /* children that have not ended */
+	uint32_t running;    /* children that have not ended, or linger */
+	uint32_t lingering;  /* children that linger */
 	uint32_t unreported; /* ended children, not yet reported to the worker */
 	int64_t over_ms;     /* the end of the lease at which everything was last killed */
 	int64_t next_end_ms; /* the earliest end_ms of a child; INT64_MAX: none */

@@ -131,8 +131,8 @@ static bool has_name(const char *variable, const char *name)
 	return !strncmp(variable, name, length) && (name[length] || variable[length] == '=');
 }
 
-/* Returns true if the variable is among `count` variables of a process, or replaced: one of the first `added`, which are
- * not the worker's, has its name. */
+/* Returns true if the variable is among `count` variables of a process, or replaced: one of the first `added`, which
+ * are not the worker's, has its name. */
 static bool is_set(const struct supervisor *supervisor, size_t count, size_t added, const char *variable)
 {
 	for (size_t n = 0; n < count; n++) {

@@ -1,5 +1,5 @@
-/* A worker that was itself frozen does not know yet that the programs have ended when it continues. So it must have seen
- * them running for SEEN_MS. */
+/* A worker that was itself frozen does not know yet that the programs have ended when it continues. So it must have
+ * seen them running for SEEN_MS. */
 #include "worker/watchdog_check.h"
 
 #include "common/log.h"
@@ -50,10 +50,11 @@ void watchdog_check_step(struct watchdog_check *check, int64_t now_ms)
 
 int64_t watchdog_check_next_ms(const struct watchdog_check *check, int64_t now_ms)
 {
-	int64_t next_ms;
+	int64_t begin_ms = limit(check) - SEEN_MS;
 
 	if (!applies(check))
 		return INT64_MAX;
-	next_ms = check->seen_ms ? now_ms + CHECK_INTERVAL_MS : limit(check) - SEEN_MS;
-	return next_ms > now_ms ? next_ms : INT64_MAX;
+	if (check->seen_ms)
+		return now_ms + CHECK_INTERVAL_MS;
+	return now_ms < begin_ms || programs_run(check) ? begin_ms : INT64_MAX;
 }

@@ -19,7 +19,7 @@ struct watchdog_check {
 
 void watchdog_check_step(struct watchdog_check *check, int64_t now_ms);
 
-/* Returns when watchdog_check_step must be called next; INT64_MAX: when something has changed. */
+/* Returns when watchdog_check_step must be called next, which may be over; INT64_MAX: when something has changed. */
 int64_t watchdog_check_next_ms(const struct watchdog_check *check, int64_t now_ms);
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "worker/control.h"
 #include "worker/names.h"
+#include "worker/result_store.h"
 #include "worker/state.h"
 
 #include <errno.h>
@@ -80,6 +81,9 @@ static bool set_options(
 		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty cannot be combined");
 	if (options->wait_retries && !options->until_empty)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "wait_retries needs until_empty");
+	worker->result_store = options->result_store ? result_store_open(options->result_store, error) : NULL;
+	if (options->result_store && !worker->result_store)
+		return false;
 	worker->life.once = options->once;
 	worker->fetcher.until_empty = options->until_empty;
 	worker->fetcher.wait_retries = options->wait_retries;
@@ -109,6 +113,7 @@ static void connect_parts(struct reeve_worker *worker)
 	    .event_fd = -1,
 	    .kill_grace_ms = worker->drain.kill_grace_ms,
 	    .managers = worker->session.managers,
+	    .result_store = worker->result_store,
 	    .tls = &worker->session.tls};
 	struct shared *shared = &worker->shared;
 	struct life *life = &worker->life;
@@ -117,7 +122,7 @@ static void connect_parts(struct reeve_worker *worker)
 
 	worker->handlers.shared = shared;
 	worker->handlers.timer = &worker->timer;
-	in_flight_init(in_flight, shared, life, &worker->timer, &worker->extensions);
+	in_flight_init(in_flight, shared, life, &worker->timer, &worker->extensions, &worker->progress);
 	slots_init(&worker->slots, shared, in_flight, &worker->handlers, &context);
 	session->shared = shared;
 	session->life = life;
@@ -129,6 +134,7 @@ static void connect_parts(struct reeve_worker *worker)
 	session->supervisor = worker->supervisor;
 	session->answered_ms = clock_monotonic_ms();
 	extensions_init(&worker->extensions, shared, session, in_flight);
+	worker->progress = (struct progress){.shared = shared, .session = session, .in_flight = in_flight};
 	worker->commands = (struct commands){
 	    .shared = shared, .life = life, .in_flight = in_flight, .slots = &worker->slots, .timer = &worker->timer};
 	worker->fetcher =
@@ -238,7 +244,8 @@ void reeve_worker_stop_on_signals(struct reeve_worker *worker)
 	sigaction(SIGINT, &action, NULL);
 }
 
-/* Stops the worker. Called by the thread of supervisor_client.c, without the lock. */
+/* Stops the worker, unless it has ended: then others read its error without the lock. Called by the thread of
+ * supervisor_client.c, without the lock. */
 static void supervisor_died(void *arg)
 {
 	struct reeve_worker *worker = arg;
@@ -247,7 +254,7 @@ static void supervisor_died(void *arg)
 
 	error_set(&error, STATUS(INTERNAL), "the supervisor process has died, and every exec handler with it");
 	shared_lock(&worker->shared);
-	if (!life->error.code) {
+	if (!life->error.code && life->phase < LIFE_ENDED) {
 		log_error(worker->shared.object, "%s; stopping", error.message);
 		life_fail(life, &error, EXIT_TASK_FAILED);
 		life_drain(life, clock_monotonic_ms());
@@ -280,7 +287,7 @@ static void apply_outcomes(struct reeve_worker *worker)
 {
 	const struct in_flight *in_flight = &worker->in_flight;
 	int64_t bad = in_flight->failed + in_flight->cancelled + in_flight->late;
-	int64_t all = in_flight->succeeded + in_flight->failed + in_flight->cancelled;
+	int64_t all = in_flight->completed + in_flight->failed + in_flight->cancelled;
 	struct reeve_error error;
 
 	if (worker->life.exit_code || !(worker->life.once || worker->fetcher.until_empty))
@@ -358,5 +365,6 @@ void reeve_worker_destroy(struct reeve_worker *worker)
 	extensions_destroy(&worker->extensions);
 	heartbeat_timer_destroy(&worker->timer);
 	shared_destroy(&worker->shared);
+	free(worker->result_store);
 	free(worker);
 }

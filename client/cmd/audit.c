@@ -75,7 +75,8 @@ static int print_newest(
 	return EXIT_OK;
 }
 
-/* Parses events, separated by commas, into a list of up to LIMIT_EVENT_KINDS. Returns false after a message if one is unknown. */
+/* Parses events, separated by commas, into a list of up to LIMIT_EVENT_KINDS. Returns false after a message if one is
+ * unknown. */
 static bool take_events(const char *text, Reeve__V1__AuditRequest *request)
 {
 	char word[JSON_NAME_BYTES];

@@ -80,11 +80,11 @@ int batch_open(int argc, char **argv)
 	if (!client)
 		return code;
 	opened = reeve_batch_open(client, &request, NULL, &failure);
-	if (!opened)
-		code = command_change_failed(&failure);
-	else
-		code = printf(shared.json ? "{\"id\":%" PRId64 "}\n" : "%" PRId64 "\n", opened->id) < 0 ? EXIT_TASK_FAILED
-		                                                                                        : EXIT_OK;
+	code = opened ? EXIT_OK : command_change_failed(&failure);
+	if (opened && shared.json)
+		command_print_json(opened);
+	else if (opened)
+		printf("%" PRId64 "\n", opened->id);
 	reeve_free(opened);
 	explicit_bzero(secret, sizeof secret);
 	command_disconnect(client);

@@ -66,14 +66,6 @@ static const struct option_table report_table = {
     .specs = report_specs,
 };
 
-static void show_tries(const void *message, int64_t now_us, struct shown *out)
-{
-	const Reeve__V1__Task *task = message;
-
-	(void)now_us;
-	snprintf(out->text, sizeof out->text, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
-}
-
 /* The remark, and the error unless it was overcome. */
 static void show_remark(const void *message, int64_t now_us, struct shown *out)
 {
@@ -90,7 +82,7 @@ static const struct column columns[] = {
     COL_NUMBER("ID", "id"),
     COL_WORD("STATUS", "status", .as = AS_STATE),
     COL_TEXT("TYPE", "type"),
-    COL_NUMBER("TRIES", NULL, .show = show_tries),
+    COL_NUMBER("TRIES", NULL, .show = fields_tries),
     COL_WORD("STARTED", "started_us", .as = AS_TIME),
     COL_WORD("ENDED", "ended_us", .as = AS_TIME),
     COL_TEXT("WORKER", "worker"),
@@ -102,7 +94,7 @@ static const struct column lines[] = {
     {"task", .field = "id"},
     {"status", .field = "status", .as = AS_STATE},
     {"type", .field = "type"},
-    {"tries", .show = show_tries},
+    {"tries", .show = fields_tries},
     {"started", .field = "started_us", .as = AS_TIME},
     {"ended", .field = "ended_us", .as = AS_TIME},
     {"worker", .field = "worker"},
@@ -112,7 +104,8 @@ static const struct column lines[] = {
     {0},
 };
 
-/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. `shown`: how many tasks were on the pages before. */
+/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. `shown`: how many tasks were on the pages before.
+ */
 static void json_page(Reeve__V1__BatchReportResponse *page, bool full, bool first, size_t shown)
 {
 	if (first) {

@@ -1,7 +1,7 @@
 /*
  * Submission of a file. It is read twice: first every line is checked, and if one is invalid nothing is sent; then the
  * tasks are sent in chunks, each stored completely or not at all. Memory holds the chunks in flight and, for --wait,
- * the ids.
+ * the ids. A file that fits in one chunk is one call with --wait, which also waits for the tasks.
  */
 #include "client/cmd/bulk.h"
 
@@ -28,11 +28,12 @@ struct bulk {
 	struct reeve_client *client;
 	const Reeve__V1__TaskSpec *defaults;
 	struct lines *lines;
-	struct bulk_task task; /* the one passed on last */
+	struct bulk_task *task; /* the one passed on last */
 	struct reeve_error error;
 	struct progress progress;
 	bool bare, json, keep_ids, print;
-	size_t total, n_given, n_stored, n_existing, n_restarted;
+	size_t total, bytes, n_given, n_stored, n_existing, n_restarted;
+	int64_t given_line;           /* the number of the line passed on last */
 	struct missed missed[MISSED]; /* more than can be in flight */
 	int n_missed;
 	int64_t *ids;
@@ -43,9 +44,9 @@ static bool read_task(struct bulk *bulk, struct reeve_error *error)
 {
 	struct reeve_failure failure;
 
-	if (!bulk_task_read(&bulk->task, bulk->lines->text, bulk->lines->length, bulk->bare, bulk->defaults, error))
+	if (!bulk_task_read(bulk->task, bulk->lines->text, bulk->lines->length, bulk->bare, bulk->defaults, error))
 		return false;
-	if (!reeve_check(bulk->client, &bulk->task.spec, &failure))
+	if (!reeve_check(bulk->client, &bulk->task->spec, &failure))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s", failure.message);
 	return true;
 }
@@ -62,11 +63,12 @@ static int check_all(struct bulk *bulk)
 
 		if (read_task(bulk, &bad)) {
 			bulk->total++;
+			bulk->bytes += reeve_task_size(&bulk->task->spec);
 		} else if (n_bad++ < LOGGED_MAX) {
 			progress_end(&bulk->progress);
 			command_log("%s:%" PRId64 ": %s", bulk->lines->name, bulk->lines->number, bad.message);
 		}
-		bulk_task_free(&bulk->task);
+		bulk_task_free(bulk->task);
 		if (bulk->lines->number % 64 == 0)
 			progress_show(&bulk->progress, bulk->lines->offset);
 	}
@@ -92,7 +94,7 @@ static bool next_task(void *arg, Reeve__V1__TaskSpec *spec)
 {
 	struct bulk *bulk = arg;
 
-	bulk_task_free(&bulk->task);
+	bulk_task_free(bulk->task);
 	if (interrupts_asked() || !lines_next(bulk->lines, &bulk->error))
 		return false;
 	if (!read_task(bulk, &bulk->error)) {
@@ -104,21 +106,16 @@ static bool next_task(void *arg, Reeve__V1__TaskSpec *spec)
 		bulk->error = changed;
 		return false;
 	}
-	*spec = bulk->task.spec;
+	*spec = bulk->task->spec;
 	bulk->n_given++;
+	bulk->given_line = bulk->lines->number;
 	return true;
-}
-
-void submitted_print_json(const Reeve__V1__SubmittedTask *submitted)
-{
-	printf("{\"id\":%" PRId64 ",\"existing\":%s,\"restarted\":%s}\n", submitted->id,
-	    submitted->existing ? "true" : "false", submitted->restarted ? "true" : "false");
 }
 
 static void print_submitted(const struct bulk *bulk, const Reeve__V1__SubmittedTask *submitted)
 {
 	if (bulk->json)
-		submitted_print_json(submitted);
+		command_print_json(submitted);
 	else
 		printf("%" PRId64 "\n", submitted->id);
 }
@@ -159,15 +156,17 @@ static void take_missed(void *arg, size_t first, size_t count, const struct reev
 	};
 }
 
-/* Returns the number of the line that has the index-th task. */
+/* Returns the number of the line that has the index-th task. If the file has become shorter, this assumes that the
+ * missing part had no blank lines. */
 static int64_t line_of_task(struct bulk *bulk, size_t index)
 {
 	struct reeve_error error;
+	size_t n = 0;
 
 	lines_rewind(bulk->lines);
-	for (size_t i = 0; i <= index && lines_next(bulk->lines, &error); i++)
-		;
-	return bulk->lines->number;
+	while (n <= index && lines_next(bulk->lines, &error))
+		n++;
+	return bulk->lines->number + (int64_t)(index + 1 - n);
 }
 
 /* Reports which lines were stored as tasks and which were not. */
@@ -187,7 +186,7 @@ static void report_missed(struct bulk *bulk)
 	end += n_missed;
 	if (end < bulk->total)
 		command_log("%s: the tasks from %s %" PRId64 " on were not sent", bulk->lines->name, bulk->lines->unit,
-		    line_of_task(bulk, end));
+		    end == bulk->n_given ? bulk->given_line + 1 : line_of_task(bulk, end));
 	if (n_unsure > 0)
 		command_log("%zu of %zu tasks are known to be stored, and up to %zu more may be", bulk->n_stored, bulk->total,
 		    n_unsure);
@@ -195,23 +194,12 @@ static void report_missed(struct bulk *bulk)
 		command_log("%zu of %zu tasks were stored", bulk->n_stored, bulk->total);
 }
 
-static int send_all(struct bulk *bulk)
+/* Reports how a submit has ended. Returns the exit code. */
+static int conclude(struct bulk *bulk, bool done, struct reeve_failure failure)
 {
-	struct reeve_stream stream = {
-	    .next = next_task,
-	    .stored = take_stored,
-	    .missed = take_missed,
-	    .arg = bulk,
-	};
-	struct reeve_failure failure = {0};
 	int code = EXIT_OK;
-	bool done;
 
-	lines_rewind(bulk->lines);
-	progress_begin(&bulk->progress, "submitting", (int64_t)bulk->total, 0);
-	progress_show(&bulk->progress, 0);
-	done = reeve_submit_stream(bulk->client, &stream, &failure);
-	bulk_task_free(&bulk->task);
+	bulk_task_free(bulk->task);
 	progress_end(&bulk->progress);
 	if (!done) {
 		code = command_failed(&failure);
@@ -221,6 +209,9 @@ static int send_all(struct bulk *bulk)
 	} else if (interrupts_asked() && bulk->n_stored < bulk->total) {
 		failure = (struct reeve_failure){.code = REEVE_CANCELLED, .message = "interrupted"};
 		code = command_failed(&failure);
+	} else if (bulk->n_given < bulk->total) {
+		command_log("%s has become shorter while it was read", bulk->lines->name);
+		code = EXIT_REFUSED;
 	}
 	if (code != EXIT_OK)
 		report_missed(bulk);
@@ -234,16 +225,90 @@ static int send_all(struct bulk *bulk)
 	return code;
 }
 
+static void begin_sending(struct bulk *bulk)
+{
+	lines_rewind(bulk->lines);
+	progress_begin(&bulk->progress, "submitting", (int64_t)bulk->total, 0);
+	progress_show(&bulk->progress, 0);
+}
+
+static int send_all(struct bulk *bulk)
+{
+	struct reeve_stream stream = {
+	    .next = next_task,
+	    .stored = take_stored,
+	    .missed = take_missed,
+	    .arg = bulk,
+	};
+	struct reeve_failure failure = {0};
+
+	begin_sending(bulk);
+	return conclude(bulk, reeve_submit_stream(bulk->client, &stream, &failure), failure);
+}
+
+/* Submits all tasks with one call, and waits for them. */
+static int send_and_wait(struct bulk *bulk)
+{
+	struct bulk_task *tasks = mem_calloc(bulk->total, sizeof *tasks);
+	Reeve__V1__TaskSpec *specs = mem_calloc(bulk->total, sizeof *specs);
+	Reeve__V1__SubmittedTask *submitted = mem_calloc(bulk->total, sizeof *submitted);
+	Reeve__V1__SubmitAndWaitResponse *answer = NULL;
+	struct reeve_failure failure = {0};
+	size_t n = 0;
+	int code;
+
+	begin_sending(bulk);
+	for (; n < bulk->total; n++) {
+		bulk->task = &tasks[n];
+		if (!next_task(bulk, &specs[n]))
+			break;
+	}
+	if (n == bulk->total)
+		answer = reeve_submit_and_wait(bulk->client, specs, n, SUBMIT_WAIT_MS, NULL, &failure);
+	for (size_t i = 0; answer && i < n; i++)
+		submitted[i] = *answer->tasks[i];
+	if (answer)
+		take_stored(bulk, 0, submitted, n);
+	else if (failure.code)
+		take_missed(bulk, 0, n, &failure);
+	code = conclude(bulk, !failure.code, failure);
+	if (answer) {
+		interrupts_watch(bulk->client, false);
+		code = follow_submitted(bulk->client, answer, FOLLOW_SUMMARY, NULL, bulk->json);
+	}
+	reeve_free(answer);
+	for (size_t i = 0; i < n; i++)
+		bulk_task_free(&tasks[i]);
+	free(tasks);
+	free(specs);
+	free(submitted);
+	return code;
+}
+
+/* Submits the tasks as a stream, and waits for them if that is wanted. */
+static int send_stream(struct bulk *bulk)
+{
+	int code = send_all(bulk);
+
+	if (code == EXIT_OK && bulk->keep_ids) {
+		interrupts_watch(bulk->client, false);
+		code = follow_tasks(bulk->client, bulk->ids, bulk->n_stored, FOLLOW_SUMMARY, NULL, -1, bulk->json, false);
+	}
+	free(bulk->ids);
+	return code;
+}
+
 int bulk_submit(struct reeve_client *client, struct lines *lines, bool bare, const Reeve__V1__TaskSpec *defaults,
     bool wait, bool json)
 {
+	struct bulk_task task = {0};
 	struct bulk bulk = {
+	    .task = &task,
 	    .client = client,
 	    .defaults = defaults,
 	    .lines = lines,
 	    .bare = bare,
 	    .json = json,
-	    .keep_ids = wait,
 	    .print = !(wait && json),
 	};
 	struct reeve_error error = {0};
@@ -259,12 +324,8 @@ int bulk_submit(struct reeve_client *client, struct lines *lines, bool bare, con
 	}
 	interrupts_watch(client, true);
 	code = check_all(&bulk);
-	if (code == EXIT_OK)
-		code = send_all(&bulk);
-	if (code == EXIT_OK && wait && bulk.n_stored > 0) {
-		interrupts_watch(client, false);
-		code = follow_tasks(client, bulk.ids, bulk.n_stored, FOLLOW_SUMMARY, -1, json);
-	}
-	free(bulk.ids);
-	return code;
+	if (code != EXIT_OK || !bulk.total)
+		return code;
+	bulk.keep_ids = wait && !reeve_one_chunk(client, bulk.total, bulk.bytes);
+	return wait && !bulk.keep_ids ? send_and_wait(&bulk) : send_stream(&bulk);
 }

@@ -10,20 +10,7 @@
 #include "common/options.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* Replaces details that are no text with their text. */
-static void take_details(json_t *object)
-{
-	const json_t *details = json_object_get(object, "details");
-
-	if (!json_input_given(object, "details") || json_is_string(details))
-		return;
-	char *text = json_dumps(details, JSON_COMPACT | JSON_ENCODE_ANY);
-	json_object_set_new(object, "details", json_string(text));
-	free(text);
-}
 
 /* Replaces a version that is a time. */
 static bool take_version(json_t *object, struct reeve_error *error)
@@ -137,7 +124,6 @@ static bool read_object(
 	if (!take_version(object, error) || !take_limit(object, error) ||
 	    !json_input_backoff(retry, "retry.", &task->backoff, error))
 		return false;
-	take_details(object);
 	if (!json_input_check(object, "", error) || !json_input_check(retry, "retry.", error))
 		return false;
 	task->own = (Reeve__V1__TaskSpec *)json_to_message(object, &reeve__v1__task_spec__descriptor, error);
@@ -152,7 +138,8 @@ bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, boo
     const Reeve__V1__TaskSpec *defaults, struct reeve_error *error)
 {
 	json_error_t problem;
-	json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &problem);
+	json_t *object = json_load_as_text(
+	    line, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, bare ? NULL : "details", &problem);
 
 	*task = (struct bulk_task){.spec = *defaults};
 	if (!object)

@@ -13,8 +13,9 @@ struct bulk_task {
 	struct backoff backoff;   /* the line's own, or the defaults' policy with what the line changes */
 };
 
-/* Parses a line, which is a task, or only its details (`bare`). Fields that it leaves out are as in `defaults`. Call bulk_task_free() afterwards in any case; until
- * then the task must not be moved. Returns false with *error set, naming the field, if the line is invalid. */
+/* Parses a line, which is a task, or only its details (`bare`). Fields that it leaves out are as in `defaults`. Call
+ * bulk_task_free() afterwards in any case; until then the task must not be moved. Returns false with *error set, naming
+ * the field, if the line is invalid. */
 bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, bool bare,
     const Reeve__V1__TaskSpec *defaults, struct reeve_error *error);
 

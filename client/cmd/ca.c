@@ -182,8 +182,8 @@ static bool sign(const struct ca *ca, X509 *certificate, struct reeve_error *err
 	add_extension(certificate, ca->certificate, NID_authority_key_identifier, "keyid:always");
 	mem_check(X509_set_issuer_name(certificate, X509_get_subject_name(ca->certificate)) &&
 	    X509_sign(certificate, ca->key, EVP_sha256()) > 0);
-	/* Before it is used anywhere, so that it can always be revoked. */
-	good = ca_write_certificate(path, certificate, false, error);
+	/* Before it is used anywhere, so that it can always be revoked; as a whole. */
+	good = ca_write_certificate(path, certificate, true, error);
 	BN_free(number);
 	OPENSSL_free(serial);
 	free(issued);
@@ -336,62 +336,42 @@ bool ca_renew(const char *folder, const char *name, int64_t lifetime_ms, int64_t
 	return good;
 }
 
-/* Adds a certificate of issued/ to the list if it has the name and is valid. Returns 1 if it was added, -1 with *error set on a
- * failure. */
-static int revoke_one(
-    const char *path, const char *name, X509_CRL *list, const ASN1_TIME *now, struct reeve_error *error)
+/* The certificates of a name that are revoked now. */
+struct revocation {
+	const char *name;
+	X509_CRL *list;
+	ASN1_TIME *now;
+	int count;
+};
+
+/* Adds a certificate to the list if it has the name and is valid. */
+static void revoke_one(void *arg, const X509 *certificate)
 {
-	X509 *certificate = ca_read_certificate(path, error);
+	struct revocation *r = arg;
 	char its[NAME_MAX_BYTES + 1];
 	X509_REVOKED *revoked;
-	int added = 0;
 
-	if (!certificate)
-		return -1;
-	if (X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, its, sizeof its) > 0 &&
-	    strcmp(its, name) == 0 && !expires_within(certificate, 0) &&
-	    X509_CRL_get0_by_cert(list, &revoked, certificate) == 0) {
-		revoked = X509_REVOKED_new();
-		mem_check(revoked && X509_REVOKED_set_serialNumber(revoked, X509_get_serialNumber(certificate)) &&
-		    X509_REVOKED_set_revocationDate(revoked, (ASN1_TIME *)(uintptr_t)now) &&
-		    X509_CRL_add0_revoked(list, revoked));
-		added = 1;
-	}
-	X509_free(certificate);
-	return added;
+	if (X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, its, sizeof its) <= 0 ||
+	    strcmp(its, r->name) != 0 || expires_within(certificate, 0) ||
+	    X509_CRL_get0_by_cert(r->list, &revoked, (X509 *)(uintptr_t)certificate) != 0)
+		return;
+	revoked = X509_REVOKED_new();
+	mem_check(revoked &&
+	    X509_REVOKED_set_serialNumber(revoked, (ASN1_INTEGER *)(uintptr_t)X509_get0_serialNumber(certificate)) &&
+	    X509_REVOKED_set_revocationDate(revoked, r->now) && X509_CRL_add0_revoked(r->list, revoked));
+	r->count++;
 }
 
 /* Adds all valid certificates of the name to the list. Returns their number; -1 with *error set on a failure. */
-static int revoke_all(const char *folder, const char *name, X509_CRL *list, struct reeve_error *error)
+static int revoke_all(const char *folder, const char *name, X509_CRL *list, int *left_out, struct reeve_error *error)
 {
-	char *issued = ca_path(folder, "issued", "");
-	ASN1_TIME *now = X509_gmtime_adj(NULL, 0);
-	DIR *entries = opendir(issued);
-	struct dirent *entry;
-	int count = entries ? 0 : -1;
-
-	if (!entries)
-		ca_failed(issued, error);
-	while (count >= 0 && (entry = readdir(entries))) {
-		size_t length = strlen(entry->d_name);
-		char *path;
-		int added;
-
-		if (length < 4 || strcmp(entry->d_name + length - 4, ".pem") != 0)
-			continue;
-		path = ca_path(issued, entry->d_name, "");
-		added = revoke_one(path, name, list, now, error);
-		count = added < 0 ? -1 : count + added;
-		free(path);
-	}
-	if (entries)
-		closedir(entries);
-	ASN1_TIME_free(now);
-	free(issued);
-	return count;
+	struct revocation r = {.name = name, .list = list, .now = X509_gmtime_adj(NULL, 0)};
+	*left_out = ca_each_issued(folder, revoke_one, &r, error);
+	ASN1_TIME_free(r.now);
+	return *left_out >= 0 ? r.count : -1;
 }
 
-bool ca_revoke(const char *folder, const char *name, struct reeve_error *error)
+bool ca_revoke(const char *folder, const char *name, int *left_out, struct reeve_error *error)
 {
 	char *path = ca_path(folder, name, ".pem"), *key_path = ca_path(folder, name, ".key");
 	char *list_path = ca_path(folder, "crl", ".pem");
@@ -405,7 +385,7 @@ bool ca_revoke(const char *folder, const char *name, struct reeve_error *error)
 		int count;
 
 		list = ca_read_list(list_path, error);
-		count = list ? revoke_all(folder, name, list, error) : -1;
+		count = list ? revoke_all(folder, name, list, left_out, error) : -1;
 		good = count > 0;
 		if (count == 0)
 			error_set(error, STATUS(NOT_FOUND), "there is no valid certificate \"%s\" that is not revoked", name);
@@ -434,10 +414,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 
 static int is_certificate(const struct dirent *entry)
 {
-	size_t length = strlen(entry->d_name);
-
-	return length > 4 && strcmp(entry->d_name + length - 4, ".pem") == 0 && strcmp(entry->d_name, "ca.pem") != 0 &&
-	    strcmp(entry->d_name, "crl.pem") != 0;
+	return ca_is_pem(entry->d_name) && strcmp(entry->d_name, "ca.pem") != 0 && strcmp(entry->d_name, "crl.pem") != 0;
 }
 
 char **ca_list(const char *folder, struct reeve_error *error)

@@ -5,8 +5,8 @@
  *     NAME.pem NAME.key        a certificate and its key
  *     issued/SERIAL.pem        every certificate that was issued, by which those of a name are revoked
  *
- * Keys are ECDSA P-256, in files with mode 0600. Nothing is overwritten, except by a renewal and a revocation, which replace
- * files as a whole. Each function works with the folder's lock held, and sets *error on a failure.
+ * Keys are ECDSA P-256, in files with mode 0600. Nothing is overwritten, except by a renewal and a revocation, which
+ * replace files as a whole. Each function works with the folder's lock held, and sets *error on a failure.
  */
 #ifndef REEVE_CLIENT_CMD_CA_H
 #define REEVE_CLIENT_CMD_CA_H
@@ -32,8 +32,9 @@ bool ca_issue(
 bool ca_renew(const char *folder, const char *name, int64_t lifetime_ms, int64_t within_ms, bool new_key, bool *renewed,
     struct reeve_error *error);
 
-/* Adds all valid certificates of the name to the revocation list and removes NAME.pem and NAME.key. */
-bool ca_revoke(const char *folder, const char *name, struct reeve_error *error);
+/* Adds all valid certificates of the name to the revocation list and removes NAME.pem and NAME.key. *left_out: files in
+ * issued/ that cannot be read, whose certificates may have the name. */
+bool ca_revoke(const char *folder, const char *name, int *left_out, struct reeve_error *error);
 
 /* Returns the names of the certificates in the folder, sorted; NULL at the end. NULL with *error set on a failure. */
 char **ca_list(const char *folder, struct reeve_error *error);

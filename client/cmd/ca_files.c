@@ -1,7 +1,10 @@
 #include "client/cmd/ca_files.h"
 
+#include "client/cmd/command.h"
 #include "common/mem.h"
+#include "common/new_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/pem.h>
@@ -101,19 +104,10 @@ X509_CRL *ca_read_list(const char *path, struct reeve_error *error)
 /* Writes and flushes a file that must not exist. */
 static bool write_new(const char *path, BIO *text, mode_t mode, struct reeve_error *error)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	char *bytes;
 	long length = BIO_get_mem_data(text, &bytes);
-	bool good;
 
-	if (fd < 0)
-		return ca_failed(path, error);
-	good = fchmod(fd, mode) == 0 && write(fd, bytes, (size_t)length) == length && fsync(fd) == 0;
-	good = good || ca_failed(path, error);
-	close(fd);
-	if (!good)
-		unlink(path);
-	return good;
+	return file_create(AT_FDCWD, path, bytes, (size_t)length, mode) || ca_failed(path, error);
 }
 
 static bool write_pem(const char *path, BIO *text, mode_t mode, bool replace, struct reeve_error *error)
@@ -163,4 +157,39 @@ bool ca_write_list(const char *path, const X509_CRL *list, bool replace, struct 
 	good = write_pem(path, text, 0644, replace, error);
 	BIO_free(text);
 	return good;
+}
+
+bool ca_is_pem(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 4 && strcmp(name + length - 4, ".pem") == 0;
+}
+
+int ca_each_issued(
+    const char *folder, void (*visit)(void *arg, const X509 *certificate), void *arg, struct reeve_error *error)
+{
+	char *issued = ca_path(folder, "issued", "");
+	DIR *entries = opendir(issued);
+	struct dirent *entry;
+	int left_out = entries ? 0 : -1;
+
+	if (!entries)
+		ca_failed(issued, error);
+	while (entries && (entry = readdir(entries))) {
+		char *path = ca_is_pem(entry->d_name) ? ca_path(issued, entry->d_name, "") : NULL;
+		struct reeve_error unreadable;
+		X509 *certificate = path ? ca_read_certificate(path, &unreadable) : NULL;
+
+		if (certificate)
+			visit(arg, certificate);
+		else if (path && ++left_out)
+			command_log("%s; it is left out", unreadable.message);
+		X509_free(certificate);
+		free(path);
+	}
+	if (entries)
+		closedir(entries);
+	free(issued);
+	return left_out;
 }

@@ -72,6 +72,7 @@ void call_print(
 {
 	int64_t now_us = reeve_client_now_us(client);
 
+	command_warn(answer);
 	if (json && call->print_json)
 		call->print_json(call, request, answer);
 	else if (json)

@@ -48,9 +48,9 @@ struct call_options {
 	}
 
 /* The option --limit of a list: how many items it prints; the call's own field is the size of a page. */
-#define CALL_LIMIT(items)                                                                                              \
-	OPT_INTEGER('n', "limit", OPTION_AT(struct call_options, limit), 1, 10000000, "N", "maximum number of " items,     \
-	    .default_value = "100")
+#define LIST_LIMIT(place, items)                                                                                       \
+	OPT_INTEGER('n', "limit", place, 1, 10000000, "N", "maximum number of " items, .default_value = "100")
+#define CALL_LIMIT(items) LIST_LIMIT(OPTION_AT(struct call_options, limit), items)
 
 /* Parses the options, connects, calls and prints. Returns the exit code. */
 int call_run(const struct call *call, int argc, char **argv);

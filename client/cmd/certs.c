@@ -1,4 +1,5 @@
-/* `reeve certs init|issue|renew|revoke`: a private CA for tls+tcp://, without a manager. */
+/* `reeve certs init|issue|list|renew|revoke`: a private CA for tls+tcp://, without a manager. */
+#include "client/cmd/certs.h"
 #include "client/cmd/ca.h"
 #include "client/cmd/command.h"
 #include "common/clock.h"
@@ -45,7 +46,7 @@ static const struct option_spec renew_specs[] = {
     FOLDER_OPTION,
     OPT_FLAG(0, "all", AT(all), "all certificates in the folder"),
     OPT_SPAN(0, "within", AT(within_ms), 0, LIFETIME_MAX_MS,
-        "only those that expire within this time; if not set, in any case"),
+        "only those that expire within this time or have expired; if not set, in any case"),
     OPT_FLAG(0, "new-key", AT(new_key), "with a new key"),
     LIFETIME_OPTION("for how long it is valid; if not set, as long as the old one was", NULL),
     {0},
@@ -56,11 +57,25 @@ static const struct option_spec revoke_specs[] = {
     {0},
 };
 
+static const struct option_spec list_specs[] = {
+    FOLDER_OPTION,
+    {0},
+};
+
+static const struct option_table list_table = {
+    .program = "reeve certs list",
+    .usage = "[--dir DIR] [--json]",
+    .summary =
+        "Lists all certificates that were issued: whether each is valid, expired or revoked, when it expires, its "
+        "names and its serial number. A renewed certificate is valid until it expires, too.",
+    .specs = list_specs,
+};
+
 static const struct option_table init_table = {
     .program = "reeve certs init",
     .usage = "[--dir DIR] [--name NAME] [--lifetime DURATION]",
-    .summary = "Creates a private CA: ca.pem, its key ca.key, and an empty revocation list crl.pem. Who has ca.key can "
-               "issue certificates for everything; keep it away from the hosts of managers and workers.",
+    .summary = "Creates a private CA: ca.pem, its key ca.key, and an empty revocation list crl.pem. Anyone with ca.key "
+               "can issue certificates for everything: keep it away from the hosts of managers and workers.",
     .epilogue = "Example: reeve certs init --dir /root/reeve-certs",
     .specs = init_specs,
 };
@@ -68,8 +83,8 @@ static const struct option_table init_table = {
 static const struct option_table issue_table = {
     .program = "reeve certs issue",
     .usage = "NAME [--dns HOST[,HOST]] [--ip ADDRESS[,ADDRESS]] [OPTION]...",
-    .summary = "Issues NAME.pem with a new key NAME.key. With --dns or --ip it is good for a manager and for callers, "
-               "without only for callers.",
+    .summary = "Issues NAME.pem with a new key NAME.key. With --dns or --ip it is for a manager and for callers, "
+               "otherwise only for callers.",
     .epilogue = "Examples: reeve certs issue manager-1 --dns manager-1.example.org --ip 10.0.0.5\n"
                 "          reeve certs issue worker-7",
     .specs = issue_specs,
@@ -87,8 +102,10 @@ static const struct option_table renew_table = {
 static const struct option_table revoke_table = {
     .program = "reeve certs revoke",
     .usage = "NAME [--dir DIR]",
-    .summary = "Revokes all certificates of a name: writes them into crl.pem and removes NAME.pem and NAME.key. "
-               "Managers and clients with --tls-crl must get the new crl.pem.",
+    .summary =
+        "Revokes all certificates of a name: writes them into crl.pem and removes NAME.pem and NAME.key. "
+        "Managers and clients with --tls-crl must get the new crl.pem. If the name is an identity, `reeve token revoke "
+        "NAME` ends that, too: also what running attempts of its worker may submit.",
     .specs = revoke_specs,
 };
 
@@ -172,6 +189,18 @@ static int renew_all(const struct certs_options *options)
 	return code;
 }
 
+int certs_list(int argc, char **argv)
+{
+	struct certs_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_error error = {0};
+	int code;
+
+	if (!command_only_options(&list_table, &options, &shared, argc, argv, &code))
+		return code;
+	return certs_list_print(options.folder, shared.json, &error) ? EXIT_OK : failed(&error);
+}
+
 int certs_renew(int argc, char **argv)
 {
 	struct certs_options options = {.within_ms = INT64_MAX};
@@ -194,11 +223,16 @@ int certs_revoke(int argc, char **argv)
 	struct reeve_error error = {0};
 	int code;
 	const char *name = read_name(&revoke_table, &options, argc, argv, &code);
+	int left_out;
 
 	if (!name)
 		return code;
-	if (!ca_revoke(options.folder, name, &error))
+	if (!ca_revoke(options.folder, name, &left_out, &error))
 		return failed(&error);
 	printf("%s/crl.pem\n", options.folder);
-	return EXIT_OK;
+	if (!left_out)
+		return EXIT_OK;
+	command_log("not sure that all certificates of %s are revoked, as files in %s/issued cannot be read: %d", name,
+	    options.folder, left_out);
+	return EXIT_REFUSED;
 }

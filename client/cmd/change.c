@@ -1,6 +1,6 @@
 /*
- * `reeve cancel`, `reeve discard`, `reeve retry`, `reeve update` and `reeve purge`: changing any number of tasks, selected by
- * ids or by conditions. The requests have the same fields for that, and the answers are alike.
+ * `reeve cancel`, `reeve discard`, `reeve retry`, `reeve update` and `reeve purge`: changing any number of tasks,
+ * selected by ids or by conditions. The requests have the same fields for that, and the answers are alike.
  */
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
@@ -8,6 +8,7 @@
 #include "common/limits.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <reeve/v1/task_calls.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,7 +228,7 @@ static bool take_changes(const struct changing *changing, const Reeve__V1__Cance
 	}
 	for (size_t i = 0; i < answer->n_not_found; i++) {
 		if (changing->json)
-			printf("{\"id\":%" PRId64 ",\"not_found\":true}\n", answer->not_found[i]);
+			command_print_object(json_pack("{sI sb}", "id", (json_int_t)answer->not_found[i], "not_found", 1));
 		else
 			command_log("there is no task %" PRId64, answer->not_found[i]);
 	}

@@ -280,7 +280,8 @@ static Reeve__V1__CheckResponse *ask(struct reeve_client *client, const struct c
 }
 
 /* Compares the measures with the bounds and prints the result. Returns the exit code. */
-static int tell(struct reeve_client *client, struct outcome *outcome, const Reeve__V1__CheckResponse *check, bool json)
+static int evaluate(
+    struct reeve_client *client, struct outcome *outcome, const Reeve__V1__CheckResponse *check, bool json)
 {
 	outcome->measures = check->measures;
 	outcome->manager = check->manager;
@@ -326,7 +327,7 @@ int command_check(int argc, char **argv)
 		return unknown(
 		    shared.json, "--manager: the URL is invalid; it takes tcp://HOST:PORT or ipc:///PATH, separated by commas");
 	check = ask(client, &options, &outcome, &failure);
-	code = check ? tell(client, &outcome, check, shared.json) : unknown(shared.json, failure.message);
+	code = check ? evaluate(client, &outcome, check, shared.json) : unknown(shared.json, failure.message);
 	reeve_free(check);
 	reeve_client_destroy(client);
 	return code;

@@ -1,6 +1,7 @@
 /* Shared options, task ids as operands, and error messages. */
 #include "client/cmd/command.h"
 #include "common/mem.h"
+#include "common/result_text.h"
 
 #include "client/cmd/fields.h"
 #include "client/cmd/interrupts.h"
@@ -243,35 +244,54 @@ void command_write_message(const void *message)
 	free(json);
 }
 
-char *command_read_input(const char *what, size_t limit, int *code)
+/* Reads standard input, with a NUL behind it. More than the limit is read; then the manager or the client's check
+ * refuses it as too long. */
+static char *read_input(size_t limit, size_t *length, int *code)
 {
-	size_t length = 0, capacity = 64 * 1024;
+	size_t capacity = 64 * 1024;
 	char *text = mem_malloc(capacity + 1);
 
-	if (limit == 0)
-		limit = INPUT_MAX;
-	/* More than the limit is read; then the manager or the client's check refuses it as too long. */
-	while (length <= limit) {
-		size_t more = fread(text + length, 1, capacity - length, stdin);
+	*length = 0;
+	while (*length <= limit) {
+		size_t more = fread(text + *length, 1, capacity - *length, stdin);
 
-		length += more;
+		*length += more;
 		if (more == 0)
 			break;
-		if (length == capacity)
+		if (*length == capacity)
 			text = mem_realloc(text, (capacity *= 2) + 1);
 	}
-	text[length] = '\0';
-	if (!ferror(stdin) && strlen(text) == length)
+	text[*length] = '\0';
+	if (!ferror(stdin))
 		return text;
-	if (ferror(stdin)) {
-		command_log("standard input cannot be read");
-		*code = EXIT_USAGE;
-	} else {
-		command_log("%s holds a NUL byte", what);
-		*code = EXIT_REFUSED;
-	}
+	command_log("standard input cannot be read");
+	*code = EXIT_USAGE;
 	free(text);
 	return NULL;
+}
+
+char *command_read_input(const char *what, size_t limit, int *code)
+{
+	size_t length;
+	char *text = read_input(limit ? limit : INPUT_MAX, &length, code);
+
+	if (!text || strlen(text) == length)
+		return text;
+	command_log("%s holds a NUL byte", what);
+	*code = EXIT_REFUSED;
+	free(text);
+	return NULL;
+}
+
+char *command_read_result(int *code)
+{
+	size_t length;
+	char *result = read_input(INPUT_MAX, &length, code), *text = result ? result_encode(result, length) : NULL;
+
+	if (!text)
+		return result;
+	free(result);
+	return text;
 }
 
 void command_print_json(const void *message)
@@ -293,7 +313,7 @@ void command_print_object(json_t *object)
 
 struct reeve_client *command_connect(const struct shared_options *shared, int *code)
 {
-	bool watched = terminal_columns(stderr) > 0;
+	bool watched = notices && terminal_columns(stderr) > 0;
 	struct reeve_client_options options = {
 	    .managers = shared->manager,
 	    .token_file = shared->token_file,

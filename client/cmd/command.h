@@ -87,6 +87,10 @@ void command_write_json(const char *json);
  * with *code set after an error message. The caller must free() it. */
 char *command_read_input(const char *what, size_t limit, int *code);
 
+/* Reads a result from standard input, any bytes, and returns the text that stands for it. Otherwise like
+ * command_read_input. */
+char *command_read_result(int *code);
+
 /* Writes a message as JSON, or prints it as one line. */
 void command_write_message(const void *message);
 void command_print_json(const void *message);

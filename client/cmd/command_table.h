@@ -4,8 +4,8 @@
  *	COMMAND(NOUN, VERB, FUNCTION, SUMMARY)   its function runs it
  *	CALL(NOUN, VERB, CALL, SUMMARY)          it makes one call (call.h)
  *
- * The noun is "queue" of `reeve queue set`, or NULL as in `reeve check`; `reeve submit` is also `reeve task submit`. The
- * summary is for the lists of --help: a phrase without a full stop.
+ * The noun is "queue" of `reeve queue set`, or NULL as in `reeve check`; `reeve submit` is also `reeve task submit`.
+ *The summary is for the lists of --help: a phrase without a full stop.
  */
 #ifndef REEVE_CLIENT_CMD_COMMAND_TABLE_H
 #define REEVE_CLIENT_CMD_COMMAND_TABLE_H
@@ -14,6 +14,7 @@
 	COMMAND("task", "submit", command_submit, "submit a task, or a file of them")                                      \
 	COMMAND("task", "wait", command_wait, "wait until tasks have ended")                                               \
 	CALL("task", "show", task_show, "show one task with its details and result")                                       \
+	COMMAND("task", "logs", command_logs, "show what a task's handlers have logged")                                   \
 	COMMAND("task", "list", task_list, "list tasks, newest first")                                                     \
 	COMMAND("task", "cancel", command_cancel, "cancel tasks")                                                          \
 	COMMAND("task", "discard", command_discard, "end tasks dead, without a retry")                                     \
@@ -68,11 +69,13 @@
 	CALL("token", "revoke", token_revoke, "end an access token, or a user's identity")                                 \
 	COMMAND("certs", "init", certs_init, "create a private CA")                                                        \
 	COMMAND("certs", "issue", certs_issue, "issue a certificate with a new key")                                       \
+	COMMAND("certs", "list", certs_list, "list the certificates that were issued, with expiry")                        \
 	COMMAND("certs", "renew", certs_renew, "issue certificates again before they expire")                              \
 	COMMAND("certs", "revoke", certs_revoke, "revoke the certificates of a name")                                      \
 	COMMAND(NULL, "audit", command_audit, "show what happened, in order")                                              \
 	COMMAND(NULL, "errors", command_errors, "show errors in groups")                                                   \
 	COMMAND(NULL, "stats", command_stats, "show totals, or counts of executions")                                      \
+	COMMAND(NULL, "top", command_top, "show queues, workers and running tasks, live, on the whole terminal")           \
 	COMMAND(NULL, "check", command_check, "check Reeve's health, as a plugin for monitoring")                          \
 	CALL(NULL, "whoami", whoami, "show who calls: the name of your identity, and its roles")                           \
 	COMMAND(                                                                                                           \

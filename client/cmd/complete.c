@@ -1,6 +1,6 @@
 /*
- * Completion of command lines. A shell's script passes the words so far, and this program answers with what can follow: the
- * scripts know nothing of commands and options. Names and ids come from the manager.
+ * Completion of command lines. A shell's script passes the words so far, and this program answers with what can follow:
+ * the scripts know nothing of commands and options. Names and ids come from the manager.
  */
 #include "client/cmd/complete.h"
 
@@ -18,7 +18,7 @@ struct line {
 	char *argv[SHARED_MAX + 1];
 	const char *noun;
 	const struct command *command;
-	int operands; /* words behind the command that are no options */
+	int operands; /* operands after the command */
 	bool only_operands;
 	bool unknown;               /* there is no such command */
 	struct option_spec pending; /* the option whose value is next; its name is NULL: none */
@@ -102,7 +102,8 @@ static void take_word(struct line *line, char *word)
 	}
 }
 
-/* --- what can follow ------------------------------------------------------------------------------------------------ */
+/* --- what can follow ------------------------------------------------------------------------------------------------
+ */
 
 struct offer {
 	const char *current; /* the beginning of the current word */

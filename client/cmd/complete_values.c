@@ -19,7 +19,7 @@ struct kind {
 	const char *name;
 	const ProtobufCServiceDescriptor *service;
 	const char *method, *items, *field;
-	const char *about; /* a field that tells the items apart, or NULL */
+	const char *about; /* a field that distinguishes the items, or NULL */
 };
 
 static const struct kind kinds[] = {

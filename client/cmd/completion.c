@@ -1,4 +1,5 @@
-/* `reeve completion`: the scripts of the shells. All they do is to pass the words to `reeve completion words` (complete.c). */
+/* `reeve completion`: the scripts of the shells. All they do is to pass the words to `reeve completion words`
+ * (complete.c). */
 #include "client/cmd/command.h"
 #include "client/cmd/complete.h"
 

@@ -40,7 +40,10 @@ struct dev_options {
 	int64_t concurrency;
 	const char *handlers;
 	const char *listen;
+	const char *http;
 };
+
+static const char usual_url[] = "tcp://127.0.0.1:7171", usual_http[] = "http://127.0.0.1:7172";
 
 #define AT(member) OPTION_AT(struct dev_options, member)
 
@@ -53,14 +56,15 @@ static const struct option_spec specs[] = {
         "maximum number of tasks that each worker runs at the same time", .default_value = "4"),
     OPT_TEXT(0, "handlers", AT(handlers), "FILE",
         "handlers file, as for reeve-worker. Default: DIR/handlers.ini, which is created with examples"),
-    OPT_TEXT(0, "listen", AT(listen), "URL", "address on which the manager listens",
-        .default_value = "tcp://127.0.0.1:7171"),
+    OPT_TEXT(0, "listen", AT(listen), "URL", "address on which the manager listens", .default_value = usual_url),
+    OPT_TEXT(0, "http", AT(http), "URL",
+        "address of the dashboard, and of calls by HTTP. Default: http://127.0.0.1:7172; none with another --listen"),
     {0},
 };
 
 static const struct option_table table = {
     .program = "reeve dev",
-    .usage = "[--data DIR] [--workers N] [--concurrency N] [--handlers FILE] [--listen URL]",
+    .usage = "[--data DIR] [--workers N] [--concurrency N] [--handlers FILE] [--listen URL] [--http URL]",
     .summary = "Runs a complete Reeve in the foreground: a private PostgreSQL in DIR, a manager and workers. Ctrl-C "
                "stops everything in order; a second one does not wait for running tasks. The next start with the same "
                "DIR continues with the same tasks. SIGHUP makes the workers read their handlers file again.",
@@ -70,7 +74,7 @@ static const struct option_table table = {
 static const char sample_handlers[] =
     "# Which program runs a task, by the task's type. The task's details are its standard\n"
     "# input; what it writes to standard output is the result. `reeve dev` reads this\n"
-    "# file when it starts.\n"
+    "# file when it starts, and again after SIGHUP.\n"
     "\n"
     "[handler echo]\n"
     "exec = /bin/cat\n"
@@ -161,6 +165,8 @@ static bool prepare(struct dev *dev, struct reeve_error *error)
 
 	dev->self[length > 0 ? length : 0] = '\0';
 	snprintf(dev->concurrency, sizeof dev->concurrency, "%lld", (long long)dev->options.concurrency);
+	if (!dev->options.http && strcmp(dev->options.listen, usual_url) == 0)
+		dev->options.http = usual_http;
 	return choose_data(dev, error) && choose_url(dev, error) &&
 	    find_program(dev, "reeve-manager", dev->manager_path, error) &&
 	    find_program(dev, "reeve-worker", dev->worker_path, error);
@@ -270,9 +276,9 @@ static int early_end(const struct member *member)
 }
 
 /* Starts a child process that checks whether a manager answers at our URL. Returns its pid, or −1. */
-static pid_t begin_to_ask(const struct dev *dev, const char *patience)
+static pid_t begin_to_ask(const struct dev *dev, const char *timeout)
 {
-	const char *argv[] = {dev->self, "stats", "--manager", dev->url, "--connect-timeout", patience, NULL};
+	const char *argv[] = {dev->self, "stats", "--manager", dev->url, "--connect-timeout", timeout, NULL};
 	int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct child_spec spec = {.argv = argv, .input = quiet, .output = quiet, .death_signal = SIGKILL};
 	pid_t pid = child_start(&spec, NULL);
@@ -305,7 +311,8 @@ static int start_manager(struct dev *dev)
 	    /* A short lease: no network can fail for long here, and after a kill of all processes the next start waits
 	     * until the old workers' leases have ended. */
 	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen", dev->options.listen,
-	        "--auth", "required", "--callback-private", "--lease", "5s", "--heartbeat", "1s"},
+	        "--auth", "required", "--callback-private", "--lease", "5s", "--heartbeat", "1s",
+	        dev->options.http ? "--http" : NULL, dev->options.http},
 	};
 	if (!member_start(&dev->manager))
 		return EXIT_TASK_FAILED;
@@ -339,14 +346,15 @@ static int start_workers(struct dev *dev)
 
 static void print_how_to_use(const struct dev *dev)
 {
-	bool usual = strcmp(dev->url, "tcp://127.0.0.1:7171") == 0;
+	bool usual = strcmp(dev->url, usual_url) == 0;
 
 	printf("\nReeve is up: a manager at %s, %lld worker%s, data in %s\n"
 	       "The workers run the handlers in %s\n"
-	       "Its access token, for this user, is in %s\n\n"
-	       "In another terminal:\n",
+	       "Its access token, for this user, is in %s\n",
 	    dev->url, (long long)dev->options.workers, dev->options.workers == 1 ? "" : "s", dev->data, dev->handlers,
 	    dev->token_path);
+	dev_token_print_code(dev->self, dev->url, dev->token_path, dev->options.http);
+	printf("\nIn another terminal:\n");
 	if (!usual)
 		printf("    export REEVE_MANAGER=%s\n", dev->url);
 	printf("    reeve submit %s 'some text' --wait\n"
@@ -355,15 +363,6 @@ static void print_how_to_use(const struct dev *dev)
 	       "Ctrl-C ends it all.\n",
 	    dev->options.handlers ? "TYPE" : "sha256");
 	fflush(stdout);
-}
-
-/* Returns the exit code of a member that is not restarted; EXIT_OK: there is none. */
-static int hopeless(const struct member *members, int64_t count)
-{
-	for (const struct member *member = members; member < members + count; member++)
-		if (member->pid == 0 && member_hopeless(member))
-			return WEXITSTATUS(member->status);
-	return EXIT_OK;
 }
 
 /* Makes the workers reload their handlers file. Returns false if the signal came from the end of the terminal. */
@@ -392,9 +391,9 @@ static int run(struct dev *dev)
 			log_error("postgres", "by itself it %s", embedded_ending(dev->postgres));
 			return EXIT_TASK_FAILED;
 		}
-		int code = hopeless(&dev->manager, 1);
+		int code = members_hopeless(&dev->manager, 1);
 		if (code == EXIT_OK)
-			code = hopeless(dev->workers, dev->options.workers);
+			code = members_hopeless(dev->workers, dev->options.workers);
 		if (code != EXIT_OK)
 			return code;
 		/* As an unsigned number, −1 (never) is the maximum. */

@@ -40,11 +40,19 @@ bool member_ended(struct member *member)
 	return member->pid == 0;
 }
 
-bool member_hopeless(const struct member *member)
+static bool is_hopeless(const struct member *member)
 {
 	int code = WIFEXITED(member->status) ? WEXITSTATUS(member->status) : EXIT_OK;
 
 	return code == EXIT_USAGE || code == EXIT_UNREACHABLE || code == EXIT_REFUSED;
+}
+
+int members_hopeless(const struct member *members, int64_t count)
+{
+	for (const struct member *member = members; member < members + count; member++)
+		if (member->pid == 0 && is_hopeless(member))
+			return WEXITSTATUS(member->status);
+	return 0;
 }
 
 /* Sets the delay for a member that has just ended, or could not be started. */
@@ -68,7 +76,7 @@ int64_t members_supervise(struct member *members, size_t count)
 		bool ran = member->pid > 0;
 		if (!member_ended(member))
 			continue;
-		if (member_hopeless(member)) {
+		if (is_hopeless(member)) {
 			if (ran)
 				log_error(member->name, "%s; starting it again would not help",
 				    child_ending(member->status, ending, sizeof ending));

@@ -28,9 +28,9 @@ bool member_start(struct member *member);
 /* Returns true if a member is not running; records its status if it has just ended. */
 bool member_ended(struct member *member);
 
-/* Returns true if a member ended for a reason that a restart would not fix: invalid options or handlers, an address in
- * use, a database that refuses. */
-bool member_hopeless(const struct member *member);
+/* Returns the exit code of a member that ended for a reason that a restart would not fix: invalid options or handlers,
+ * an address in use, a database that refuses; 0: there is none. */
+int members_hopeless(const struct member *members, int64_t count);
 
 /* Logs which members have ended and restarts those whose delay is over, except hopeless ones. Returns the maximum time
  * in milliseconds until the next call; −1: when a child ends. */

@@ -2,16 +2,19 @@
 #include "client/cmd/dev_token.h"
 
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/token_file.h"
 #include "manager/embedded/child.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Creates the folders of a path, for this user alone. */
@@ -29,11 +32,9 @@ static bool make_folders(char *path)
 	return true;
 }
 
-/* Runs the manager program, which writes the token. */
-static bool make(const char *manager_path, const char *conninfo, const char *path)
+/* Runs a program, which writes a token. */
+static bool make(const char *const *argv)
 {
-	const char *argv[] = {manager_path, "--database", conninfo, "--create-admin-token", "--admin-token-file", path,
-	    "--log-level", "warn", NULL};
 	struct child_spec spec = {.argv = argv, .input = -1, .output = -1, .death_signal = SIGKILL};
 	struct reeve_error error;
 	pid_t pid = child_start(&spec, &error);
@@ -46,22 +47,51 @@ static bool make(const char *manager_path, const char *conninfo, const char *pat
 	}
 	child_wait(pid, -1, -1, &status);
 	if (status != 0)
-		log_error("manager", "while it made an access token, it %s", child_ending(status, ending, sizeof ending));
+		log_error(NULL, "while it made an access token, %s %s", argv[0], child_ending(status, ending, sizeof ending));
 	return status == 0;
 }
 
 char *dev_token_make(const char *manager_path, const char *conninfo, const char *url)
 {
 	char *path = token_file_of(url);
+	const char *argv[] = {manager_path, "--database", conninfo, "--create-admin-token", "--admin-token-file", path,
+	    "--log-level", "warn", NULL};
 
 	unsetenv("REEVE_ACCESS_TOKEN");
 	unsetenv("REEVE_ACCESS_TOKEN_FILE");
 	if (!path)
 		log_error(NULL, "there is no home folder for the access token");
-	else if (make_folders(path) && make(manager_path, conninfo, path))
+	else if (make_folders(path) && make(argv))
 		return path;
 	free(path);
 	return NULL;
+}
+
+/* Returns the access token of a new identity for a browser, to be freed, or NULL after an error message. */
+static char *make_code(const char *self, const char *url, const char *token_path)
+{
+	char *path = mem_asprintf("%s.code", token_path), *name = mem_asprintf("browser-%lld", (long long)time(NULL));
+	const char *argv[] = {
+	    self, "token", "create", name, "--role", "admin", "--expires", "1h", "--output", path, "--manager", url, NULL};
+	struct reeve_error error;
+	char *code = NULL;
+
+	unlink(path); /* of a process that was killed */
+	if (make(argv) && !(code = token_read(&(struct token_source){.path = path}, &error)))
+		log_error(NULL, "%s", error.message);
+	unlink(path);
+	free(path);
+	free(name);
+	return code;
+}
+
+void dev_token_print_code(const char *self, const char *url, const char *token_path, const char *http)
+{
+	char *code = http ? make_code(self, url, token_path) : NULL;
+
+	if (code)
+		printf("Dashboard: %s/#code=%s\n", http, code);
+	free(code);
 }
 
 void dev_token_drop(char *path)

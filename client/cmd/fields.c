@@ -8,6 +8,7 @@
 #include "common/mem.h"
 
 #include <inttypes.h>
+#include <reeve/v1/task.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,14 @@ static void show(const struct column *column, const void *message, int64_t now_u
 		show_field(column, message, now_us, out);
 	if (!*out->value && column->otherwise)
 		out->value = column->otherwise;
+}
+
+void fields_tries(const void *message, int64_t now_us, struct shown *shown)
+{
+	const Reeve__V1__Task *task = message;
+
+	(void)now_us;
+	snprintf(shown->text, sizeof shown->text, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
 }
 
 void fields_row(struct table *table, const struct column *columns, const void *message, int64_t now_us)

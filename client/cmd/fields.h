@@ -18,6 +18,9 @@ bool fields_is(const void *message, const char *path, const char *word);
 /* Writes the word of an enumeration or a string field, "" for an enumeration's 0. The caller frees shown->owned. */
 void fields_word(const void *message, const char *path, struct shown *shown);
 
+/* Writes a task's attempt and their maximum: "1/5". For columns. */
+void fields_tries(const void *task, int64_t now_us, struct shown *shown);
+
 /* Adds a message as a row. */
 void fields_row(struct table *table, const struct column *columns, const void *message, int64_t now_us);
 
@@ -28,8 +31,8 @@ void fields_lines(int width, const struct column *columns, const void *message, 
 /* Prints one such line, unless the value is empty. */
 void fields_line(int width, const char *heading, const char *value);
 
-/* Prints the strings of a message as such lines, each under its field's name, except those of the fields `except`, separated
- * by spaces. */
+/* Prints the strings of a message as such lines, each under its field's name, except those of the fields `except`,
+ * separated by spaces. */
 void fields_texts(int width, const void *message, const char *except);
 
 /* Prints a time as such a line, with its age, unless it is 0. */

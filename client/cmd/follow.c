@@ -3,12 +3,15 @@
 
 #include "client/cmd/command.h"
 #include "client/cmd/interrupts.h"
+#include "client/cmd/logs.h"
 #include "client/cmd/progress.h"
+#include "client/cmd/stored.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 #include "client/cmd/waiting.h"
 #include "common/clock.h"
 #include "common/mem.h"
+#include "common/result_text.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -16,10 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_TEXT = 200, LOGGED_MAX = 10, TICK_MS = 1000 };
+enum { KEPT_TEXT = 200, LOGGED_MAX = 10, TICK_MS = 1000, FOLLOWED_MAX = 100 };
 
-/* The interval at which the reason why a task waits is reported, and how many tasks are checked for it. */
-enum { PATIENCE_MS = 3000, ASKED_ABOUT = 5 };
+/* The interval at which the reason why a task waits is reported: of one for whose result its submit has waited a
+ * second, and of others; and how many tasks are checked for it. */
+enum { EXPLAIN_RESULT_MS = 2000, EXPLAIN_MS = 3000, ASKED_ABOUT = 5 };
 
 /* A task that has ended. */
 struct ended {
@@ -34,6 +38,7 @@ struct ended {
 struct following {
 	struct reeve_client *client;
 	enum follow_mode mode;
+	const char *store;
 	bool json;
 	struct progress progress;
 	int64_t *ids; /* distinct, ascending */
@@ -43,6 +48,9 @@ struct following {
 	size_t n_ended, n_completed, n_dead, n_cancelled;
 	size_t n_unwritten; /* results that the manager has omitted */
 	struct ended *ended;
+	int64_t explain_ms;
+	struct logs *logs; /* of each id; NULL: they are not wanted */
+	struct reeve_failure logs_failure;
 	int64_t ask_ms;              /* when to check next why tasks wait */
 	Reeve__V1__Waiting reported; /* the reason reported last */
 	uint32_t shown_attempt;
@@ -74,6 +82,17 @@ static void report_failure(const Reeve__V1__Task *task)
 	free(why);
 }
 
+/* Returns what stands in a table for a binary result; NULL: the result is text. */
+static char *binary_text(const char *result)
+{
+	size_t length;
+	char *bytes = result_decode(result, &length);
+	char *text = bytes ? mem_asprintf("binary: %zu bytes", length) : NULL;
+
+	free(bytes);
+	return text;
+}
+
 static void keep(struct following *following, const Reeve__V1__Task *task)
 {
 	struct ended *ended = &following->ended[following->n_ended];
@@ -87,14 +106,17 @@ static void keep(struct following *following, const Reeve__V1__Task *task)
 	if (!why && task->omitted)
 		why = mem_asprintf("omitted: %" PRId64 " bytes, too long for the manager's messages (--max-message)",
 		    task->omitted->result_bytes);
+	if (!why)
+		why = binary_text(task->result);
 	ended->text = copy_beginning(why ? why : task->result);
 	free(why);
 }
 
-/* Writes a result; returns false if the manager has omitted it. */
-static bool write_result(const Reeve__V1__Task *task)
+/* Writes a result, also one that is in a file of `store`, if that is not NULL. Returns false if it cannot. */
+static bool write_result(const Reeve__V1__Task *task, const char *store)
 {
-	size_t length = strlen(task->result);
+	size_t length;
+	char *bytes;
 
 	if (task->omitted) {
 		command_log(
@@ -103,10 +125,17 @@ static bool write_result(const Reeve__V1__Task *task)
 		    task->id, task->omitted->result_bytes, task->id);
 		return false;
 	}
-	fwrite(task->result, 1, length, stdout);
+	if (store && stored_is(task->id, task->result))
+		bytes = stored_read(store, task->id, task->result, &length);
+	else
+		bytes = reeve_result_decode(task->result, &length);
+	if (!bytes)
+		return false;
+	fwrite(bytes, 1, length, stdout);
 	/* On a terminal the prompt must begin a line; a program gets only the result. */
-	if (length > 0 && task->result[length - 1] != '\n' && terminal_columns(stdout) > 0)
+	if (length > 0 && bytes[length - 1] != '\n' && terminal_columns(stdout) > 0)
 		putchar('\n');
+	free(bytes);
 	return true;
 }
 
@@ -117,14 +146,25 @@ static int compare_ids(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
+/* Prints the new log lines of a task. Returns false if they cannot be read: then the waiting ends. */
+static bool print_logs(struct following *following, size_t place)
+{
+	if (!following->logs || following->gone[place] || following->logs_failure.code)
+		return !following->logs_failure.code;
+	progress_end(&following->progress);
+	return logs_print(&following->logs[place], &following->logs_failure);
+}
+
 static void take_ended(void *arg, const Reeve__V1__Task *task)
 {
 	struct following *following = arg;
 	bool completed = task->status == TASK(COMPLETED);
 	int64_t *id = bsearch(&task->id, following->ids, following->total, sizeof *id, compare_ids);
 
-	if (id)
+	if (id) {
+		print_logs(following, (size_t)(id - following->ids));
 		following->gone[id - following->ids] = true;
+	}
 	following->n_completed += completed;
 	following->n_dead += task->status == TASK(DEAD);
 	following->n_cancelled += task->status == TASK(CANCELLED);
@@ -135,7 +175,7 @@ static void take_ended(void *arg, const Reeve__V1__Task *task)
 		keep(following, task);
 	} else if (completed && following->mode == FOLLOW_RESULT) {
 		progress_end(&following->progress);
-		following->n_unwritten += !write_result(task);
+		following->n_unwritten += !write_result(task, following->store);
 	} else if (!completed && following->n_ended - following->n_completed < LOGGED_MAX) {
 		progress_end(&following->progress);
 		report_failure(task);
@@ -190,9 +230,12 @@ static bool take_poll(void *arg, size_t pending)
 
 	/* A reader of lines gets each when its task ends. */
 	fflush(stdout);
+	for (size_t i = following->first; i < following->total; i++)
+		if (!print_logs(following, i))
+			return false;
 	if (pending > 0 && clock_monotonic_ms() >= following->ask_ms) {
 		ask_why(following);
-		following->ask_ms = clock_monotonic_ms() + PATIENCE_MS;
+		following->ask_ms = clock_monotonic_ms() + following->explain_ms;
 	}
 	progress_show(&following->progress, (int64_t)(following->total - pending));
 	return !interrupts_asked();
@@ -249,6 +292,17 @@ static void take_ids(struct following *following, const int64_t *ids, size_t cou
 	following->total = distinct;
 }
 
+static void begin_logs(struct following *following)
+{
+	following->logs = mem_calloc(following->total + 1, sizeof *following->logs);
+	for (size_t i = 0; i < following->total; i++)
+		following->logs[i] = (struct logs){.client = following->client,
+		    .id = following->ids[i],
+		    .out = stderr,
+		    .named = following->total > 1,
+		    .progress = true};
+}
+
 /* Reports the totals and returns the exit code. */
 static int conclude(const struct following *following, size_t pending)
 {
@@ -269,65 +323,140 @@ static int conclude(const struct following *following, size_t pending)
 	return failed > 0 || pending > 0 || following->n_unwritten > 0 ? EXIT_TASK_FAILED : EXIT_OK;
 }
 
-int follow_tasks(
-    struct reeve_client *client, const int64_t *ids, size_t count, enum follow_mode mode, int64_t timeout_ms, bool json)
+/* Waits for these tasks, which have not ended, or not for long. */
+static bool await(struct following *following, const int64_t *ids, size_t count, int64_t timeout_ms, size_t *pending,
+    struct reeve_failure *failure)
 {
-	struct following following = {
-	    .client = client, .mode = mode, .json = json, .ask_ms = clock_monotonic_ms() + PATIENCE_MS};
-	struct reeve_failure failure = {0};
 	struct reeve_wait wait = {
 	    .timeout_ms = timeout_ms,
+	    /* A progress bar must move. Without one, a poll may take as long as the interval of reasons allows. */
+	    .poll_ms = following->progress.shown || following->logs ? TICK_MS : following->explain_ms,
 	    .ended = take_ended,
 	    .polled = take_poll,
-	    .arg = &following,
+	    .arg = following,
 	};
+	bool done = reeve_wait(following->client, ids, count, &wait, pending, failure);
+
+	if (!done && failure->code == REEVE_CANCELLED) {
+		done = true;
+		*pending = following->total - following->n_ended;
+	}
+	if (done && following->logs_failure.code) {
+		done = false;
+		*failure = following->logs_failure;
+	}
+	return done;
+}
+
+static void free_following(struct following *following)
+{
+	for (size_t i = 0; i < following->total; i++) {
+		if (following->logs)
+			logs_clear(&following->logs[i]);
+		free(following->ended[i].type);
+		free(following->ended[i].text);
+	}
+	free(following->ended);
+	free(following->logs);
+	free(following->gone);
+	free(following->ids);
+}
+
+static struct following following_in(struct reeve_client *client, enum follow_mode mode, const char *store, bool json)
+{
+	return (struct following){.client = client,
+	    .mode = mode,
+	    .store = store,
+	    .json = json,
+	    .explain_ms = mode == FOLLOW_RESULT ? EXPLAIN_RESULT_MS : EXPLAIN_MS};
+}
+
+static void begin_waiting(struct following *following)
+{
+	following->ask_ms = clock_monotonic_ms() + following->explain_ms;
+	progress_begin(&following->progress, "waiting", (int64_t)following->total, 0);
+	progress_show(&following->progress, (int64_t)following->n_ended);
+}
+
+int follow_tasks(struct reeve_client *client, const int64_t *ids, size_t count, enum follow_mode mode,
+    const char *store, int64_t timeout_ms, bool json, bool logs)
+{
+	struct following following = following_in(client, mode, store, json);
+	struct reeve_failure failure = {0};
 	size_t pending = 0;
 	bool done;
 	int code;
 
 	take_ids(&following, ids, count);
-	progress_begin(&following.progress, "waiting", (int64_t)following.total, 0);
-	/* A progress bar must move. Without one, a poll may take as long as the interval of reasons allows. */
-	wait.poll_ms = following.progress.shown ? TICK_MS : PATIENCE_MS;
-	progress_show(&following.progress, 0);
-	done = reeve_wait(client, ids, count, &wait, &pending, &failure);
+	if (logs)
+		begin_logs(&following);
+	begin_waiting(&following);
+	done = await(&following, ids, count, timeout_ms, &pending, &failure);
 	progress_end(&following.progress);
 	if (mode == FOLLOW_TABLE && !json)
 		print_table(&following, ids, count);
 	fflush(stdout);
-	if (!done && failure.code == REEVE_CANCELLED) {
-		done = true;
-		pending = following.total - following.n_ended;
-	}
 	code = done ? conclude(&following, pending) : command_failed(&failure);
-	for (size_t i = 0; i < following.total; i++) {
-		free(following.ended[i].type);
-		free(following.ended[i].text);
+	free_following(&following);
+	return code;
+}
+
+int follow_submitted(struct reeve_client *client, const Reeve__V1__SubmitAndWaitResponse *answer, enum follow_mode mode,
+    const char *store, bool json)
+{
+	struct following following = following_in(client, mode, store, json);
+	struct reeve_failure failure = {0};
+	int64_t *ids = mem_calloc(answer->n_tasks, sizeof *ids);
+	size_t pending = 0;
+	bool done = true;
+	int code;
+
+	for (size_t i = 0; i < answer->n_tasks; i++)
+		ids[i] = answer->tasks[i]->id;
+	take_ids(&following, ids, answer->n_tasks);
+	for (size_t i = 0; i < answer->n_ended; i++)
+		take_ended(&following, answer->ended[i]);
+	for (size_t i = 0; i < following.total; i++)
+		if (!following.gone[i])
+			ids[pending++] = following.ids[i];
+	if (pending) {
+		begin_waiting(&following);
+		done = await(&following, ids, pending, -1, &pending, &failure);
+		progress_end(&following.progress);
 	}
-	free(following.ended);
-	free(following.gone);
-	free(following.ids);
+	fflush(stdout);
+	code = done ? conclude(&following, pending) : command_failed(&failure);
+	free_following(&following);
+	free(ids);
 	return code;
 }
 
 struct wait_options {
 	int64_t max_wait_ms;
+	bool result;
+	const char *store;
+	bool follow;
 };
 
 static const struct option_spec wait_specs[] = {
     OPT_SPAN(0, "max-wait", OPTION_AT(struct wait_options, max_wait_ms), 0, 0, "maximum time to wait; 0: do not wait"),
+    OPT_FLAG(0, "result", OPTION_AT(struct wait_options, result), "write the result of one task, and only that"),
+    OPT_RESULT_STORE(struct wait_options, store),
+    OPT_FLAG('f', "follow", OPTION_AT(struct wait_options, follow),
+        "print the tasks' progress and log lines on standard error as they come; of up to 100 tasks"),
     {0},
 };
 
 static const struct option_table wait_table = {
     .program = "reeve wait",
-    .usage = "ID... [--max-wait DURATION] [--json]",
+    .usage = "ID... [--follow] [--max-wait DURATION] [--json] | ID --result [--follow] [--max-wait DURATION]",
     .summary = "Waits until all these tasks have ended and shows their outcomes. The id - reads more ids from "
                "standard input.",
     .epilogue = "Exit codes: 0 all completed, 1 one did not (or not in time), 2 wrong usage,\n"
                 "3 no manager reachable, or it refuses for now, 4 refused (no such task).\n"
                 "\n"
-                "Example: reeve wait 17 18 19",
+                "Examples: reeve wait 17 18 19\n"
+                "          reeve wait 17 --result >report.pdf",
     .specs = wait_specs,
 };
 
@@ -345,11 +474,24 @@ int command_wait(int argc, char **argv)
 	ids = command_ids(&wait_table, operands, argv, &count, &code);
 	if (!ids)
 		return code;
+	if (options.store && !options.result) {
+		free(ids);
+		return command_usage(&wait_table, "--result-store needs --result");
+	}
+	if (options.result && (count > 1 || shared.json)) {
+		free(ids);
+		return command_usage(&wait_table, "--result goes with one ID, and without --json");
+	}
+	if (options.follow && count > FOLLOWED_MAX) {
+		free(ids);
+		return command_usage(&wait_table, "--follow takes up to %d tasks", FOLLOWED_MAX);
+	}
 	interrupts_hold();
 	client = command_connect(&shared, &code);
 	if (client) {
 		interrupts_watch(client, false);
-		code = follow_tasks(client, ids, count, FOLLOW_TABLE, options.max_wait_ms, shared.json);
+		code = follow_tasks(client, ids, count, options.result ? FOLLOW_RESULT : FOLLOW_TABLE, options.store,
+		    options.max_wait_ms, shared.json, options.follow);
 		interrupts_watch(NULL, false);
 		reeve_client_destroy(client);
 	}

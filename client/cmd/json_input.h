@@ -1,5 +1,5 @@
-/* JSON as people write it, before the reader of messages (common/json.h) gets it: short forms, and what it would take as
- * left out. Errors name the field after `prefix`, "stages[3]." or "". */
+/* JSON as people write it, before the reader of messages (common/json.h) gets it: short forms, and what it would take
+ * as left out. Errors name the field after `prefix`, "stages[3]." or "". */
 #ifndef REEVE_CLIENT_JSON_INPUT_H
 #define REEVE_CLIENT_JSON_INPUT_H
 

@@ -1,4 +1,5 @@
-/* The lines of a file, or the elements of the one JSON array in it, read twice: once to check them all, once to send them. */
+/* The lines of a file, or the elements of the one JSON array in it, read twice: once to check them all, once to send
+ * them. */
 #ifndef REEVE_CLIENT_LINES_H
 #define REEVE_CLIENT_LINES_H
 
@@ -30,8 +31,8 @@ void lines_close(struct lines *lines);
 /* Prepares for reading. Copies what cannot be read twice, such as standard input, to an unnamed temporary file. */
 bool lines_prepare(struct lines *lines, struct reeve_error *error);
 
-/* Reads the next line that is not blank into `text`, without its newline, or the next element. Returns false at the end, or, with
- * error->code not OK, on an error. */
+/* Reads the next line that is not blank into `text`, without its newline, or the next element. Returns false at the
+ * end, or, with error->code not OK, on an error. */
 bool lines_next(struct lines *lines, struct reeve_error *error);
 
 /* Goes back to the first line or element. */

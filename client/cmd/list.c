@@ -71,13 +71,13 @@ static void print_items(struct printing *printing, const void *answer, int64_t l
 }
 
 /* Prints the table, if that is the output. */
-static void end(struct printing *printing, bool tell_empty)
+static void end(struct printing *printing, bool note_empty)
 {
 	if (!printing->table)
 		return;
 	if (printing->count > 0)
 		table_print(printing->table);
-	else if (tell_empty)
+	else if (note_empty)
 		fprintf(stderr, "no %s\n", name_of(printing->list));
 	table_destroy(printing->table);
 }

@@ -19,9 +19,9 @@ struct list {
 	const struct column *columns;
 };
 
-/* Reads and prints up to `limit` items (INT64_MAX: all), as JSON or in one table, so that its columns align. Returns the
- * exit code, after an error message if it failed. *listed (unless NULL) is set to their number; the caller must then
- * report an empty list. */
+/* Reads and prints up to `limit` items (INT64_MAX: all), as JSON or in one table, so that its columns align. Returns
+ * the exit code, after an error message if it failed. *listed (unless NULL) is set to their number; the caller must
+ * then report an empty list. */
 int list_print(
     const struct list *list, struct reeve_client *client, void *request, int64_t limit, bool json, int64_t *listed);
 

@@ -154,8 +154,8 @@ static const struct option_table define_table = {
                 "  {\"name\": \"fetch\", \"type\": \"http.get\", \"next\": \"shrink\", \"max_attempts\": 3,\n"
                 "   \"timeout\": \"30s\", \"backoff\": \"exp:1s:1h\", \"jitter\": 25, \"priority\": 5,\n"
                 "   \"queue\": \"images\"}, ...]}\n"
-                "Of a stage only name and type must be given. Without next the following stage of\n"
-                "the file is next, after the last none; \"next\": \"end\" says that none is.\n"
+                "A stage needs only a name and a type. Without next, the next stage of the file\n"
+                "follows. The pipeline ends after the last stage, or one with \"next\": \"end\".\n"
                 "\n"
                 "Example: reeve pipeline define images.json",
 };

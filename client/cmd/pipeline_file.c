@@ -1,7 +1,7 @@
 /*
- * {"name": "…", "max_steps": 100, "stages": [{"name": "…", "type": "…", "next": "…", "max_attempts": 3, "timeout": "30s",
- * "backoff": "exp:1s:1h", "jitter": 10, "priority": 5}, …]}: the contract's Pipeline (common/json.h) with short forms of a
- * stage's `retry` and `priority`.
+ * {"name": "…", "max_steps": 100, "stages": [{"name": "…", "type": "…", "next": "…", "max_attempts": 3, "timeout":
+ * "30s", "backoff": "exp:1s:1h", "jitter": 10, "priority": 5}, …]}: the contract's Pipeline (common/json.h) with short
+ * forms of a stage's `retry` and `priority`.
  */
 #include "client/cmd/pipeline_file.h"
 

@@ -8,6 +8,7 @@
 #include "common/mem.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <reeve/v1/worker_calls.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,8 @@ struct report_options {
 	struct option_message result;
 	bool completed, returned;
 	const char *failed, *fatal;
+	int64_t progress;
+	const char *log;
 };
 
 #define AT(member) OPTION_AT(struct report_options, member)
@@ -162,15 +165,20 @@ static const struct option_spec report_specs[] = {
         "with --completed: the next stage of its pipeline; \"end\": none; if not set, the pipeline's"),
     OPT_SPAN(0, "retry-in", OPTION_FIELD("retry_in_ms"), 1, DAYS_MS(LIMIT_RETRY_DAYS),
         "with --failed: retry delay, instead of the task's policy"),
+    OPT_INTEGER(0, "progress", AT(progress), 0, 100, "PERCENT", "how much of its work is done"),
+    OPT_TEXT(0, "log", AT(log), "TEXT", "lines for `reeve logs`"),
     {0},
 };
 
 static const struct option_table report_table = {
     .program = "reeve report",
-    .usage = "ID TOKEN --completed [RESULT|-] | --failed TEXT | --fatal TEXT | --returned [OPTION]...",
-    .summary = "Reports the outcome of a task from `reeve fetch`. The exit code is 4 if the token has lost the "
-               "task; then nothing changes.",
-    .epilogue = "Examples: reeve report 17 1795275061254669 --completed 'sent'\n"
+    .usage = "ID TOKEN --completed [RESULT|-] | --failed TEXT | --fatal TEXT | --returned | --progress PERCENT "
+             "[OPTION]...",
+    .summary =
+        "Reports the outcome of a task from `reeve fetch`, or, without one, how far it is. The exit code is 4 if "
+        "the token has lost the task; then nothing changes.",
+    .epilogue = "Examples: reeve report 17 1795275061254669 --progress 40 --remark 'two of five'\n"
+                "          reeve report 17 1795275061254669 --completed 'sent'\n"
                 "          reeve report 17 1795275061254669 --failed 'no paper' --retry-in 10m",
     .specs = report_specs,
 };
@@ -199,9 +207,12 @@ static bool check_report(const struct report_options *options, int operands, cha
 	bool error = options->failed || options->fatal;
 	bool has_code = option_is_set(&options->result, "error_code");
 
-	if (outcomes != 1)
-		*code = command_usage(&report_table, "%s --completed, --failed, --fatal and --returned",
-		    outcomes ? "too many outcomes: give one of" : "the outcome is missing: give one of");
+	bool reports = options->progress != NOT_GIVEN || options->log || option_is_set(&options->result, "remark");
+
+	if (outcomes != 1 && (outcomes || !reports))
+		*code = command_usage(&report_table, "%s --completed, --failed, --fatal and --returned%s",
+		    outcomes ? "too many outcomes: give one of" : "the outcome is missing: give one of",
+		    outcomes ? "" : ", or --progress, --remark or --log");
 	else if (options->completed ? operands > 3 : operands > 2)
 		*code = command_usage(&report_table, "unexpected argument \"%s\"", argv[options->completed ? 4 : 3]);
 	else if (!error && (has_code || option_is_set(&options->result, "stack_trace")))
@@ -216,10 +227,61 @@ static bool check_report(const struct report_options *options, int operands, cha
 	return false;
 }
 
+/* The lines of a text, of which they are parts. */
+struct split {
+	char *text;
+	Reeve__V1__LoggedLine *lines, **pointers;
+	size_t count;
+};
+
+static void split_begin(struct split *split, const char *text)
+{
+	char *rest = split->text = mem_strdup(text), *line;
+
+	while ((line = strsep(&rest, "\n"))) {
+		split->lines = mem_realloc(split->lines, (split->count + 1) * sizeof *split->lines);
+		reeve__v1__logged_line__init(&split->lines[split->count]);
+		split->lines[split->count++].text = line;
+	}
+	split->pointers = mem_calloc(split->count, sizeof *split->pointers);
+	for (size_t i = 0; i < split->count; i++)
+		split->pointers[i] = &split->lines[i];
+}
+
+static void split_end(struct split *split)
+{
+	free(split->text);
+	free(split->lines);
+	free(split->pointers);
+}
+
+/* Reports the outcome, or, if there is none, how far the attempt is. */
+static bool report(struct reeve_client *client, const struct report_options *options, Reeve__V1__Result *result,
+    struct reeve_failure *failure)
+{
+	Reeve__V1__AttemptProgress progress = {
+	    .task_id = result->task_id, .token = result->token, .remark = result->remark};
+	struct split split = {0};
+	bool done;
+
+	if (options->log)
+		split_begin(&split, options->log);
+	progress.lines = result->lines = split.pointers;
+	progress.n_lines = result->n_lines = split.count;
+	if (options->progress != NOT_GIVEN) {
+		progress.last_progress_case = REEVE__V1__ATTEMPT_PROGRESS__LAST_PROGRESS_PROGRESS;
+		result->last_progress_case = REEVE__V1__RESULT__LAST_PROGRESS_PROGRESS;
+		progress.progress = result->progress = (double)options->progress;
+	}
+	done = result->outcome ? reeve_report(client, result, failure) : reeve_report_progress(client, &progress, failure);
+	split_end(&split);
+	return done;
+}
+
 int command_report(int argc, char **argv)
 {
 	Reeve__V1__Result result = REEVE__V1__RESULT__INIT;
-	struct report_options options = {.result.message = &result.base};
+	struct report_options options = {.result.message = &result.base, .progress = NOT_GIVEN};
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_client *client;
@@ -233,22 +295,23 @@ int command_report(int argc, char **argv)
 	result.outcome = options.completed ? OUTCOME(COMPLETED)
 	    : options.returned             ? OUTCOME(RETURNED)
 	    : options.fatal                ? OUTCOME(FATAL)
-	                                   : OUTCOME(FAILED);
+	    : options.failed               ? OUTCOME(FAILED)
+	                                   : OUTCOME(UNSPECIFIED);
 	if (options.failed || options.fatal)
 		result.error = options.failed ? options.failed : options.fatal;
 	if (options.completed && operands > 2)
 		result.result = argv[3];
 	if (strcmp(result.result, "-") == 0) {
-		result.result = read = command_read_input("result", 0, &code);
+		result.result = read = command_read_result(&code);
 		if (!read)
 			return code;
 	}
 	client = command_connect_to_change(&shared, &code);
 	if (client) {
-		code = reeve_report(client, &result, &failure) ? EXIT_OK : command_change_failed(&failure);
+		code = report(client, &options, &result, &failure) ? EXIT_OK : command_change_failed(&failure);
 		if (code == EXIT_OK && shared.json)
-			printf("{\"task_id\":%" PRId64 ",\"token\":%" PRId64 ",\"status\":\"accepted\"}\n", result.task_id,
-			    result.token);
+			command_print_object(json_pack("{sI sI ss}", "task_id", (json_int_t)result.task_id, "token",
+			    (json_int_t)result.token, "status", "accepted"));
 	}
 	command_disconnect(client);
 	free(read);

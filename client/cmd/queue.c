@@ -36,7 +36,7 @@ static const struct option_table list_table = {
     .specs = list_specs,
 };
 
-static const struct column list_columns[] = {
+const struct column queue_count_columns[] = {
     COL_TEXT("QUEUE", "queue"),
     COL_TEXT("TYPE", "type"),
     COL_NUMBER("QUEUED", "queued"),
@@ -49,7 +49,7 @@ static const struct column list_columns[] = {
 
 int queue_list(int argc, char **argv)
 {
-	static const struct list list = {.items = "queues", .columns = list_columns};
+	static const struct list list = {.items = "queues", .columns = queue_count_columns};
 	Reeve__V1__ListQueuesRequest request = REEVE__V1__LIST_QUEUES_REQUEST__INIT;
 	struct option_message options = {.message = &request.base};
 	struct shared_options shared = {0};
@@ -269,8 +269,8 @@ static const struct option_table stop_table = {
     .program = "reeve queue stop",
     .usage = "NAME [--wait] [--json]",
     .summary = "Stops a queue: running tasks are cancelled, waiting ones end dead with the code queue_stopped, and "
-               "open batches end. Without --wait the command ends before that. Tasks that are submitted in the "
-               "meantime are refused. The next one after it starts the queue again.",
+               "open batches end. Without --wait the command ends before that. A submit into the queue waits "
+               "until then, and starts the queue again.",
     .epilogue = "Example: reeve queue stop mail --wait",
     .specs = stop_specs,
 };

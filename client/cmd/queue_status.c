@@ -53,7 +53,7 @@ static void show_mode(const void *message, int64_t now_us, struct shown *out)
 	{                                                                                                                  \
 		COL_NUMBER("ID", "incarnation"), COL_TEXT("WORKER", "name"), COL_WORD("STATE", "state"),                       \
 		    COL_WORD("MODE", NULL, .show = show_mode), COL_NUMBER("SINCE", "mode_since_us", .as = AS_AGE),             \
-		    COL_NUMBER("HOLDS", "holding"), COL_NUMBER("SUCCEEDED", of "_succeeded"),                                  \
+		    COL_NUMBER("HOLDS", "holding"), COL_NUMBER("COMPLETED", of "_completed"),                                  \
 		    COL_NUMBER("FAILED", of "_failed"), COL_NUMBER("UP", "registered_us", .as = AS_AGE),                       \
 		{                                                                                                              \
 			0                                                                                                          \
@@ -163,9 +163,7 @@ static void show_block(struct block *block, char *text)
 	if (terminal_columns(stdout) > 0) {
 		if (block->lines > 0)
 			printf("\x1b[%dA\x1b[J", block->lines);
-		block->lines = 0;
-		for (const char *at = text; *at; at++)
-			block->lines += *at == '\n';
+		block->lines = terminal_lines(text);
 	}
 	fputs(text, stdout);
 	fflush(stdout);

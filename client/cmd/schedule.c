@@ -107,7 +107,7 @@ static void show_state(const void *message, int64_t now_us, struct shown *out)
 	if (schedule->paused)
 		out->value = "paused";
 	else if (schedule->waits_for)
-		snprintf(out->text, sizeof out->text, "waits for the end of task %" PRId64, schedule->waits_for);
+		snprintf(out->text, sizeof out->text, "waits for task %" PRId64, schedule->waits_for);
 }
 
 static void show_last(const void *message, int64_t now_us, struct shown *out)
@@ -156,7 +156,7 @@ static const struct column lines[] = {
     {"batch", .field = "task.batch_id", .as = AS_NUMBER},
     {"does", .show = show_action},
     {"catch-up", .show = show_catch_up},
-    {"overlap", .field = "concurrency_policy"},
+    {"concurrency policy", .field = "concurrency_policy"},
     {"state", .show = show_state},
     {"next", .field = "next_us", .as = AS_TIME},
     {"last", .show = show_last},
@@ -204,17 +204,6 @@ const struct call schedule_show = {
     .print = print_schedule,
 };
 
-static void show_list_state(const void *message, int64_t now_us, struct shown *out)
-{
-	const Reeve__V1__Schedule *schedule = message;
-
-	(void)now_us;
-	if (schedule->paused)
-		out->value = "paused";
-	else if (schedule->waits_for)
-		snprintf(out->text, sizeof out->text, "waits for task %" PRId64, schedule->waits_for);
-}
-
 static const struct column list_columns[] = {
     COL_TEXT("NAME", "name"),
     COL_TEXT("WHEN", NULL, .show = show_when),
@@ -223,7 +212,7 @@ static const struct column list_columns[] = {
     COL_WORD("NEXT", "next_us", .as = AS_TIME),
     COL_WORD("LAST", "last_us", .as = AS_TIME),
     COL_WORD("OUTCOME", "last_outcome"),
-    COL_TEXT("STATE", NULL, .show = show_list_state),
+    COL_TEXT("STATE", NULL, .show = show_state),
     {0},
 };
 

@@ -103,25 +103,25 @@ static bool take_catch_up(struct definition *d, const char *text, struct reeve_e
 {
 	Reeve__V1__Schedule *schedule = &d->schedule;
 	char *end = NULL;
-	long most = 0;
+	long max = 0;
 
 	if (!text)
 		return true;
 	note(d, "catch_up");
 	errno = 0;
 	if (strncmp(text, "all:", 4) == 0 && text[4] >= '0' && text[4] <= '9')
-		most = strtol(text + 4, &end, 10);
+		max = strtol(text + 4, &end, 10);
 	if (strcmp(text, "skip") == 0)
 		schedule->catch_up = CATCH_UP(SKIP);
 	else if (strcmp(text, "one") == 0)
 		schedule->catch_up = CATCH_UP(ONE);
-	else if (most < 1 || most > LIMIT_CATCH_UP || errno || *end)
+	else if (max < 1 || max > LIMIT_CATCH_UP || errno || *end)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "--catch-up: \"%.60s\" is invalid; it takes skip, one or all:N, N from 1 to " LIMIT_TEXT(LIMIT_CATCH_UP),
 		    text);
 	else
 		schedule->catch_up = CATCH_UP(ALL);
-	schedule->max_catch_up = (uint32_t)most;
+	schedule->max_catch_up = (uint32_t)max;
 	return true;
 }
 

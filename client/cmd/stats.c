@@ -16,7 +16,7 @@
 struct stats_options {
 	struct option_message request;
 	bool all;
-	const char *activity;
+	const char *activity, *depth;
 };
 
 static const struct option_spec stats_specs[] = {
@@ -24,13 +24,16 @@ static const struct option_spec stats_specs[] = {
         "count ended attempts and their times, by hour of UTC or by queue and type"),
     OPT_CHOICE(0, "activity", OPTION_AT(struct stats_options, activity), "minute|hour|type",
         "what managers have done, by minute, by hour of UTC, or by queue and type, with waiting times and durations"),
+    OPT_CHOICE(0, "depth", OPTION_AT(struct stats_options, depth), "minute|hour",
+        "how many tasks there were, by minute, or the average and maximum by hour of UTC"),
     OPT_FLAG(0, "all-queues", OPTION_FIELD("all_queues"), "with --by type: each type over all queues"),
     OPT_CHOICE('s', "status", OPTION_FIELD("status"), "STATUS",
         "with --by: only attempts that completed, that failed, or all; if not set, completed"),
     OPT_TIME(0, "since", OPTION_FIELD("since_us"),
-        "with --by or --activity: only from this time on; if not set, in the last day (--activity minute, type: in the last hour)"),
+        "with --by, --activity or --depth: only from this time on; if not set, in the last day (minute, --activity type: in the "
+        "last hour)"),
     OPT_FLAG('a', "all", OPTION_AT(struct stats_options, all), "with --by: attempts of all time"),
-    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "with --by or --activity: only this queue"),
+    OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "with --by, --activity or --depth: only this queue"),
     OPT_NAME('t', "type", OPTION_FIELD("type"), "TYPE", "with --by or --activity: only this type"),
     {0},
 };
@@ -38,15 +41,17 @@ static const struct option_spec stats_specs[] = {
 static const struct option_table stats_table = {
     .program = "reeve stats",
     .usage = "[--by hour|type [--all-queues] [--status STATUS] [--since TIME | --all] [--queue NAME] [--type TYPE] | "
-             "--activity minute|hour|type [--since TIME] [--queue NAME] [--type TYPE]] [--json]",
+             "--activity minute|hour|type [--since TIME] [--queue NAME] [--type TYPE] | "
+             "--depth minute|hour [--since TIME] [--queue NAME]] [--json]",
     .summary =
         "Shows totals: live tasks, ended tasks that are kept, workers, and the manager's own counters. "
         "With --by: how many attempts completed, and how long they took, exactly. With --activity: what managers "
-        "have done for a day by minute, or for a year by hour.",
+        "have done for a day by minute, or for a year by hour. With --depth: how many tasks there were.",
     .epilogue = "Examples:\n"
                 "  reeve stats --by hour --since '8h ago' --queue mail\n"
                 "  reeve stats --by type --all-queues --all\n"
-                "  reeve stats --activity minute --queue mail",
+                "  reeve stats --activity minute --queue mail\n"
+                "  reeve stats --depth hour --since '7d ago'",
     .specs = stats_specs,
 };
 
@@ -106,7 +111,7 @@ static int show_stats(struct reeve_client *client, bool json)
 }
 
 #define COUNT_COLUMNS                                                                                                  \
-	COL_NUMBER("ATTEMPTS", "count"), COL_NUMBER("COMPLETED", "succeeded"),                                             \
+	COL_NUMBER("ATTEMPTS", "count"), COL_NUMBER("COMPLETED", "completed"),                                             \
 	    COL_NUMBER("TOTAL", "total_ms", .as = AS_SPAN, .otherwise = "0s"),                                             \
 	    COL_NUMBER("AVERAGE", "average_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
 	    COL_NUMBER("FASTEST", "fastest_ms", .as = AS_SPAN, .otherwise = "0s"),                                         \
@@ -158,11 +163,28 @@ static const struct column time_columns[] = {COL_WORD("TIME", "at_us", .as = AS_
 
 static const struct column route_columns[] = {COL_TEXT("QUEUE", "queue"), COL_TEXT("TYPE", "type"), ACTIVITY_COLUMNS};
 
-/* Prints what managers have done. `of` has the filter. Returns the exit code. */
-static int show_activity(struct reeve_client *client, const char *by, const Reeve__V1__ExecutionsRequest *of, bool json)
+#define DEPTH(heading_, field_) COL_NUMBER(heading_, "depth." field_, .otherwise = "-")
+#define DEPTH_AND_MAX(heading_, field_) DEPTH(heading_, field_), COL_NUMBER("MAX", "max." field_, .otherwise = "-")
+
+static const struct column minute_depths[] = {COL_WORD("TIME", "at_us", .as = AS_HOUR), DEPTH("QUEUED", "queued"),
+    DEPTH("DELAYED", "delayed"), DEPTH("EXECUTING", "executing"), DEPTH("FAILED", "failed"), DEPTH("DEAD", "dead"),
+    {0}};
+
+static const struct column hour_depths[] = {COL_WORD("TIME", "at_us", .as = AS_HOUR), DEPTH_AND_MAX("QUEUED", "queued"),
+    DEPTH_AND_MAX("DELAYED", "delayed"), DEPTH_AND_MAX("EXECUTING", "executing"), DEPTH_AND_MAX("FAILED", "failed"),
+    DEPTH_AND_MAX("DEAD", "dead"), {0}};
+
+/* Prints what managers have done, or how many tasks there were. `of` has the filter. Returns the exit code. */
+static int show_activity(
+    struct reeve_client *client, const struct stats_options *options, const Reeve__V1__ExecutionsRequest *of, bool json)
 {
+	const char *by = options->depth ? options->depth : options->activity;
 	bool by_type = !strcmp(by, "type"), by_hour = !strcmp(by, "hour");
-	const struct list list = {.items = "points", .name = "activity", .columns = by_type ? route_columns : time_columns};
+	const struct list list = {.items = "points",
+	    .name = options->depth ? "depths" : "activity",
+	    .columns = options->depth ? by_hour ? hour_depths : minute_depths
+	        : by_type             ? route_columns
+	                              : time_columns};
 	Reeve__V1__ActivityRequest request = REEVE__V1__ACTIVITY_REQUEST__INIT;
 	struct reeve_failure failure = {0};
 	Reeve__V1__ActivityResponse *activity;
@@ -189,7 +211,11 @@ static const char *stats_problem(const struct stats_options *options, const Reev
 
 	if (options->activity && (by || options->all || request->all_queues || option_is_set(&options->request, "status")))
 		return "--activity goes with --since, --queue and --type alone";
-	if ((options->request.n_set || options->all) && !by && !options->activity)
+	if (options->depth &&
+	    (by || options->activity || options->all || request->all_queues || *request->type ||
+	        option_is_set(&options->request, "status")))
+		return "--depth goes with --since and --queue alone";
+	if ((options->request.n_set || options->all) && !by && !options->activity && !options->depth)
 		return "--status, --since, --all, --queue and --type go with --by";
 	if (request->all_queues && request->by != REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE)
 		return "--all-queues goes with --by type";
@@ -215,8 +241,8 @@ int command_stats(int argc, char **argv)
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
-	if (options.activity)
-		code = show_activity(client, options.activity, &request, shared.json);
+	if (options.activity || options.depth)
+		code = show_activity(client, &options, &request, shared.json);
 	else
 		code = options.request.n_set ? show_executions(client, &request, shared.json) : show_stats(client, shared.json);
 	reeve_client_destroy(client);

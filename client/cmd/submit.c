@@ -4,7 +4,7 @@
 #include "client/cmd/follow.h"
 #include "client/cmd/interrupts.h"
 #include "client/cmd/task_options.h"
-#include "common/task_texts.h"
+#include "common/check_task.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -17,6 +17,7 @@ struct submit_options {
 	struct task_options task;
 	const char *bulk, *bare_type;
 	bool wait;
+	const char *store;
 };
 
 static const struct option_spec specs[] = {
@@ -28,6 +29,7 @@ static const struct option_spec specs[] = {
     OPT_NAME('t', "type", OPTION_AT(struct submit_options, bare_type), "TYPE",
         "with --bulk: each line or element is the details of a task of TYPE"),
     OPT_FLAG('w', "wait", OPTION_AT(struct submit_options, wait), "wait until it has ended and write its result"),
+    OPT_RESULT_STORE(struct submit_options, store),
     {0},
 };
 
@@ -57,8 +59,42 @@ static const struct option_table table = {
     .specs = specs,
 };
 
+static int submit_failed(const struct reeve_failure *failure)
+{
+	int code = command_failed(failure);
+
+	if (failure->code == REEVE_DEADLINE_EXCEEDED || failure->code == REEVE_CANCELLED)
+		command_log("the task may have been stored all the same; with a --key a submit can be repeated safely");
+	return code;
+}
+
+static void report_existing(const Reeve__V1__TaskSpec *spec, const Reeve__V1__SubmittedTask *task)
+{
+	if (task->restarted)
+		command_log("version %" PRId64 " is newer: task %" PRId64 ", which has the key \"%s\", is run again",
+		    spec->version, task->id, spec->key);
+	else if (task->existing)
+		command_log("the key \"%s\" was known already: task %" PRId64 " is the earlier one", spec->key, task->id);
+}
+
+static int submit_and_wait(struct reeve_client *client, const Reeve__V1__TaskSpec *spec, const char *store, bool json)
+{
+	struct reeve_failure failure = {0};
+	Reeve__V1__SubmitAndWaitResponse *answer = reeve_submit_and_wait(client, spec, 1, SUBMIT_WAIT_MS, NULL, &failure);
+	int code;
+
+	if (!answer)
+		return submit_failed(&failure);
+	if (!json)
+		report_existing(spec, answer->tasks[0]);
+	code = follow_submitted(client, answer, FOLLOW_RESULT, store, json);
+	reeve_free(answer);
+	return code;
+}
+
 /* Submits one task, and waits for it if requested. */
-static int submit_one(struct reeve_client *client, Reeve__V1__TaskSpec *spec, bool wait, bool json)
+static int submit_one(
+    struct reeve_client *client, const Reeve__V1__TaskSpec *spec, const struct submit_options *options, bool json)
 {
 	Reeve__V1__SubmittedTask task;
 	struct reeve_failure failure = {0};
@@ -66,24 +102,16 @@ static int submit_one(struct reeve_client *client, Reeve__V1__TaskSpec *spec, bo
 	interrupts_watch(client, false);
 	if (!reeve_client_ready(client, &failure))
 		return command_failed(&failure);
-	if (!reeve_submit(client, spec, 1, NULL, &task, &failure)) {
-		int code = command_failed(&failure);
-
-		if (failure.code == REEVE_DEADLINE_EXCEEDED || failure.code == REEVE_CANCELLED)
-			command_log("the task may have been stored all the same; with a --key a submit can be repeated safely");
-		return code;
+	if (options->wait)
+		return submit_and_wait(client, spec, options->store, json);
+	if (!reeve_submit(client, spec, 1, NULL, &task, &failure))
+		return submit_failed(&failure);
+	if (json) {
+		command_print_json(&task);
+		return EXIT_OK;
 	}
-	if (task.restarted && !json)
-		command_log("version %" PRId64 " is newer: task %" PRId64 ", which has the key \"%s\", is run again",
-		    spec->version, task.id, spec->key);
-	else if (task.existing && !json)
-		command_log("the key \"%s\" was known already: task %" PRId64 " is the earlier one", spec->key, task.id);
-	if (wait)
-		return follow_tasks(client, &task.id, 1, FOLLOW_RESULT, -1, json);
-	if (json)
-		submitted_print_json(&task);
-	else
-		printf("%" PRId64 "\n", task.id);
+	report_existing(spec, &task);
+	printf("%" PRId64 "\n", task.id);
 	return EXIT_OK;
 }
 
@@ -104,7 +132,7 @@ static int submit_as(struct reeve_client *client, const struct submit_options *o
 	} else if (operands >= at) {
 		spec->details = argv[at];
 	}
-	code = submit_one(client, spec, options->wait, json);
+	code = submit_one(client, spec, options, json);
 	free(details);
 	return code;
 }
@@ -140,27 +168,30 @@ static const char *usage_problem(const struct submit_options *options, const Ree
 		return "a TYPE cannot be combined with --pipeline: give only DETAILS (quote details with blanks)";
 	if (options->bare_type && (!options->bulk || spec->pipeline || operands))
 		return "--type goes with --bulk, without another TYPE and without --pipeline";
+	if (options->store && (!options->wait || options->bulk))
+		return "--result-store goes with --wait, without --bulk";
 	if (options->bulk && operands > 1)
 		return "the details of --bulk stand in its lines";
 	if (!options->bulk && !spec->pipeline && operands == 0)
 		return "the task's TYPE is missing";
 	if (operands > 2)
-		return "one TYPE and one DETAILS are taken (details with blanks need quotes)";
+		return "give one TYPE and one DETAILS; details with blanks need quotes";
 	return NULL;
 }
 
-/* Takes the trace context of this process, as OpenTelemetry passes it. An invalid one is no reason to submit nothing. */
+/* Takes the trace context of this process, as OpenTelemetry passes it. An invalid one is no reason to submit nothing.
+ */
 static void take_traceparent(Reeve__V1__TaskSpec *spec)
 {
-	Reeve__V1__TaskSpec probe = {.type = "x", .traceparent = text_given(getenv("TRACEPARENT"))};
-	const char *field, *problem = task_text_problem(&probe, &field);
+	const char *traceparent = text_given(getenv("TRACEPARENT"));
+	const char *problem = traceparent ? task_traceparent_problem(traceparent) : NULL;
 
 	if (spec->traceparent)
 		return;
 	if (problem)
 		command_log("$TRACEPARENT is ignored: it %s", problem);
 	else
-		spec->traceparent = probe.traceparent;
+		spec->traceparent = traceparent;
 }
 
 int command_submit(int argc, char **argv)

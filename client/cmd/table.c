@@ -86,7 +86,7 @@ static int width_of(const struct table *table, const struct layout *layout)
 }
 
 /* Repeatedly narrows the widest column that may shrink by one, until all fit or none is wider than `least`. */
-static void shrink(const struct table *table, struct layout *layout, int columns, int least, bool words)
+static void shrink(const struct table *table, struct layout *layout, int columns, int min, bool words)
 {
 	for (int excess = width_of(table, layout) - columns; excess > 0; excess--) {
 		int widest = -1;
@@ -95,7 +95,7 @@ static void shrink(const struct table *table, struct layout *layout, int columns
 			enum column_kind kind = table->columns[i].kind;
 			bool can = kind == COLUMN_TEXT || (words && kind == COLUMN_WORD);
 
-			if (can && layout->widths[i] > least && (widest < 0 || layout->widths[i] > layout->widths[widest]))
+			if (can && layout->widths[i] > min && (widest < 0 || layout->widths[i] > layout->widths[widest]))
 				widest = i;
 		}
 		if (widest < 0)

@@ -22,8 +22,8 @@ struct task_options {
 	"settings, after its end if it is executing; if not, nothing changes"
 
 /* The entries of the options. They fill in a TaskSpec: the fields of the target's option_message that begin with
- * `prefix`. Its member `task` is a struct task_options. The help of --at and --key-version is NULL if they are known only in
- * order to refuse them with a reason. */
+ * `prefix`. Its member `task` is a struct task_options. The help of --at and --key-version is NULL if they are known
+ * only in order to refuse them with a reason. */
 #define TASK_OPTIONS(target, prefix, at_help, version_help)                                                            \
 	OPT_NAME('q', "queue", OPTION_FIELD(prefix "queue"), "NAME", "its queue; if not set, \"default\""),                \
 	    OPT_INTEGER('p', "priority", OPTION_FIELD(prefix "priority"), -LIMIT_PRIORITY, LIMIT_PRIORITY, "N",            \

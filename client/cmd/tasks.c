@@ -63,7 +63,17 @@ static void show_step(const void *message, int64_t now_us, struct shown *out)
 		snprintf(out->text, sizeof out->text, "%" PRIu32, task->step);
 }
 
+static void show_progress(const void *message, int64_t now_us, struct shown *out)
+{
+	const Reeve__V1__Task *task = message;
+
+	(void)now_us;
+	if (task->last_progress_case == REEVE__V1__TASK__LAST_PROGRESS_PROGRESS)
+		snprintf(out->text, sizeof out->text, "%g %%", task->progress);
+}
+
 static const struct column number_lines[] = {
+    {"progress", .show = show_progress},
     {"step", .show = show_step},
     {"version", .field = "version", .as = AS_NUMBER},
     {"priority", .field = "priority"},
@@ -157,8 +167,7 @@ static const struct option_spec list_specs[] = {
     OPT_JOINED(0, "where", OPTION_AT(struct list_options, where), "CONDITIONS",
         "only those that match, as 'status=dead,failed error~timeout older=1h'; there are " WHERE_NAMES),
     WHERE_RUNNING_LONGER("only"),
-    OPT_INTEGER('n', "limit", OPTION_AT(struct list_options, limit), 1, 10000000, "N", "maximum number of tasks",
-        .default_value = "100"),
+    LIST_LIMIT(OPTION_AT(struct list_options, limit), "tasks"),
     {0},
 };
 
@@ -174,14 +183,6 @@ static const struct option_table list_table = {
                 "  reeve list --running-longer 1h",
     .specs = list_specs,
 };
-
-static void show_tries(const void *message, int64_t now_us, struct shown *out)
-{
-	const Reeve__V1__Task *task = message;
-
-	(void)now_us;
-	snprintf(out->text, sizeof out->text, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
-}
 
 /* Why it waits, or its error. */
 static void show_note(const void *message, int64_t now_us, struct shown *out)
@@ -210,7 +211,7 @@ static void show_running(const void *message, int64_t now_us, struct shown *out)
 
 #define LIST_COLUMNS(note)                                                                                             \
 	COL_NUMBER("ID", "id"), COL_WORD("STATUS", "status", .as = AS_STATE), COL_TEXT("QUEUE", "queue"),                  \
-	    COL_TEXT("TYPE", "type"), COL_NUMBER("PRIO", "priority"), COL_NUMBER("TRIES", NULL, .show = show_tries),       \
+	    COL_TEXT("TYPE", "type"), COL_NUMBER("PRIO", "priority"), COL_NUMBER("TRIES", NULL, .show = fields_tries),     \
 	    COL_NUMBER("AGE", "created_us", .as = AS_AGE), COL_TEXT("WORKER", "worker"),                                   \
 	    COL_TEXT("NOTE", NULL, .show = note),                                                                          \
 	{                                                                                                                  \

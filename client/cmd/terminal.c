@@ -161,6 +161,15 @@ static int character_width(const char *text, size_t *bytes)
 	return width < 0 ? 1 : width;
 }
 
+int terminal_lines(const char *text)
+{
+	int lines = 0;
+
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines;
+}
+
 int terminal_width(const char *text)
 {
 	int width = 0;

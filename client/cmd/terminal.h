@@ -31,6 +31,9 @@ void terminal_write_json(FILE *out, const char *json);
  * caller must free() it. */
 char *terminal_one_line(const char *text);
 
+/* Returns how many newlines a text has. */
+int terminal_lines(const char *text);
+
 /* Returns how many columns a string takes. */
 int terminal_width(const char *text);
 
@@ -40,7 +43,8 @@ size_t terminal_cut(const char *text, int columns, int *width);
 /* Writes "3s", "5m", "2h" or "4d" since then, "in 5m" for the future, "-" for never. Returns `out`. */
 const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size);
 
-/* Writes a time in the local time zone, "2026-01-14 09:00:00.123+01:00" (or Z in UTC), or "-" for never. Returns `out`. */
+/* Writes a time in the local time zone, "2026-01-14 09:00:00.123+01:00" (or Z in UTC), or "-" for never. Returns `out`.
+ */
 const char *terminal_time(int64_t us, char *out, size_t size);
 
 /* Writes a time without seconds, "2026-01-14 09:00+01:00". Returns `out`. */

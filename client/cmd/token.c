@@ -6,9 +6,11 @@
 #include "common/json_names.h"
 #include "common/limits.h"
 #include "common/mem.h"
+#include "common/new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <pwd.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/token_calls.h>
@@ -16,12 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- create and rotate: the token is printed once ------------------------------------------------------------------ */
+/* --- create and rotate: the token is printed once ------------------------------------------------------------------
+ */
 
 struct create_options {
-	struct option_list roles, queues, types, metrics, callback_hosts;
+	struct option_message message;
+	struct option_list roles;
 	const char *user, *output;
-	int64_t expires_ms;
 	bool certificate;
 };
 
@@ -30,13 +33,13 @@ struct create_options {
 static const struct option_spec create_specs[] = {
     OPT_LIST(0, "role", AT(roles), "ROLE[,ROLE]",
         "what it may do: reader, submitter, worker, manual_worker, metric_writer, operator, admin"),
-    OPT_LIST(0, "queue", AT(queues), "QUEUE[,QUEUE]", "the queues that it may use; if not set, all"),
-    OPT_LIST(0, "type", AT(types), "TYPE[,TYPE]", "the task types that it may use; if not set, all"),
-    OPT_LIST(
-        0, "metric", AT(metrics), "CATEGORY[,CATEGORY]", "the categories of metrics that it may set; if not set, all"),
-    OPT_LIST(0, "callback-hosts", AT(callback_hosts), "HOST[,HOST]",
+    OPT_LIST(0, "queue", OPTION_FIELD("rights.queues"), "QUEUE[,QUEUE]", "the queues that it may use; if not set, all"),
+    OPT_LIST(0, "type", OPTION_FIELD("rights.types"), "TYPE[,TYPE]", "the task types that it may use; if not set, all"),
+    OPT_LIST(0, "metric", OPTION_FIELD("rights.metrics"), "CATEGORY[,CATEGORY]",
+        "the categories of metrics that it may set; if not set, all"),
+    OPT_LIST(0, "callback-hosts", OPTION_FIELD("rights.callback_hosts"), "HOST[,HOST]",
         "where its callbacks may go, as in the manager's --callback-hosts; if not set, anywhere"),
-    OPT_SPAN(0, "expires", AT(expires_ms), 1000, DAYS_MS(LIMIT_DELAY_DAYS),
+    OPT_SPAN(0, "expires", OPTION_FIELD("expires_in_ms"), 1000, DAYS_MS(LIMIT_DELAY_DAYS),
         "how long it is valid; if not set, until it is revoked", .default_value = NULL),
     OPT_NAME(0, "user", AT(user), "USER",
         "no token: the identity of this user of the manager's machine, who calls over an ipc socket"),
@@ -106,23 +109,23 @@ static int open_output(const char *path)
 	return fd;
 }
 
-/* Writes a token, or with `json` an object with the id, and the token unless it goes to a file. Closes the file. Returns the exit code. */
+/* Writes a token, or with `json` an object with the id, and the token unless it goes to a file. Closes the file.
+ * Returns the exit code. */
 static int write_token(int fd, const char *path, int64_t id, const char *secret, bool json)
 {
 	char token[ACCESS_TOKEN_BYTES];
-	ssize_t length;
+	size_t length;
 
 	access_token_write(id, secret, token);
 	if (json)
-		printf("{\"id\":%lld%s%s%s}\n", (long long)id, path ? "" : ",\"access_token\":\"", path ? "" : token,
-		    path ? "" : "\"");
+		command_print_object(json_pack("{sI ss*}", "id", (json_int_t)id, "access_token", path ? NULL : token));
 	else if (!path)
 		puts(token);
 	if (!path)
 		return EXIT_OK;
-	length = (ssize_t)strlen(token);
+	length = strlen(token);
 	token[length] = '\n';
-	if (write(fd, token, (size_t)length + 1) == length + 1 && fsync(fd) == 0 && close(fd) == 0)
+	if (file_write_all(fd, token, length + 1) && fsync(fd) == 0 && close(fd) == 0)
 		return EXIT_OK;
 	command_log("--output %s: %s; rotate the token", path, strerror(errno));
 	return EXIT_TASK_FAILED;
@@ -167,12 +170,13 @@ static int create(const struct shared_options *shared, Reeve__V1__CreateTokenReq
 int token_create(int argc, char **argv)
 {
 	Reeve__V1__Role roles[REEVE__V1__ROLE__ROLE_ADMIN];
-	Reeve__V1__Rights rights = {.roles = roles};
-	Reeve__V1__CreateTokenRequest request = {.rights = &rights};
-	struct create_options options = {0};
+	Reeve__V1__Rights rights = REEVE__V1__RIGHTS__INIT;
+	Reeve__V1__CreateTokenRequest request = REEVE__V1__CREATE_TOKEN_REQUEST__INIT;
+	struct create_options options = {.message.message = &request.base};
 	struct shared_options shared = {0};
 	int code;
 
+	request.rights = &rights;
 	request.name = command_named(&create_table, &options, &shared, "token", argc, argv, &code);
 	if (!request.name || !take_roles(&options.roles, roles, &code) ||
 	    (options.user && !take_user(options.user, &request.uid, &code)))
@@ -181,17 +185,9 @@ int token_create(int argc, char **argv)
 		return command_usage(&create_table,
 		    "--user, --certificate and --output cannot be combined: users and certificates have no token");
 	rights.n_roles = options.roles.count;
-	rights.n_queues = options.queues.count;
-	rights.queues = options.queues.items;
-	rights.n_types = options.types.count;
-	rights.types = options.types.items;
-	rights.n_metrics = options.metrics.count;
-	rights.metrics = options.metrics.items;
-	rights.n_callback_hosts = options.callback_hosts.count;
-	rights.callback_hosts = options.callback_hosts.items;
+	rights.roles = roles;
 	request.local_user = options.user != NULL;
 	request.certificate = options.certificate;
-	request.expires_in_ms = options.expires_ms > 0 ? options.expires_ms : 0;
 	return create(&shared, &request, options.output);
 }
 
@@ -252,7 +248,8 @@ int token_rotate(int argc, char **argv)
 	return code;
 }
 
-/* --- list and revoke ----------------------------------------------------------------------------------------------- */
+/* --- list and revoke -----------------------------------------------------------------------------------------------
+ */
 
 static void write_roles(const Reeve__V1__Role *roles, size_t count, struct shown *out)
 {
@@ -277,9 +274,12 @@ static void show_roles(const void *message, int64_t now_us, struct shown *out)
 static void show_user(const void *message, int64_t now_us, struct shown *out)
 {
 	const Reeve__V1__Token *token = message;
+	const struct passwd *user = token->local_user ? getpwuid(token->uid) : NULL;
 
 	(void)now_us;
-	if (token->local_user)
+	if (user)
+		snprintf(out->text, sizeof out->text, "%s", user->pw_name);
+	else if (token->local_user)
 		snprintf(out->text, sizeof out->text, "%u", token->uid);
 	else if (token->certificate)
 		snprintf(out->text, sizeof out->text, "certificate");
@@ -345,7 +345,8 @@ const struct call token_revoke = {
     .print = print_revoked,
 };
 
-/* --- who calls ----------------------------------------------------------------------------------------------------- */
+/* --- who calls -----------------------------------------------------------------------------------------------------
+ */
 
 static void show_name(const void *message, int64_t now_us, struct shown *out)
 {

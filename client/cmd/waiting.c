@@ -10,13 +10,19 @@
 #define REASON(name) REEVE__V1__WAIT_REASON__WAIT_REASON_##name
 
 /* "the worker that takes it" or "the 3 workers that take it". */
-static const char *takers(const Reeve__V1__Waiting *waiting, char *out, size_t size)
+static const char *workers_text(const Reeve__V1__Waiting *waiting, char *out, size_t size)
 {
 	if (waiting->workers == 1)
 		snprintf(out, size, "the worker that takes it");
 	else
 		snprintf(out, size, "the %" PRIu32 " workers that take it", waiting->workers);
 	return out;
+}
+
+/* "in 5s" or "now". */
+static const char *due_text(const Reeve__V1__Task *task, int64_t now_us, char *out, size_t size)
+{
+	return task->run_at_us > now_us + 500000 ? terminal_age(now_us, task->run_at_us, out, size) : "now";
 }
 
 /* If the manager sent no reason, it follows from the task's due time. */
@@ -49,11 +55,9 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 		break;
 	case REASON(RETRY_DELAY):
 		snprintf(out, WAITING_TEXT, "attempt %" PRIu32 " failed, due again %s", task->attempt,
-		    terminal_age(now_us, task->run_at_us, when, sizeof when));
+		    due_text(task, now_us, when, sizeof when));
 		break;
-	case REASON(NOT_DUE):
-		snprintf(out, WAITING_TEXT, "due %s", terminal_age(now_us, task->run_at_us, when, sizeof when));
-		break;
+	case REASON(NOT_DUE): snprintf(out, WAITING_TEXT, "due %s", due_text(task, now_us, when, sizeof when)); break;
 	case REASON(DETAILS_TOO_LONG):
 		snprintf(out, WAITING_TEXT, "its details are too long for the manager's messages (--max-message)");
 		break;
@@ -67,20 +71,20 @@ const char *waiting_text(const Reeve__V1__Task *task, int64_t now_us, char out[W
 		break;
 	case REASON(NO_WORKER): snprintf(out, WAITING_TEXT, "no worker takes its type in its queue"); break;
 	case REASON(WORKERS_PAUSED):
-		snprintf(out, WAITING_TEXT, "%s %s or drain%s", takers(waiting, who, sizeof who),
+		snprintf(out, WAITING_TEXT, "%s %s or drain%s", workers_text(waiting, who, sizeof who),
 		    waiting->workers == 1 ? "is paused" : "are paused", waiting->workers == 1 ? "s" : "");
 		break;
 	case REASON(WORKERS_BUSY):
 		if (waiting->slots == 1)
-			snprintf(out, WAITING_TEXT, "the only slot of %s is busy", takers(waiting, who, sizeof who));
+			snprintf(out, WAITING_TEXT, "the only slot of %s is busy", workers_text(waiting, who, sizeof who));
 		else
 			snprintf(out, WAITING_TEXT, "all %" PRIu32 " slots of %s are busy", waiting->slots,
-			    takers(waiting, who, sizeof who));
+			    workers_text(waiting, who, sizeof who));
 		break;
 	case REASON(TURN):
 		snprintf(out, WAITING_TEXT, "it waits its turn: %s %s %" PRIu32 " free slot%s",
-		    takers(waiting, who, sizeof who), waiting->workers == 1 ? "has" : "have", waiting->slots - waiting->busy,
-		    waiting->slots - waiting->busy == 1 ? "" : "s");
+		    workers_text(waiting, who, sizeof who), waiting->workers == 1 ? "has" : "have",
+		    waiting->slots - waiting->busy, waiting->slots - waiting->busy == 1 ? "" : "s");
 		break;
 	}
 	return out;

@@ -202,7 +202,7 @@ static bool take_details(struct reader *reader, const struct condition *conditio
 
 	(void)condition;
 	if (filter->n_details == LIMIT_DETAILS_CONDITIONS)
-		return wrong(reader, place, "at most %d conditions on details are taken", LIMIT_DETAILS_CONDITIONS);
+		return wrong(reader, place, "at most %d conditions on details are allowed", LIMIT_DETAILS_CONDITIONS);
 	*details = (Reeve__V1__DetailsFilter){
 	    .base.descriptor = &reeve__v1__details_filter__descriptor, .path = reader->path, .value = value};
 	reader->where->each_details[filter->n_details++] = details;

@@ -30,8 +30,8 @@ struct where {
 	    tasks " executing tasks whose attempt began this long ago or earlier")
 
 /* Parses conditions, at least one. They are added to `more` (NULL: none), the filter of an option. Returns false with
- * *error set, which shows the place on two further lines, if they are invalid. Call where_free() in any case; until then
- * `where` must not be moved. */
+ * *error set, which shows the place on two further lines, if they are invalid. Call where_free() in any case; until
+ * then `where` must not be moved. */
 bool where_parse(struct where *where, const char *text, const Reeve__V1__TaskFilter *more, struct reeve_error *error);
 void where_free(struct where *where);
 

@@ -57,7 +57,7 @@ static const struct column columns[] = {
     COL_NUMBER("SINCE", NULL, .show = show_since),
     COL_NUMBER("SLOTS", "concurrency"),
     COL_NUMBER("HOLDS", "holding"),
-    COL_NUMBER("SUCCEEDED", "succeeded"),
+    COL_NUMBER("COMPLETED", "completed"),
     COL_NUMBER("FAILED", "failed"),
     COL_NUMBER("UP", "registered_us", .as = AS_AGE),
     COL_NUMBER("HEARD", NULL, .show = show_heartbeat),

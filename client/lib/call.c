@@ -73,17 +73,17 @@ static void check_call(struct pending_call *call)
 	struct reeve_client *client = call->client;
 	int64_t now_ms = clock_monotonic_ms();
 	char message[300];
-	bool tell;
+	bool notify;
 
 	if (!client->waiting || !rpc_client_obstacle(client->rpc, call->id, message, sizeof message))
 		return;
 	pthread_mutex_lock(&client->lock);
 	if (!client->waiting_ms)
 		client->waiting_ms = now_ms;
-	tell = !client->waiting_notified && now_ms - client->waiting_ms >= WAITING_MS;
-	client->waiting_notified |= tell;
+	notify = !client->waiting_notified && now_ms - client->waiting_ms >= WAITING_MS;
+	client->waiting_notified |= notify;
 	pthread_mutex_unlock(&client->lock);
-	if (tell)
+	if (notify)
 		client->waiting(client->absent_arg, message);
 }
 
@@ -145,15 +145,15 @@ bool worth_another_try(struct reeve_client *client, const struct rpc_answer *ans
 {
 	bool refused = answer->code == STATUS(RESOURCE_EXHAUSTED) || answer->code == STATUS(ABORTED);
 	int64_t now_ms = clock_monotonic_ms();
-	bool tell;
+	bool notify;
 
 	pthread_mutex_lock(&client->lock);
 	if (!refused || !client->refused_ms)
 		client->refused_ms = refused ? now_ms : 0;
-	tell = refused && !client->refused_notified && now_ms - client->refused_ms >= REFUSED_MS;
-	client->refused_notified = refused && (client->refused_notified || tell);
+	notify = refused && !client->refused_notified && now_ms - client->refused_ms >= REFUSED_MS;
+	client->refused_notified = refused && (client->refused_notified || notify);
 	pthread_mutex_unlock(&client->lock);
-	if (tell && client->refused)
+	if (notify && client->refused)
 		client->refused(client->absent_arg, answer->message);
 	return refused;
 }

@@ -110,25 +110,25 @@ static bool is_interrupted(struct reeve_client *client)
 void client_poll(struct reeve_client *client, bool there)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	bool tell;
+	bool notify;
 
 	pthread_mutex_lock(&client->lock);
 	if (!there && !client->absent_ms)
 		client->absent_ms = now_ms;
-	tell = there ? client->absent_notified : !client->absent_notified && now_ms - client->absent_ms >= ABSENT_MS;
-	client->absent_notified = there ? false : client->absent_notified || tell;
+	notify = there ? client->absent_notified : !client->absent_notified && now_ms - client->absent_ms >= ABSENT_MS;
+	client->absent_notified = there ? false : client->absent_notified || notify;
 	if (there)
 		client->absent_ms = 0;
 	pthread_mutex_unlock(&client->lock);
-	if (tell && client->absent)
+	if (notify && client->absent)
 		client->absent(client->absent_arg, there);
 }
 
 bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failure)
 {
 	/* A client that has reached a manager before waits for one to return for as long as a call may take. */
-	int64_t patience = client->met ? client->call_timeout_ms : client->connect_timeout_ms;
-	int64_t end = clock_monotonic_ms() + patience;
+	int64_t timeout_ms = client->met ? client->call_timeout_ms : client->connect_timeout_ms;
+	int64_t end = clock_monotonic_ms() + timeout_ms;
 	char text[32], absence[300];
 
 	for (;;) {
@@ -146,7 +146,7 @@ bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failu
 		if (left <= 0) {
 			rpc_client_absence(client->rpc, absence, sizeof absence);
 			return fail(failure, STATUS(UNAVAILABLE), "no manager reachable at %s (tried for %s): %s", client->managers,
-			    duration_format(patience, text, sizeof text), absence);
+			    duration_format(timeout_ms, text, sizeof text), absence);
 		}
 	}
 }

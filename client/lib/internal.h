@@ -1,7 +1,7 @@
 /*
  * Internals of libreeve, on top of common/rpc/client.h. call.c makes calls, blocking and in flight, and ends them when
- * the client is interrupted; client.c creates clients and makes the first contact; check.c validates tasks; the other
- * files are the public functions by group.
+ * the client is interrupted; client.c creates clients and makes the first contact; the other files are the public
+ * functions by group.
  */
 #ifndef REEVE_CLIENT_INTERNAL_H
 #define REEVE_CLIENT_INTERNAL_H
@@ -84,9 +84,5 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 
 /* Sets the type of a message and of those that it points to, where the caller has not. */
 void message_complete(void *message, const ProtobufCMessageDescriptor *descriptor);
-
-/* Writes what is invalid in a task to `out`, such as "details is not UTF-8", and returns it; returns NULL if the task
- * is valid. max_details 0: not known. */
-const char *spec_problem(const Reeve__V1__TaskSpec *spec, size_t max_details, char *out, size_t size);
 
 #endif

@@ -145,13 +145,14 @@ struct placed_event {
 	int64_t time_us;
 };
 
-/* Returns where an event belongs among the versions of its task: a late result came after the event that ended its
- * attempt (audit_task.sql). */
+/* Returns where an event belongs among the versions of its task: a late or refused result may have come after the event
+ * that ended its attempt (audit_task.sql). */
 static int64_t turn(const Reeve__V1__AuditEvent *event)
 {
-	return event->event == REEVE__V1__AUDIT_EVENT_KIND__AUDIT_EVENT_KIND_LATE_RESULT && event->at_us > event->token
-	    ? event->at_us
-	    : event->token;
+	bool of_result = event->event == REEVE__V1__AUDIT_EVENT_KIND__AUDIT_EVENT_KIND_LATE_RESULT ||
+	    event->event == REEVE__V1__AUDIT_EVENT_KIND__AUDIT_EVENT_KIND_RESULT_REFUSED;
+
+	return of_result && event->at_us > event->token ? event->at_us : event->token;
 }
 
 static int compare_numbers(int64_t a, int64_t b)
@@ -225,14 +226,14 @@ static Reeve__V1__AuditResponse *newest_events(struct reeve_client *client, cons
 Reeve__V1__AuditResponse *reeve_audit(
     struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure)
 {
-	size_t most = request->limit ? request->limit : DEFAULT_CALL_EVENTS;
+	size_t max = request->limit ? request->limit : DEFAULT_CALL_EVENTS;
 	bool selects = (request->queue && *request->queue) || (request->type && *request->type) || request->n_events ||
 	    (request->worker && *request->worker) || (request->actor && *request->actor);
 	char *before = NULL, *begin = NULL;
-	Reeve__V1__AuditResponse *audit = newest_events(client, request, (uint32_t)most, &begin, failure);
+	Reeve__V1__AuditResponse *audit = newest_events(client, request, (uint32_t)max, &begin, failure);
 
 	/* If too few of the newest events are selected, ten times as many are read, until these are all there are. */
-	for (size_t scanned = most; audit && selects && !request->task_id && audit->n_events <= most && begin &&
+	for (size_t scanned = max; audit && selects && !request->task_id && audit->n_events <= max && begin &&
 	     (!before || strcmp(before, begin) != 0) && scanned < LIMIT_CALL_EVENTS;) {
 		scanned = scanned * 10 < LIMIT_CALL_EVENTS ? scanned * 10 : LIMIT_CALL_EVENTS;
 		reeve_free(audit);
@@ -247,14 +248,14 @@ Reeve__V1__AuditResponse *reeve_audit(
 	if (!audit)
 		return NULL;
 	sort_events(audit);
-	audit->more = audit->n_events > most || (selects && !request->task_id && !all);
-	if (audit->n_events > most) {
-		size_t older = audit->n_events - most;
+	audit->more = audit->n_events > max || (selects && !request->task_id && !all);
+	if (audit->n_events > max) {
+		size_t older = audit->n_events - max;
 
 		for (size_t i = 0; i < older; i++)
 			reeve_free(audit->events[i]);
-		memmove(audit->events, audit->events + older, most * sizeof *audit->events);
-		audit->n_events = most;
+		memmove(audit->events, audit->events + older, max * sizeof *audit->events);
+		audit->n_events = max;
 	}
 	return audit;
 }
@@ -384,7 +385,7 @@ static void add_execution_count(void *count, void *more_count)
 	Reeve__V1__ExecutionCount *to = count, *more = more_count;
 
 	to->count += more->count;
-	to->succeeded += more->succeeded;
+	to->completed += more->completed;
 	to->total_us += more->total_us;
 	to->total_ms = (to->total_us + 500) / 1000;
 	to->average_ms = (to->total_us + 500 * to->count) / (1000 * to->count);

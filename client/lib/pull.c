@@ -67,8 +67,8 @@ static bool is_unsure(const Reeve__V1__FetchResponse *response)
 
 enum { WHERE_EVERY_MS = 500 }; /* how often one with a filter is repeated, which does not park */
 
-/* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. None parks before
- * that: one that does not park gets all tasks that wait, and one that parks gets the first. The manager counts
+/* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. None parks
+ * before that: one that does not park gets all tasks that wait, and one that parks gets the first. The manager counts
  * expires_in_ms from the claim, which was not before the Fetch was sent and had waited for parked_ms. */
 static Reeve__V1__FetchResponse *fetch_until(
     struct reeve_client *client, Reeve__V1__FetchRequest *request, int64_t wait_ms, struct reeve_failure *failure)
@@ -127,25 +127,41 @@ Reeve__V1__FetchResponse *reeve_fetch(struct reeve_client *client, const char *n
 	return response;
 }
 
-/* Returns whether the result of an attempt was committed; if not, sets *failure. */
-static bool accepted(const Reeve__V1__Result *result, const Reeve__V1__ResultAck *ack, struct reeve_failure *failure)
+/* Returns whether a report is sent again, after a pause: another transaction has locked its task. */
+static bool report_again(int *tries, size_t n_acks, Reeve__V1__ResultAck *const *acks)
 {
+	if (++*tries == REPORT_TRIES || n_acks != 1 || acks[0]->status != RESULT(LATER))
+		return false;
+	usleep(REPORT_PAUSE_US);
+	return true;
+}
+
+/* Returns whether the report of an attempt was committed; if not, sets *failure. */
+static bool accepted(
+    int64_t id, int64_t token, size_t n_acks, Reeve__V1__ResultAck *const *acks, struct reeve_failure *failure)
+{
+	const Reeve__V1__ResultAck *ack;
+
+	if (n_acks != 1)
+		return fail(failure, STATUS(INTERNAL), "the manager answered %zu reports to one", n_acks);
+	ack = acks[0];
 	switch (ack->status) {
 	case RESULT(ACCEPTED): return true;
 	case RESULT(LOST):
 		return fail(failure, STATUS(FAILED_PRECONDITION),
 		    "task %" PRId64 " is not held by token %" PRId64
 		    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
-		    result->task_id, result->token);
-	case RESULT(LATER): return fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", result->task_id, ack->note);
-	default: return fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", result->task_id, ack->note);
+		    id, token);
+	case RESULT(LATER): return fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", id, ack->note);
+	default: return fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", id, ack->note);
 	}
 }
 
 bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct reeve_failure *failure)
 {
 	Reeve__V1__ReportRequest request = {.n_results = 1, .results = &result};
-	Reeve__V1__ReportResponse *response;
+	Reeve__V1__ReportResponse *response = NULL;
+	int tries = 0;
 	bool good;
 
 	if (result->outcome < REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
@@ -155,20 +171,28 @@ bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct
 		return fail(failure, STATUS(INVALID_ARGUMENT), "retry_in_ms is for attempts that failed");
 	if (text_given(result->stage) && result->outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "stage is for attempts that completed");
-	response = reeve_worker_report(client, &request, NULL, failure);
-	for (int tries = 1;
-	     tries < REPORT_TRIES && response && response->n_acks == 1 && response->acks[0]->status == RESULT(LATER);
-	     tries++) {
+	do {
 		reeve_free(response);
-		usleep(REPORT_PAUSE_US);
 		response = reeve_worker_report(client, &request, NULL, failure);
-	}
-	if (!response)
-		return false;
-	if (response->n_acks == 1)
-		good = accepted(result, response->acks[0], failure);
-	else
-		good = fail(failure, STATUS(INTERNAL), "the manager answered %zu results to one", response->n_acks);
+	} while (response && report_again(&tries, response->n_acks, response->acks));
+	good = response && accepted(result->task_id, result->token, response->n_acks, response->acks, failure);
+	reeve_free(response);
+	return good;
+}
+
+bool reeve_report_progress(
+    struct reeve_client *client, Reeve__V1__AttemptProgress *progress, struct reeve_failure *failure)
+{
+	Reeve__V1__ProgressRequest request = {.n_attempts = 1, .attempts = &progress};
+	Reeve__V1__ProgressResponse *response = NULL;
+	int tries = 0;
+	bool good;
+
+	do {
+		reeve_free(response);
+		response = reeve_worker_progress(client, &request, NULL, failure);
+	} while (response && report_again(&tries, response->n_acks, response->acks));
+	good = response && accepted(progress->task_id, progress->token, response->n_acks, response->acks, failure);
 	reeve_free(response);
 	return good;
 }

@@ -1,14 +1,31 @@
 /* Submission: one call for a fixed number of tasks, and a stream of calls for any number. */
 #include "client/lib/internal.h"
 
+#include "common/check_task.h"
 #include "common/clock.h"
+#include "common/limits.h"
 #include "common/mem.h"
+#include "common/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
+static_assert((int)REEVE_MAX_BATCH == (int)LIMIT_CALL_TASKS, "the public header includes no other");
+
 enum { CHUNK_TASKS = 1000, CHUNK_BYTES = 1024 * 1024, IN_FLIGHT = 4 };
+
+bool reeve_check(struct reeve_client *client, const Reeve__V1__TaskSpec *task, struct reeve_failure *failure)
+{
+	size_t max_details = reeve_client_max_details(client);
+	struct reeve_error error;
+
+	if (!check_task("", task, max_details ? (int64_t)max_details : INT64_MAX, &error))
+		return fail(failure, error.code, "%s", error.message);
+	if (task->details && !utf8_valid(task->details, strlen(task->details)))
+		return fail(failure, STATUS(INVALID_ARGUMENT), "details is not UTF-8");
+	return true;
+}
 
 /* Fills in the results; an answer with another number of tasks than the request is an error. */
 static bool take_submitted(const Reeve__V1__SubmitResponse *response, size_t count, Reeve__V1__SubmittedTask *submitted,
@@ -38,14 +55,24 @@ static void copy_spec(struct spec_copy *copy, const Reeve__V1__TaskSpec *spec)
 	message_complete(&copy->spec, &reeve__v1__task_spec__descriptor);
 }
 
-bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks, size_t count,
-    const uint8_t *request_id, Reeve__V1__SubmittedTask *submitted, struct reeve_failure *failure)
+size_t reeve_task_size(const Reeve__V1__TaskSpec *task)
 {
-	Reeve__V1__SubmitRequest request = {.n_tasks = count};
-	Reeve__V1__SubmitResponse *response;
+	struct spec_copy copy;
+
+	copy_spec(&copy, task);
+	return reeve__v1__task_spec__get_packed_size(&copy.spec);
+}
+
+/* The tasks of a request: checked copies. */
+struct spec_list {
+	Reeve__V1__TaskSpec **specs;
 	struct spec_copy *copies;
-	char problem[256];
-	bool done;
+};
+
+static bool specs_take(struct spec_list *list, struct reeve_client *client, const Reeve__V1__TaskSpec *tasks,
+    size_t count, struct reeve_failure *failure)
+{
+	struct reeve_failure problem;
 
 	if (count < 1 || count > REEVE_MAX_BATCH)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "a submit takes 1 to %d tasks", REEVE_MAX_BATCH);
@@ -53,24 +80,65 @@ bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks,
 	if (!reeve_client_ready(client, failure))
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		if (!spec_problem(&tasks[i], reeve_client_max_details(client), problem, sizeof problem))
+		if (reeve_check(client, &tasks[i], &problem))
 			continue;
 		if (count == 1)
-			return fail(failure, STATUS(INVALID_ARGUMENT), "%s", problem);
-		return fail(failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", i, problem);
+			return fail(failure, STATUS(INVALID_ARGUMENT), "%s", problem.message);
+		return fail(failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", i, problem.message);
 	}
-	request.tasks = mem_calloc(count, sizeof *request.tasks);
-	copies = mem_calloc(count, sizeof *copies);
+	list->specs = mem_calloc(count, sizeof *list->specs);
+	list->copies = mem_calloc(count, sizeof *list->copies);
 	for (size_t i = 0; i < count; i++) {
-		copy_spec(&copies[i], &tasks[i]);
-		request.tasks[i] = &copies[i].spec;
+		copy_spec(&list->copies[i], &tasks[i]);
+		list->specs[i] = &list->copies[i].spec;
 	}
-	response = reeve_task_submit(client, &request, &(struct reeve_call_options){.request_id = request_id}, failure);
-	done = response && take_submitted(response, count, submitted, failure);
+	return true;
+}
+
+static void specs_free(struct spec_list *list)
+{
+	free(list->specs);
+	free(list->copies);
+}
+
+bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks, size_t count,
+    const uint8_t *request_id, Reeve__V1__SubmittedTask *submitted, struct reeve_failure *failure)
+{
+	struct spec_list list = {0};
+
+	if (!specs_take(&list, client, tasks, count, failure))
+		return false;
+	Reeve__V1__SubmitRequest request = {.n_tasks = count, .tasks = list.specs};
+	Reeve__V1__SubmitResponse *response =
+	    reeve_task_submit(client, &request, &(struct reeve_call_options){.request_id = request_id}, failure);
+	bool done = response && take_submitted(response, count, submitted, failure);
 	reeve_free(response);
-	free(request.tasks);
-	free(copies);
+	specs_free(&list);
 	return done;
+}
+
+Reeve__V1__SubmitAndWaitResponse *reeve_submit_and_wait(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks,
+    size_t count, int64_t wait_ms, const uint8_t *request_id, struct reeve_failure *failure)
+{
+	struct spec_list list = {0};
+
+	if (!specs_take(&list, client, tasks, count, failure))
+		return NULL;
+	wait_ms = wait_ms < 0 ? 0 : wait_ms < REEVE_MAX_WAIT_MS ? wait_ms : REEVE_MAX_WAIT_MS;
+	Reeve__V1__SubmitAndWaitRequest request = {.n_tasks = count, .tasks = list.specs, .wait_ms = wait_ms};
+	const struct reeve_call_options options = {
+	    .request_id = request_id, .timeout_ms = wait_ms + client->call_timeout_ms};
+	Reeve__V1__SubmitAndWaitResponse *response = reeve_task_submit_and_wait(client, &request, &options, failure);
+	if (response && response->n_tasks != count) {
+		fail(failure, STATUS(INTERNAL), "the manager answered %zu tasks to a submit of %zu", response->n_tasks, count);
+		reeve_free(response);
+		response = NULL;
+	}
+	for (size_t i = 0; response && i < response->n_ended; i++)
+		if (!*response->ended[i]->details)
+			response->ended[i]->details = NULL; /* it was not sent: the JSON must not show it as empty */
+	specs_free(&list);
+	return response;
 }
 
 /* A chunk of a stream, from its first send until its result has been reported. */
@@ -111,8 +179,7 @@ static void note_failure(struct streaming *streaming, const struct reeve_failure
 static bool draw(struct streaming *streaming)
 {
 	Reeve__V1__TaskSpec spec = {0};
-	struct reeve_failure failure;
-	char problem[256];
+	struct reeve_failure failure, problem;
 
 	if (streaming->has_waiting)
 		return true;
@@ -122,8 +189,8 @@ static bool draw(struct streaming *streaming)
 		streaming->ended = true;
 		return false;
 	}
-	if (spec_problem(&spec, reeve_client_max_details(streaming->client), problem, sizeof problem)) {
-		fail(&failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", streaming->n_given, problem);
+	if (!reeve_check(streaming->client, &spec, &problem)) {
+		fail(&failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", streaming->n_given, problem.message);
 		note_failure(streaming, &failure);
 		return false;
 	}
@@ -200,7 +267,7 @@ static void fill_flight(struct streaming *streaming)
 }
 
 /* Reports a chunk that was answered to the program. */
-static void tell(struct streaming *streaming, const struct chunk *chunk, const struct rpc_answer *answer)
+static void report_chunk(struct streaming *streaming, const struct chunk *chunk, const struct rpc_answer *answer)
 {
 	const struct reeve_stream *stream = &streaming->stream;
 	size_t count = chunk->request.n_tasks;
@@ -235,7 +302,7 @@ static void await_oldest(struct streaming *streaming)
 		send_chunk(streaming, chunk);
 		return;
 	}
-	tell(streaming, chunk, &answer);
+	report_chunk(streaming, chunk, &answer);
 	if (answer.response)
 		protobuf_c_message_free_unpacked(answer.response, NULL);
 	DL_DELETE(streaming->chunks, chunk);
@@ -243,10 +310,22 @@ static void await_oldest(struct streaming *streaming)
 	chunk_free(chunk);
 }
 
+/* A single task always fits; a chunk of several is limited to half of the managers' maximum message. */
+static size_t limit_chunk(struct reeve_client *client, size_t bytes)
+{
+	size_t max = rpc_client_max_message(client->rpc) / 2;
+
+	return max > 0 && bytes > max ? max : bytes;
+}
+
+bool reeve_one_chunk(struct reeve_client *client, size_t tasks, size_t bytes)
+{
+	return tasks <= 1 || (tasks <= CHUNK_TASKS && bytes <= limit_chunk(client, CHUNK_BYTES));
+}
+
 bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream *stream, struct reeve_failure *failure)
 {
 	struct streaming streaming = {.client = client, .stream = *stream};
-	size_t most;
 
 	if (streaming.stream.chunk_tasks == 0 || streaming.stream.chunk_tasks > REEVE_MAX_BATCH)
 		streaming.stream.chunk_tasks = CHUNK_TASKS;
@@ -256,10 +335,7 @@ bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream 
 		streaming.stream.in_flight = IN_FLIGHT;
 	if (!reeve_client_ready(client, failure))
 		return false;
-	/* A single task always fits; a chunk of several is limited to half of the managers' maximum message. */
-	most = rpc_client_max_message(client->rpc) / 2;
-	if (most > 0 && streaming.stream.chunk_bytes > most)
-		streaming.stream.chunk_bytes = most;
+	streaming.stream.chunk_bytes = limit_chunk(client, streaming.stream.chunk_bytes);
 	for (;;) {
 		fill_flight(&streaming);
 		if (!streaming.chunks)

@@ -1,7 +1,11 @@
 /* Reading and cancelling tasks. */
 #include "client/lib/internal.h"
 
+#include "common/mem.h"
+#include "common/result_text.h"
+
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const status_names[] = {
     [TASK_STATUS(UNSPECIFIED)] = "",
@@ -34,6 +38,23 @@ Reeve__V1__Task *reeve_get(struct reeve_client *client, int64_t id, struct reeve
 		response->task = NULL;
 	reeve_free(response);
 	return task;
+}
+
+char *reeve_result_encode(const void *result, size_t length)
+{
+	char *text = result_encode(result, length);
+
+	return text ? text : mem_strndup(result, length);
+}
+
+char *reeve_result_decode(const char *text, size_t *length)
+{
+	char *bytes = result_decode(text, length);
+
+	if (bytes)
+		return bytes;
+	*length = strlen(text);
+	return mem_strdup(text);
 }
 
 Reeve__V1__CancelResponse *reeve_cancel(

@@ -30,6 +30,25 @@ export class TaskFailed extends Error {
   }
 }
 
+/* The user's name; its number if it has none, as in some containers. */
+function userName() {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid());
+  }
+}
+
+/* URLs of managers as an array. */
+function checkUrls(urls) {
+  urls = [urls].flat();
+  if (!urls.length) throw new TypeError("no URL of a manager is given");
+  for (const url of urls)
+    if (!/^https?:\/\//.test(url))
+      throw new TypeError(`"${url}" is no URL for calls by HTTP: they are like "http://host:7172" (reeve-manager --http)`);
+  return urls;
+}
+
 /* The access token of the environment, as for Reeve's own programs; or undefined. */
 function environmentToken() {
   const { REEVE_ACCESS_TOKEN: token, REEVE_ACCESS_TOKEN_FILE: file, REEVE_ATTEMPT_ACCESS_TOKEN: attempt } = process.env;
@@ -41,6 +60,29 @@ export function textOf(value) {
   return typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value);
 }
 
+const BINARY = "data:application/octet-stream;base64,"; // of a result that is no text, has a NUL, or begins like this
+
+/* The text that stands for a result: bytes (a Uint8Array), or as in textOf. */
+export function resultText(value) {
+  const text = value instanceof Uint8Array ? value : textOf(value);
+  return typeof text === "string" && !text.startsWith(BINARY) && !text.includes("\0") ? text : BINARY + Buffer.from(text).toString("base64");
+}
+
+/* The result of a task that has ended: a text, or a Buffer if its handler has returned a binary one. Throws TaskFailed. */
+function resultOf(task) {
+  if (task.status !== "TASK_STATUS_COMPLETED") throw new TaskFailed(task);
+  const text = task.result ?? "";
+  if (!text.startsWith(BINARY)) return text;
+  const bytes = Buffer.from(text.slice(BINARY.length), "base64");
+  const decoded = bytes.toString();
+  return decoded.startsWith(BINARY) && Buffer.from(decoded).equals(bytes) ? decoded : bytes;
+}
+
+/* How many milliseconds a call may wait until a time. */
+function waitLeft(end) {
+  return Math.min(Math.max(end - performance.now(), 0), WAIT_MS);
+}
+
 /* Calls one of some managers of a database: the first that answers. `urls`: "http://host:port", or an array of them. `token`: an
  * access token; by default that of the environment. `timeout`: milliseconds in which a call must be answered, with all tries. */
 export class Client {
@@ -48,9 +90,9 @@ export class Client {
   #first = 0; // of the URLs
 
   constructor(urls, { token, actor, timeout = 30000 } = {}) {
-    this.urls = [urls].flat();
+    this.urls = checkUrls(urls);
     this.token = token ?? environmentToken();
-    this.actor = actor ?? `${userInfo().username}@${hostname()}`;
+    this.actor = actor ?? `${userName()}@${hostname()}`;
     this.timeout = timeout;
   }
 
@@ -118,18 +160,27 @@ export class Client {
     return (await this.call("TaskService/Get", { id })).task;
   }
 
-  /* Waits until a task has ended, and resolves to its result. Throws TaskFailed, or a ReeveError "deadline_exceeded" if it has not
-   * ended in `timeout` milliseconds. */
+  /* Waits until a task has ended, and resolves to its result. Throws TaskFailed, or a ReeveError "deadline_exceeded" with the task's
+   * `id` if it has not ended in `timeout` milliseconds. */
   async wait(id, { timeout = Infinity } = {}) {
     const end = performance.now() + timeout;
     for (;;) {
-      const left = Math.min(Math.max(end - performance.now(), 0), WAIT_MS);
+      const left = waitLeft(end);
       const answer = await this.call("TaskService/Wait", { ids: [id], waitMs: Math.floor(left) }, { timeout: left + this.timeout });
-      const [task] = answer.ended ?? [];
-      if (task && task.status !== "TASK_STATUS_COMPLETED") throw new TaskFailed(task);
-      if (task) return task.result ?? "";
-      if (performance.now() >= end) throw new ReeveError("deadline_exceeded", `task ${id} has not ended`);
+      if (answer.ended?.length) return resultOf(answer.ended[0]);
+      if (performance.now() >= end)
+        throw Object.assign(new ReeveError("deadline_exceeded", `task ${id} has not ended`), { id });
     }
+  }
+
+  /* Like submit and then wait, in one call if the task ends within 20 seconds. It is the same task in all tries of the call. */
+  async submitAndWait(type, details = "", fields = {}, { timeout = Infinity } = {}) {
+    const end = performance.now() + timeout;
+    const left = waitLeft(end);
+    const request = { tasks: [{ ...fields, type, details: textOf(details) }], waitMs: Math.floor(left) };
+    const answer = await this.call("TaskService/SubmitAndWait", request, { timeout: left + this.timeout });
+    if (answer.ended?.length) return resultOf(answer.ended[0]);
+    return this.wait(answer.tasks[0].id, { timeout: Math.max(end - performance.now(), 0) });
   }
 
   /* Closes idle connections. */

@@ -5,12 +5,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 
 import { Client, TRANSIENT } from "./client.js";
+import { News } from "./news.js";
 
 const AGAIN = [...TRANSIENT, "deadline_exceeded", "failed_precondition"]; // errors after which a later call may succeed
 const MARGIN = 0.2; // of the lease, for handlers to stop before its end
 const TICK_MS = 50;
 const FETCH_MS = 5000;
-const REPORT_MAX = 100; // results of a call
+const CALL_MAX = 100; // results or attempts in a call, and their bytes: managers limit the size of a message
+const CALL_BYTES = 2 << 20;
+const NEWS_MS = 1000; // between two messages about an attempt
 
 const { name, queues, types } = workerData;
 const client = new Client(...workerData.client);
@@ -18,12 +21,23 @@ const attempts = new Map(); // in flight: received, running, or with a result th
 let { concurrency } = workerData;
 let incarnation, lease, interval, leaseEnd, fetchId, waitingFetch, seq;
 let draining = false, paused = false, over = false, lost = false;
-let succeeded = 0, failed = 0;
+let completed = 0, failed = 0;
 const hurry = new AbortController(); // aborted: the worker drains
 let refusal; // the error of a call that will not succeed: the worker ends, as in a drain
 
 const keyOf = ({ taskId, token }) => `${taskId} ${token}`;
 const running = () => [...attempts.values()].filter((attempt) => !attempt.result).length;
+
+/* The first of some objects for a call: as many as it may have, but at least one. */
+function portion(items) {
+  let count = 0, size = 0;
+  while (count < Math.min(items.length, CALL_MAX)) {
+    size += Buffer.byteLength(JSON.stringify(items[count]));
+    if (count && size > CALL_BYTES) break;
+    count++;
+  }
+  return items.slice(0, count);
+}
 
 function stop(attempt, why) {
   if (attempt.why || attempt.result) return;
@@ -86,7 +100,7 @@ async function beatOnce() {
     waitingFetchIds: waitingFetch ? [waitingFetch] : [],
     running: running(),
     mode: `WORKER_MODE_${draining ? "DRAINING" : paused ? "PAUSED" : "RUNNING"}`,
-    succeeded,
+    completed,
     failed,
   };
   try {
@@ -179,6 +193,8 @@ function begin(assignment, countedFrom) {
     taskId,
     token,
     begun: now,
+    news: new News(),
+    newsAt: 0, // when they may be sent
     lostAt: countedFrom + Number(assignment.expiresInMs ?? 0),
     timeoutAt: assignment.timeoutMs ? now + Number(assignment.timeoutMs) : Infinity,
   });
@@ -189,16 +205,38 @@ function begin(assignment, countedFrom) {
 function finish(attempt, { outcome, ...result }) {
   if (attempt.why && outcome !== "COMPLETED") outcome = attempt.why === "TIMEOUT" ? "FAILED" : attempt.why;
   if (attempt.why === "TIMEOUT" && outcome === "FAILED") result.errorCode = "timeout";
-  succeeded += outcome === "COMPLETED";
+  completed += outcome === "COMPLETED";
   failed += outcome === "FAILED" || outcome === "FATAL";
   const { taskId, token } = attempt;
-  attempt.result = { ...result, taskId, token, outcome: `OUTCOME_${outcome}`, runMs: Math.round(performance.now() - attempt.begun) };
+  attempt.result = { ...attempt.news.fields(), ...result, taskId, token, outcome: `OUTCOME_${outcome}`, runMs: Math.round(performance.now() - attempt.begun) };
   if (attempt.abandoned) attempts.delete(attempt.key);
+}
+
+/* Sends what running handlers report. */
+async function tell() {
+  for (; !over; await sleep(NEWS_MS / 4)) {
+    const now = performance.now();
+    const told = [...attempts.values()].filter(({ result, news, newsAt }) => !result && !news.empty && now >= newsAt);
+    for (const attempt of told) attempt.newsAt = now + NEWS_MS;
+    const all = told.map(({ taskId, token, news }) => ({ taskId, token, ...news.fields() }));
+    while (all.length) {
+      const messages = all.splice(0, portion(all).length), tellers = told.splice(0, messages.length);
+      try {
+        const { acks = [] } = await client.call("WorkerService/Progress", { incarnation, attempts: messages }, { timeout: 5000, key: false });
+        acks.forEach(({ status }, i) => {
+          if (status !== "RESULT_STATUS_LATER") tellers[i].news.acknowledged(messages[i]);
+        });
+      } catch {
+        // the next message has it, or the result
+      }
+    }
+  }
 }
 
 async function report() {
   for (let pause = 20; ; await sleep(pause)) {
-    const ended = [...attempts.values()].filter((attempt) => attempt.result).slice(0, REPORT_MAX);
+    const all = [...attempts.values()].filter((attempt) => attempt.result);
+    const ended = all.slice(0, portion(all.map((attempt) => attempt.result)).length);
     pause = 20;
     if (!ended.length && over) return;
     if (!ended.length) continue;
@@ -232,12 +270,14 @@ async function reportOnce(ended) {
 }
 
 async function main() {
-  parentPort.on("message", ({ stop: stopping, key, result }) => {
+  parentPort.on("message", ({ stop: stopping, key, news, result }) => {
+    const attempt = attempts.get(key);
     if (stopping) drain();
-    else if (attempts.has(key)) finish(attempts.get(key), result);
+    if (news) attempt?.news.add(news);
+    if (result && attempt) finish(attempt, result);
   });
   await register("0");
-  const others = [beat(), report()];
+  const others = [beat(), report(), tell()];
   while (!(draining && !attempts.size)) {
     const slots = draining || paused ? 0 : concurrency - running();
     if (lost) await replaceIncarnation();

@@ -6,7 +6,12 @@
 import { hostname } from "node:os";
 import { Worker as Thread } from "node:worker_threads";
 
-import { textOf } from "./client.js";
+import { resultText } from "./client.js";
+import { clean, News } from "./news.js";
+
+const ERROR_BYTES = 4096; // of an error, as of a program's; managers refuse results with much longer ones
+const TRACE_BYTES = 65536;
+const NEWS_MS = 1000; // between two messages about an attempt
 
 /* Throw it in a handler: the task has failed and must not run again. */
 export class Fatal extends Error {}
@@ -21,7 +26,12 @@ export class Retry extends Error {
 
 /* One attempt. `signal` is an AbortSignal: a long handler passes it on or checks it, and returns soon once it is aborted. */
 class Task {
-  constructor(assignment, signal) {
+  #news = new News();
+  #send;
+  #sentAt = 0;
+  #timer;
+
+  constructor(assignment, signal, send) {
     this.id = assignment.taskId;
     this.queue = assignment.queue ?? "";
     this.type = assignment.type ?? "";
@@ -30,6 +40,40 @@ class Task {
     this.maxAttempts = assignment.maxAttempts ?? 0;
     this.traceparent = assignment.traceparent ?? "";
     this.signal = signal;
+    this.#send = send;
+  }
+
+  /* Reports how far the handler is, from 0 to 100, and what it does. Managers get it within about two seconds. */
+  progress(percent, message) {
+    this.#news.report(percent, message);
+    this.#tell();
+  }
+
+  /* Adds a line to the task's log, or several. Of a task the last 1,000 lines or 64 KiB are kept. */
+  log(text) {
+    this.#news.log(text);
+    this.#tell();
+  }
+
+  /* A handler that keeps this thread busy delays the timer: then a later report sends what there is. */
+  #tell() {
+    const left = this.#sentAt + NEWS_MS - Date.now();
+    if (left <= 0) this.#sendNow();
+    else this.#timer ??= setTimeout(() => this.#sendNow(), left);
+  }
+
+  #sendNow() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#sentAt = Date.now();
+    this.#send(this.#news.take());
+  }
+
+  /* The handler has ended: what is left goes with its result. */
+  _rest() {
+    clearTimeout(this.#timer);
+    this.#send = () => {};
+    return this.#news.take();
   }
 
   /* The details, which are JSON. */
@@ -50,8 +94,8 @@ export class Worker {
     this.settings = { concurrency, name: name ?? `${hostname()}/${process.pid}`, queues };
   }
 
-  /* Sets the handler of a type. It gets a Task and returns the result, or a promise of it: a text, undefined, or a value that
-   * becomes JSON. Any error is a failure, which is retried. */
+  /* Sets the handler of a type. It gets a Task and returns the result, or a promise of it: a text, a Uint8Array, undefined, or a
+   * value that becomes JSON. Any error is a failure, which is retried. */
   handle(type, handler) {
     this.#handlers.set(type, handler);
   }
@@ -66,6 +110,7 @@ export class Worker {
    * its token was revoked; its running handlers end before. */
   async run({ stopOnSignals = true } = {}) {
     const stop = () => this.stop();
+    if (!this.#handlers.size) throw new Error("the worker has no handlers: it would take tasks of all types");
     if (stopOnSignals) for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, stop);
     this.#thread = new Thread(new URL("./control.js", import.meta.url), {
       workerData: { client: this.client.settings, ...this.settings, types: [...this.#handlers.keys()] },
@@ -88,16 +133,18 @@ export class Worker {
   async #execute({ key, assignment }) {
     const controller = new AbortController();
     const result = { outcome: "COMPLETED" };
+    const task = new Task(assignment, controller.signal, (news) => this.#thread.postMessage({ key, news }));
     this.#running.set(key, controller);
     try {
-      result.result = textOf(await this.#handlers.get(assignment.type)(new Task(assignment, controller.signal)));
+      result.result = resultText(await this.#handlers.get(assignment.type)(task));
     } catch (error) {
       result.outcome = error instanceof Fatal ? "FATAL" : "FAILED";
-      result.error = String(error?.message ?? error);
-      if (error instanceof Retry) result.retryInMs = Math.round(error.delay ?? 0);
-      else if (!(error instanceof Fatal)) Object.assign(result, { errorCode: error?.name ?? "error", stackTrace: error?.stack ?? "" });
+      result.error = clean(error?.message ?? error, ERROR_BYTES);
+      if (error instanceof Retry) result.retryInMs = error.delay === undefined ? 0 : Math.max(Math.round(error.delay), 1); // 0: by the policy
+      else if (!(error instanceof Fatal))
+        Object.assign(result, { errorCode: clean(error?.name ?? "error", 255), stackTrace: clean(error?.stack ?? "", TRACE_BYTES) });
     }
     this.#running.delete(key);
-    this.#thread.postMessage({ key, result });
+    this.#thread.postMessage({ key, news: task._rest(), result });
   }
 }

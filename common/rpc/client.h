@@ -26,8 +26,8 @@ typedef uint64_t rpc_call_id;
 struct rpc_client_options {
 	const char *urls;  /* "tcp://a:7171,tls+tcp://b:7171" */
 	const char *token; /* sent with every call; may be NULL */
-	/* If not NULL, in place of `token`. A file is read again when it changes, and when the token is refused: such a call
-	 * is sent again with the new token. */
+	/* If not NULL, in place of `token`. A file is read again when it changes, and when the token is refused: such a
+	 * call is sent again with the new token. */
 	const struct token_source *token_source;
 	const char *actor;        /* the caller's name; NULL: user@host */
 	size_t max_message_bytes; /* a longer call, or one over the manager's limit, is refused locally; 0: 64 MiB */
@@ -99,7 +99,8 @@ bool rpc_client_obstacle(struct rpc_client *client, rpc_call_id call, char *out,
 /* Reads the file of the access token again, at once. On an error the former token stays in use. */
 void rpc_client_reload(struct rpc_client *client);
 
-/* Returns the path of the file with the access token, or NULL: the token cannot change. It lives as long as the client. */
+/* Returns the path of the file with the access token, or NULL: the token cannot change. It lives as long as the client.
+ */
 const char *rpc_client_token_file(const struct rpc_client *client);
 
 /* Returns the name that the client gives its caller in the audit. It lives as long as the client. */

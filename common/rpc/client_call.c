@@ -213,7 +213,7 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 		/* Sending it would close the connection, and fail all calls on it. */
 		call->state = CALL_PAUSED;
 		call_end(call, STATUS(INVALID_ARGUMENT),
-		    "the call is %zu bytes long; the manager takes at most %u (--max-message)", call->size,
+		    "the call is %zu bytes long; the manager accepts at most %u (--max-message)", call->size,
 		    manager->max_message);
 		return false;
 	}

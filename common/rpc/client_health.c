@@ -1,6 +1,6 @@
 /*
- * Pings and a manager's health. A manager is alive if a ping was answered on its open connection. It is silent if a ping
- * is unanswered and no byte has come from it for the ping limit; then its connection is closed.
+ * Pings and a manager's health. A manager is alive if a ping was answered on its open connection. It is silent if a
+ * ping is unanswered and no byte has come from it for the ping limit; then its connection is closed.
  */
 #include "common/rpc/client_internal.h"
 
@@ -17,7 +17,10 @@ enum {
 	IDLE_PING_MAX_MS = 15000, /* maximum, whatever the manager asks for */
 	/* While other answers arrive, a ping is sent after this many idle intervals at the latest. */
 	MAX_IDLE_PINGS = 4,
-	SLOW_BYTES_PER_MS = 1000, /* a ping that follows large calls gets the time that they take on a slow line */
+	/* A ping that follows large calls gets the time that they take on a slow line, and on the slowest line that a
+	 * manager accepts if the line has shown to be slow. */
+	SLOW_BYTES_PER_MS = 1000,
+	SLOWEST_BYTES_PER_MS = 100,
 };
 
 /* Moves the calls of a manager without a database to other managers if one of those has its database. */
@@ -82,6 +85,7 @@ void manager_pinged(struct manager *manager, const struct envelope_reply *reply)
 
 	if (manager->state != MANAGER_OPEN)
 		return;
+	manager->proved_ms = manager->pinged_ms;
 	if (reply->code == STATUS(OK))
 		response =
 		    (void *)wire_unpack(&reeve__v1__ping_response__descriptor, reply->body.bytes, reply->body.length, NULL);
@@ -166,11 +170,21 @@ static void ping(struct manager *manager, int64_t now_ms)
 	client_lock(client);
 }
 
+/* Returns how fast the calls before an unanswered ping may be expected to arrive at least, in bytes each ms. That the
+ * kernel took some of them only after a wait shows that the manager's machine takes them, slowly. What is taken at once
+ * shows nothing: a frozen manager's kernel takes bytes, too, until its buffer is full. Nor does a call that this
+ * machine has taken have arrived: on a slow line most of it may be in the kernel's buffer. */
+static int64_t line_rate(const struct manager *manager, const struct rpc_conn_state *state, int64_t now_ms)
+{
+	return state->waited_ms < now_ms - manager->proved_ms ? SLOWEST_BYTES_PER_MS : SLOW_BYTES_PER_MS;
+}
+
 /* Returns from when a manager with an unanswered ping counts as silent. */
 static int64_t silent_from_ms(const struct manager *manager)
 {
 	int64_t limit_ms = manager->client->ping_limit_ms;
-	int64_t last_ms = last_received_ms(manager);
+	struct rpc_conn_state state = rpc_conn_poll(manager->conn);
+	int64_t now_ms = clock_monotonic_ms(), last_ms = now_ms - state.quiet_ms;
 	int64_t from_ms = (last_ms > manager->listening_ms ? last_ms : manager->listening_ms) + limit_ms;
 
 	/* A late ping gets at least half the limit; one on an idle connection gets the full limit. */
@@ -178,7 +192,7 @@ static int64_t silent_from_ms(const struct manager *manager)
 		limit_ms /= 2;
 	if (from_ms < manager->pinged_ms + limit_ms)
 		from_ms = manager->pinged_ms + limit_ms;
-	return from_ms + (int64_t)manager->bytes_open / SLOW_BYTES_PER_MS;
+	return from_ms + (int64_t)manager->bytes_open / line_rate(manager, &state, now_ms);
 }
 
 int64_t manager_check(struct manager *manager, int64_t now_ms)

@@ -69,6 +69,7 @@ struct manager {
 	uint32_t ping_frame_id; /* of the ping in flight, or 0 */
 	int64_t ping_due_ms;    /* when to send the next ping; 0: at once */
 	int64_t pinged_ms;      /* when the last ping was sent */
+	int64_t proved_ms;      /* when the last answered ping was sent: what was sent before has arrived */
 	int64_t idle_ping_ms;   /* ping interval while all calls in flight may wait long */
 	int quick_calls;        /* calls in `sent` that must be answered soon */
 	int64_t listening_ms;   /* silence counts from here at the earliest: this process was stopped before */

@@ -1,6 +1,6 @@
 /*
- * A manager's connection, which is opened again whenever it is down. Only the background thread changes its state, except
- * for the events of other threads: dialed, opened, closed, name looked up.
+ * A manager's connection, which is opened again whenever it is down. Only the background thread changes its state,
+ * except for the events of other threads: dialed, opened, closed, name looked up.
  */
 #include "common/rpc/client_internal.h"
 
@@ -34,6 +34,8 @@ const char *manager_absence(const struct manager *manager)
 	case MANAGER_RESOLVING: return manager->problem ? manager->problem : "its name has not been found yet";
 	case MANAGER_DIALING: return manager->problem ? manager->problem : "no answer to the attempt to connect";
 	case MANAGER_HANDSHAKE:
+		if (manager->tls_problem != TLS_FINE && manager->problem == tls_problem_text(manager->tls_problem, TLS_CLIENT))
+			return manager->problem; /* of the connection before */
 		return "something takes connections there, but sends no hello: another program, or a manager that is frozen";
 	case MANAGER_OPEN: return manager->health == HEALTH_REFUSES ? manager->refusal : silent;
 	default: return manager->problem ? manager->problem : "not connected yet";
@@ -177,8 +179,8 @@ void manager_disconnect(struct manager *manager, const char *why)
 	client_lock(client);
 }
 
-/* Cleans up after a closed connection and schedules the next dialing. Does it later while other threads use the connection.
- * Releases the lock temporarily. */
+/* Cleans up after a closed connection and schedules the next dialing. Does it later while other threads use the
+ * connection. Releases the lock temporarily. */
 static void clean_up(struct manager *manager, int64_t now_ms)
 {
 	struct rpc_client *client = manager->client;

@@ -49,7 +49,7 @@ void *rpc_conn_protocol_state(const struct rpc_conn *conn)
 	return conn->protocol_state;
 }
 
-void rpc_conn_return(struct rpc_conn *conn, size_t bytes)
+void rpc_conn_unreserve(struct rpc_conn *conn, size_t bytes)
 {
 	rpc_conn_count_incoming(conn, -bytes);
 }
@@ -181,6 +181,15 @@ static bool take_eased(struct rpc_conn *conn)
 	return eased;
 }
 
+void rpc_conn_progressed(struct rpc_conn *conn)
+{
+	int64_t now_ms = clock_monotonic_ms();
+
+	if (now_ms - conn->progress_ms >= RPC_CONN_WAIT_MS)
+		conn->waited_ms = now_ms;
+	conn->progress_ms = now_ms;
+}
+
 void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 {
 	struct chunk *done;
@@ -193,7 +202,7 @@ void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 	}
 	pthread_mutex_lock(&conn->lock);
 	done = take_sent(conn, count);
-	conn->progress_ms = clock_monotonic_ms();
+	rpc_conn_progressed(conn);
 	more = conn->out && !conn->closing;
 	eased = take_eased(conn);
 	if (eased) { /* before the flag is cleared: the connection may end then */
@@ -364,6 +373,7 @@ struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 	state.opened = conn->opened;
 	state.quiet_ms = now_ms - conn->last_received_ms;
 	state.stuck_ms = conn->writing || conn->held ? now_ms - conn->progress_ms : 0;
+	state.waited_ms = conn->waited_ms ? now_ms - conn->waited_ms : INT64_MAX;
 	state.backlog = conn->closing ? 0 : conn->backlog;
 	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;
 	state.frame = conn->frame_length;

@@ -46,10 +46,10 @@ struct rpc_conn_events {
 
 /* What a protocol gets of a connection's bytes, and what it makes of them. */
 struct rpc_intake {
-	const uint8_t *bytes; /* those that it left before, and new ones behind them */
+	const uint8_t *bytes; /* those that it left before, and then new ones */
 	size_t length;
 	size_t used;         /* it sets: how many it has taken; the others come again, with more or after rpc_conn_resume */
-	struct frame **last; /* it appends complete messages here, whose memory it has counted by rpc_conn_afford */
+	struct frame **last; /* it appends complete messages here, whose memory it has counted by rpc_conn_reserve */
 	bool starved;        /* it sets: it needs memory that the budget does not have */
 	bool begun;          /* it sets: a message has begun, and is not complete */
 	size_t expected;     /* the length of that message, as far as known */
@@ -70,8 +70,8 @@ struct rpc_protocol {
 struct rpc_conn *rpc_conn_create(nng_stream *stream, enum rpc_conn_side side, size_t max_body,
     struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner);
 
-/* Like rpc_conn_create, with a connected nonblocking socket on an event loop. Use the connection only on the loop's thread;
- * only rpc_conn_poll may be called on others. The connection owns the socket. */
+/* Like rpc_conn_create, with a connected nonblocking socket on an event loop. Use the connection only on the loop's
+ * thread; only rpc_conn_poll may be called on others. The connection owns the socket. */
 struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum rpc_conn_side side, size_t max_body,
     struct rpc_conn_budget *budget, const struct rpc_conn_events *events, void *owner);
 
@@ -80,14 +80,14 @@ struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum r
 void rpc_conn_use(struct rpc_conn *conn, const struct rpc_protocol *protocol, void *arg);
 void *rpc_conn_protocol_state(const struct rpc_conn *conn);
 
-/* Counts memory for an incoming message of a protocol in the budget. Returns false, and counts nothing, if the budget is used
- * up. rpc_conn_return subtracts it. */
-bool rpc_conn_afford(struct rpc_conn *conn, size_t bytes);
-void rpc_conn_return(struct rpc_conn *conn, size_t bytes);
+/* Counts memory for an incoming message of a protocol in the budget. Returns false, and counts nothing, if the budget
+ * is used up. rpc_conn_unreserve subtracts it. */
+bool rpc_conn_reserve(struct rpc_conn *conn, size_t bytes);
+void rpc_conn_unreserve(struct rpc_conn *conn, size_t bytes);
 
-/* For a protocol that sends answers in pieces. rpc_conn_queue_bytes queues a copy of up to 64 KiB, and returns how many queued bytes
- * are unsent: SIZE_MAX if the connection is closing. rpc_conn_hold adds bytes of answers that the protocol holds until the other end
- * takes them, or subtracts them (a negative number): they count as unsent. */
+/* For a protocol that sends answers in pieces. rpc_conn_queue_bytes queues a copy of up to 64 KiB, and returns how many
+ * queued bytes are unsent: SIZE_MAX if the connection is closing. rpc_conn_hold adds bytes of answers that the protocol
+ * holds until the other end takes them, or subtracts them (a negative number): they count as unsent. */
 size_t rpc_conn_queue_bytes(struct rpc_conn *conn, const void *bytes, size_t length);
 void rpc_conn_hold(struct rpc_conn *conn, size_t bytes);
 
@@ -97,9 +97,10 @@ void rpc_conn_withdraw(struct rpc_conn *conn, uint32_t id);
 /* Sends the hello and starts reading. Call it on the thread that will free the connection. */
 void rpc_conn_start(struct rpc_conn *conn);
 
-/* rpc_conn_queue queues a sealed frame and takes ownership of it; on a closing connection it drops the frame. rpc_conn_flush
- * sends what is queued; if a write is in flight, its completion sends it instead. Both may be called on any thread
- * until rpc_conn_free. rpc_conn_queue only takes a lock of the connection for a moment; rpc_conn_flush may make a system call. */
+/* rpc_conn_queue queues a sealed frame and takes ownership of it; on a closing connection it drops the frame.
+ * rpc_conn_flush sends what is queued; if a write is in flight, its completion sends it instead. Both may be called on
+ * any thread until rpc_conn_free. rpc_conn_queue only takes a lock of the connection for a moment; rpc_conn_flush may
+ * make a system call. */
 void rpc_conn_queue(struct rpc_conn *conn, struct frame *frame);
 void rpc_conn_flush(struct rpc_conn *conn);
 
@@ -116,10 +117,10 @@ void rpc_conn_close(struct rpc_conn *conn);
 /* Sends what is queued, and ends the sending direction of a connection on a loop. */
 void rpc_conn_finish(struct rpc_conn *conn);
 
-/* Only for a connection on a loop. Both block until `until_ms` of the monotonic clock at the latest. rpc_conn_drain sends
- * what is queued and ends the sending direction. rpc_conn_await_end waits until the other end has closed, too, and discards
- * what it sends until then: a socket that is closed with unread bytes, or receives more later, makes TCP reset the
- * connection, which loses answers that the other end has not read yet. */
+/* Only for a connection on a loop. Both block until `until_ms` of the monotonic clock at the latest. rpc_conn_drain
+ * sends what is queued and ends the sending direction. rpc_conn_await_end waits until the other end has closed, too,
+ * and discards what it sends until then: a socket that is closed with unread bytes, or receives more later, makes TCP
+ * reset the connection, which loses answers that the other end has not read yet. */
 void rpc_conn_drain(struct rpc_conn *conn, int64_t until_ms);
 void rpc_conn_await_end(struct rpc_conn *conn, int64_t until_ms);
 
@@ -127,16 +128,19 @@ void rpc_conn_await_end(struct rpc_conn *conn, int64_t until_ms);
  * connection. */
 void rpc_conn_free(struct rpc_conn *conn);
 
+enum { RPC_CONN_WAIT_MS = 50 };
+
 struct rpc_conn_state {
 	bool opened;
-	int64_t quiet_ms; /* since the last byte arrived, or since the start */
-	int64_t stuck_ms; /* since the other end last took bytes of what is being written or held; 0: there is nothing */
-	size_t backlog;   /* bytes not yet passed to the kernel, with those that a protocol holds; 0 while closing */
-	int64_t frame_ms; /* since the first byte of the incoming frame; 0: none */
-	size_t frame;     /* its length, as far as known */
-	size_t held;      /* its memory, counted in the budget; 0 while the connection is closing */
-	bool starved;     /* reading has stopped because the budget is used up */
-	int64_t ended_ms; /* since rpc_conn_finish; 0: not called */
+	int64_t quiet_ms;  /* since the last byte arrived, or since the start */
+	int64_t stuck_ms;  /* since the other end last took bytes of what is being written or held; 0: there is nothing */
+	int64_t waited_ms; /* since the kernel last took bytes that had waited for RPC_CONN_WAIT_MS; INT64_MAX: never */
+	size_t backlog;    /* bytes not yet passed to the kernel, with those that a protocol holds; 0 while closing */
+	int64_t frame_ms;  /* since the first byte of the incoming frame; 0: none */
+	size_t frame;      /* its length, as far as known */
+	size_t held;       /* its memory, counted in the budget; 0 while the connection is closing */
+	bool starved;      /* reading has stopped because the budget is used up */
+	int64_t ended_ms;  /* since rpc_conn_finish; 0: not called */
 };
 
 struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn);

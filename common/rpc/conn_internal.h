@@ -27,8 +27,8 @@ struct chunk {
 	uint8_t copied[];
 };
 
-/* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in the connection's `received` or
- * `written`, also when the carrier is closed. */
+/* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in the connection's
+ * `received` or `written`, also when the carrier is closed. */
 struct carrier {
 	bool (*receive)(struct rpc_conn *conn, const struct iovec *places, unsigned count); /* false: it is closed */
 	bool (*send)(struct rpc_conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
@@ -83,6 +83,7 @@ struct rpc_conn {
 	size_t backlog, held; /* held: the part that a protocol holds */
 	size_t heavy;         /* call `eased` when the backlog is no larger than this; 0: do not */
 	int64_t last_received_ms, progress_ms;
+	int64_t waited_ms;      /* the last progress after RPC_CONN_WAIT_MS; 0: none */
 	int64_t finish_ms;      /* when rpc_conn_finish was called; 0: it was not */
 	int64_t frame_since_ms; /* of the incoming frame; 0: none */
 	size_t frame_length;
@@ -107,6 +108,9 @@ void rpc_conn_take_again(struct rpc_conn *conn);
  * failed. */
 void rpc_conn_received(struct rpc_conn *conn, bool good, size_t count);
 void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count);
+
+/* Notes that the kernel has taken bytes, with the lock held. */
+void rpc_conn_progressed(struct rpc_conn *conn);
 
 /* Creates what both carriers share. */
 struct rpc_conn *rpc_conn_alloc(const struct carrier *carrier, enum rpc_conn_side side, size_t max_body,

@@ -14,8 +14,8 @@ enum {
 	SHORT_PART = 8,
 	/* Of a long frame. With a budget, its memory grows as bytes arrive, since its length is only announced. */
 	PARTIAL_MIN = 16384,
-	/* Bytes of a long frame in one read. A loop that reads megabytes of each connection at a time has no time for others,
-	 * such as the database's, whose sockets also take only a part of a statement at a time. */
+	/* Bytes of a long frame in one read. A loop that reads megabytes of each connection at a time has no time for
+	 * others, such as the database's, whose sockets also take only a part of a statement at a time. */
 	READ_MAX = 65536,
 };
 
@@ -33,7 +33,7 @@ static bool afford(struct rpc_conn *conn, size_t bytes, size_t length)
 	return false;
 }
 
-bool rpc_conn_afford(struct rpc_conn *conn, size_t bytes)
+bool rpc_conn_reserve(struct rpc_conn *conn, size_t bytes)
 {
 	return afford(conn, bytes, bytes);
 }
@@ -312,8 +312,8 @@ void rpc_conn_received(struct rpc_conn *conn, bool good, size_t count)
 	decide(conn, &harvest, go_on);
 }
 
-/* A read may be in flight, since a protocol's connection is read while a call is open, to notice its end. It is replaced by
- * one for the place where the buffer's bytes now end. */
+/* A read may be in flight, since a protocol's connection is read while a call is open, to notice its end. It is
+ * replaced by one for the place where the buffer's bytes now end. */
 void rpc_conn_take_again(struct rpc_conn *conn)
 {
 	struct harvest harvest = {NULL, &harvest.first, false, false};

@@ -1,9 +1,9 @@
 /*
  * TLS between a connection and the carrier below it, a socket.
  *
- * `layer_pump` does all the work. It continues the handshake, decrypts what the connection reads, encrypts what it writes,
- * and starts reads and writes of the carrier. It runs after each event, on one thread at a time: an event that comes
- * during a run makes it run once more. Callbacks run without the lock.
+ * `layer_pump` does all the work. It continues the handshake, decrypts what the connection reads, encrypts what it
+ * writes, and starts reads and writes of the carrier. It runs after each event, on one thread at a time: an event that
+ * comes during a run makes it run once more. Callbacks run without the lock.
  *
  * A thread of a pool takes the expensive steps of the handshake. During such a step `layer_pump` does nothing, and a
  * connection that is closed ends after it.
@@ -191,10 +191,35 @@ static void receive_below(struct tls_layer *layer)
 	}
 }
 
+/* Returns whether the other end's first message is complete, or is none of TLS, or a long one. A caller whose message
+ * is incomplete takes no place among the handshakes, and little memory, which counts for nothing. */
+static bool hello_arrived(const struct tls_layer *layer)
+{
+	enum { HEAD_BYTES = 5, HANDSHAKE = 22, HELLO_MAX = 1 << 12 };
+	size_t count = tls_bytes_count(&layer->filter.in), length;
+	const uint8_t *bytes;
+
+	if (count == 0)
+		return false;
+	bytes = layer->filter.in.data + layer->filter.in.start;
+	if (*bytes != HANDSHAKE)
+		return true;
+	if (count < HEAD_BYTES)
+		return false;
+	length = (size_t)bytes[3] << 8 | bytes[4];
+	return count >= HEAD_BYTES + length || length > HELLO_MAX;
+}
+
+/* Returns whether enough has arrived for the next step. */
+static bool step_arrived(const struct tls_layer *layer)
+{
+	return layer->state == LAYER_NEW ? hello_arrived(layer) : tls_bytes_count(&layer->filter.in) > 0;
+}
+
 /* A handshake step is due, or has its turn. */
 static bool may_shake(struct tls_layer *layer)
 {
-	bool arrived = tls_bytes_count(&layer->filter.in) > 0;
+	bool arrived = step_arrived(layer);
 
 	if (layer->state == LAYER_NEW && !layer->turns)
 		return true;
@@ -245,13 +270,13 @@ static void pump_once(struct tls_layer *layer)
 		else
 			layer->turns->want(layer);
 	}
-	if (layer->state != LAYER_CLOSED && !layer->below_reading && tls_bytes_count(&layer->filter.in) == 0 &&
+	if (layer->state != LAYER_CLOSED && !layer->below_reading && !step_arrived(layer) &&
 	    (layer->reading || layer->state != LAYER_OPEN))
 		receive_below(layer);
 	if (layer->writing && layer->encrypted > 0 && !has_output(layer) && !layer->below_writing)
 		finish_write(layer, true);
-	/* A refused client has taken its leave with the alert. A server waits for the other end, as a close with unread bytes
-	 * would be a reset, which loses the alert; the owner closes the connection after a while. */
+	/* A refused client has taken its leave with the alert. A server waits for the other end, as a close with unread
+	 * bytes would be a reset, which loses the alert; the owner closes the connection after a while. */
 	if (layer->state == LAYER_REFUSED && !has_output(layer) && !layer->below_writing && !layer->awaits_close)
 		layer->state = LAYER_CLOSED;
 	if (layer->state == LAYER_CLOSED)
@@ -292,7 +317,7 @@ static void written(struct rpc_conn *conn, bool good, size_t count)
 	struct tls_layer *layer = conn->tls;
 
 	pthread_mutex_lock(&conn->lock);
-	conn->progress_ms = clock_monotonic_ms();
+	rpc_conn_progressed(conn);
 	pthread_mutex_unlock(&conn->lock);
 	pthread_mutex_lock(&layer->lock);
 	layer->below_writing = false;

@@ -18,6 +18,7 @@ struct tls_turns;
 /* The connections of one address whose handshake has not begun. Zeros at first; kept as long as they are. */
 struct tls_queue {
 	struct tls_layer *newest;
+	int begun; /* unfinished handshakes */
 	struct tls_queue *prev, *next;
 };
 

@@ -49,6 +49,7 @@ static void finish(struct tls_layer *layer)
 	layer->begun = false;
 	DL_DELETE2(layer->turns->begun, layer, prev_begun, next_begun);
 	layer->turns->n_begun--;
+	layer->address->begun--;
 }
 
 static void begin(struct tls_layer *layer)
@@ -58,6 +59,7 @@ static void begin(struct tls_layer *layer)
 	layer->begun = true;
 	DL_APPEND2(turns->begun, layer, prev_begun, next_begun);
 	turns->n_begun++;
+	layer->address->begun++;
 }
 
 static void leave(struct tls_layer *layer)
@@ -71,7 +73,7 @@ static void handshake_step(struct tls_layer *layer)
 	tls_pool_add(layer->turns->pool, layer);
 }
 
-/* Returns true if the other end has hung up. Its handshake would be in vain. */
+/* Returns true if the other end has closed the connection. Its handshake would be useless. */
 static bool has_hung_up(const struct rpc_conn *conn)
 {
 	struct pollfd hangup = {.fd = conn->fd, .events = POLLRDHUP};
@@ -79,8 +81,8 @@ static bool has_hung_up(const struct rpc_conn *conn)
 	return poll(&hangup, 1, 0) > 0;
 }
 
-/* Returns whose turn it is, or NULL: all open ones have had theirs in this iteration of the loop, and the pool has enough
- * to do. */
+/* Returns whose turn it is, or NULL: all open ones have had theirs in this iteration of the loop, and the pool has
+ * enough to do. */
 static struct tls_layer *next_of(struct tls_turns *turns)
 {
 	struct tls_queue *address = turns->later;
@@ -112,6 +114,17 @@ static void take_turn(struct tls_layer *layer)
 	layer->has_turn = false;
 }
 
+/* Returns the oldest unfinished handshake of the address with the most of them. */
+static struct tls_layer *greediest(const struct tls_turns *turns)
+{
+	struct tls_layer *layer, *worst = turns->begun;
+
+	DL_FOREACH2 (turns->begun, layer, next_begun)
+		if (layer->address->begun > worst->address->begun)
+			worst = layer;
+	return worst;
+}
+
 static void on_turns(evutil_socket_t fd, short what, void *arg)
 {
 	struct tls_turns *turns = arg;
@@ -123,7 +136,7 @@ static void on_turns(evutil_socket_t fd, short what, void *arg)
 	while (clock_monotonic_us() < until_us && (layer = next_of(turns))) {
 		take_turn(layer);
 		if (turns->n_begun > HANDSHAKES_MAX)
-			rpc_conn_close(turns->begun->conn);
+			rpc_conn_close(greediest(turns)->conn);
 	}
 	if (turns->open || (tls_pool_has_room(turns->pool) && (turns->first || turns->later)))
 		event_add(turns->event, &(struct timeval){0, 0});

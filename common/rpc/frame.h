@@ -22,7 +22,8 @@ struct frame {
 /* Creates a frame with room for a body. Free it with free(). */
 struct frame *frame_create(size_t length);
 
-/* Creates a frame of another protocol, for rpc_conn_queue: `size` bytes in all, from `wire` on; at least FRAME_HEAD_BYTES. */
+/* Creates a frame of another protocol, for rpc_conn_queue: `size` bytes in all, from `wire` on; at least
+ * FRAME_HEAD_BYTES. */
 static inline struct frame *frame_of_bytes(size_t size)
 {
 	return frame_create(size - FRAME_HEAD_BYTES);

@@ -14,14 +14,14 @@ bool rpc_identity_owns(const struct rpc_identity *identity, const char *name)
 	return !strncmp(name, identity->name, length) && (!name[length] || strchr("/@", name[length]));
 }
 
-char *rpc_identity_says(const struct rpc_identity *identity, const char *name)
+char *rpc_identity_qualify(const struct rpc_identity *identity, const char *name)
 {
-	char *says;
+	char *qualified;
 
 	if (!*identity->name || rpc_identity_owns(identity, name))
 		return NULL;
-	says = mem_asprintf(*name ? "%s/%s" : "%s", identity->name, name);
-	if (strlen(says) > LIMIT_NAME_BYTES)
-		says[utf8_cut(says, LIMIT_NAME_BYTES)] = '\0';
-	return says;
+	qualified = mem_asprintf(*name ? "%s/%s" : "%s", identity->name, name);
+	if (strlen(qualified) > LIMIT_NAME_BYTES)
+		qualified[utf8_cut(qualified, LIMIT_NAME_BYTES)] = '\0';
+	return qualified;
 }

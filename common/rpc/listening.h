@@ -21,11 +21,10 @@ struct listening {
 	ino_t inode;
 };
 
-/* Listens on a URL with the scheme `scheme`, or also ipc if that is "tcp". Port 0 takes a free port, which `url` then contains.
- * A host name means its first address; it is
- * looked up at once, which may take as long as its name servers do. The file of an ipc socket gets the permissions
- * `mode`, whatever the umask: users who may write to it may connect. Returns false with *error set if it cannot; then
- * there is nothing to close. */
+/* Listens on a URL with the scheme `scheme`, or also ipc if that is "tcp". Port 0 takes a free port, which `url` then
+ * contains. A host name means its first address; it is looked up at once, which may take as long as its name servers
+ * do. The file of an ipc socket gets the permissions `mode`, whatever the umask: users who may write to it may connect.
+ * Returns false with *error set if it cannot; then there is nothing to close. */
 bool listening_open(
     struct listening *listening, const char *url, const char *scheme, mode_t mode, struct reeve_error *error);
 

@@ -39,10 +39,12 @@ static void finish(struct rpc_call *call, struct frame *reply)
 {
 	struct peer *peer = call->peer;
 
-	if (peer->walk == call)
-		peer->walk = call->next_of_peer;
+	share_leave(call);
+	nest_fail(call, STATUS(UNAVAILABLE), "the manager has no answer; try again"); /* it was dropped */
 	guesses_forget(call);
 	DL_DELETE(call->server->open, call);
+	if (peer->walk == call) /* perhaps only since nest_fail has ended the call before it */
+		peer->walk = call->next_of_peer;
 	DL_DELETE2(peer->calls, call, prev_of_peer, next_of_peer);
 	limits_leave(call);
 	guard_forget_call(call);
@@ -51,6 +53,7 @@ static void finish(struct rpc_call *call, struct frame *reply)
 		peers_reply(peer, reply);
 	arena_clear(&call->arena);
 	free(call->traceparent);
+	free(call->key);
 	free(call);
 	peers_release(peer);
 }
@@ -67,39 +70,33 @@ static void note_refusal(const struct rpc_call *call, const char *text)
 
 	server->n_refused++;
 	if (!call->peer->refusal && log_again(&server->refused_logged_ms, clock_monotonic_ms()))
-		log_warn("rpc", "refusing a call, and perhaps more: %s", text);
+		log_warn("rpc", "refusing a call (logged at most every 10 s): %s", text);
 }
 
 /* Writes the reply of a call that has failed. */
 static struct frame *refuse(const struct rpc_call *call, reeve_status code, const char *text)
 {
-	return call->peer->transport->refuse(call->peer->door, call->id, call->form, code, text);
+	return call->peer->transport->refuse(call->peer->transport_arg, call->id, call->form, code, text);
 }
 
 static void fail_text(struct rpc_call *call, reeve_status code, const char *text)
 {
 	char *repaired = utf8_valid(text, strlen(text)) ? NULL : utf8_repair(text, strlen(text));
+	const char *said = repaired ? repaired : text;
 
 	assert(code != STATUS(OK));
 	if (code == STATUS(RESOURCE_EXHAUSTED))
 		note_refusal(call, text);
-	finish(call, call->answered ? NULL : refuse(call, code, repaired ? repaired : text));
+	share_fail(call, code, text);
+	finish(call, call->answered || nest_fail(call, code, said) ? NULL : refuse(call, code, said));
 	free(repaired);
 }
 
-void server_answer_for(struct rpc_call *call, reeve_status code, const char *text)
+void server_answer_early(struct rpc_call *call, reeve_status code, const char *text)
 {
 	call->answered = true;
-	peers_reply(call->peer, refuse(call, code, text));
-	server_notify_closed(call);
-}
-
-void server_withdraw(struct rpc_call *call)
-{
-	if (call->answered)
-		return;
-	call->answered = true;
-	expire_remove(call);
+	if (!nest_fail(call, code, text))
+		peers_reply(call->peer, refuse(call, code, text));
 	server_notify_closed(call);
 }
 
@@ -126,12 +123,13 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response)
 	struct frame *reply;
 
 	assert(call->method && response->descriptor == call->method->output);
-	if (call->answered) {
+	share_reply(call, response);
+	if (call->answered || nest_answer(call, response, NULL)) {
 		finish(call, NULL);
 		return;
 	}
 	reply = call->peer->transport->respond(
-	    call->peer->door, call->id, call->form, response, call->server->options.max_message_bytes, &error);
+	    call->peer->transport_arg, call->id, call->form, response, call->server->options.max_message_bytes, &error);
 	if (reply)
 		finish(call, reply);
 	else
@@ -168,6 +166,11 @@ uint64_t rpc_call_origin(const struct rpc_call *call)
 	return call->peer->number;
 }
 
+bool rpc_call_backlogged(const struct rpc_call *call, size_t max)
+{
+	return call->peer->conn && rpc_conn_heavy(call->peer->conn, max);
+}
+
 bool rpc_call_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
 {
 	return limits_hold(call, bytes, error);
@@ -180,21 +183,6 @@ int64_t rpc_call_remaining_ms(const struct rpc_call *call)
 	if (call->deadline_ms == 0)
 		return INT64_MAX;
 	return left > 0 ? left : 0;
-}
-
-void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg)
-{
-	call->closed = closed;
-	call->closed_arg = arg;
-}
-
-void server_notify_closed(struct rpc_call *call)
-{
-	void (*closed)(void *arg) = call->closed;
-
-	call->closed = NULL;
-	if (closed)
-		closed(call->closed_arg);
 }
 
 struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
@@ -233,9 +221,8 @@ int64_t rpc_server_refused(const struct rpc_server *server)
 	return server->n_refused;
 }
 
-/* Creates the call of a message, with copies of everything that the accessors return. */
-static struct rpc_call *open_call(
-    struct rpc_server *server, struct peer *peer, const struct frame *frame, const struct rpc_message *message)
+struct rpc_call *server_open_call(
+    struct rpc_server *server, struct peer *peer, int64_t arrived_ms, const struct rpc_message *message)
 {
 	const struct envelope_request *envelope = &message->envelope;
 	struct rpc_call *call = mem_malloc(sizeof *call + envelope->actor.length + 1);
@@ -246,7 +233,7 @@ static struct rpc_call *open_call(
 	    .id = message->id,
 	    .form = message->form,
 	    .deadline_ms = envelope->deadline_ms,
-	    .arrived_ms = frame->at_ms,
+	    .arrived_ms = arrived_ms,
 	    .traceparent = message->traceparent ? mem_strdup(message->traceparent) : NULL,
 	    .actor = call->texts,
 	    .has_request_id = envelope->request_id,
@@ -270,13 +257,12 @@ static bool refuse_contract(struct rpc_call *call, uint32_t contract, struct ree
 
 	envelope_contract_problem(contract, REEVE__V1__CONTRACT__CONTRACT_CURRENT, problem, sizeof problem);
 	if (log_again(&call->server->contract_logged_ms, clock_monotonic_ms()))
-		log_warn("rpc", "refusing the calls of %s, and perhaps of others, with the message: %s",
+		log_warn("rpc", "refusing the calls of %s (logged at most every 10 s), with the message: %s",
 		    *call->actor && !name_problem(call->actor, true) ? call->actor : "an unknown caller", problem);
 	return error_set(error, STATUS(UNIMPLEMENTED), "%s", problem);
 }
 
-/* Unpacks the request, within the limits. Returns false with *error set if it cannot. */
-static bool unpack(struct rpc_call *call, const struct envelope_request *envelope, struct reeve_error *error)
+bool server_unpack(struct rpc_call *call, const struct envelope_request *envelope, struct reeve_error *error)
 {
 	size_t max = MEMORY_MESSAGES * call->server->options.max_message_bytes + MEMORY_PARTS, memory;
 
@@ -294,8 +280,8 @@ static bool unpack(struct rpc_call *call, const struct envelope_request *envelop
 	        error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", call->method->input->short_name);
 }
 
-/* Finds the method and, if the caller may call it, takes the request, within the limits. Returns false with *error set if it cannot. *made: memory of
- * the request, to be freed. */
+/* Finds the method and, if the caller may call it, takes the request, within the limits. Returns false with *error set
+ * if it cannot. *made: memory of the request, to be freed. */
 static bool take_call(struct rpc_call *call, struct rpc_message *message, uint8_t **made, struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
@@ -321,21 +307,21 @@ static bool take_call(struct rpc_call *call, struct rpc_message *message, uint8_
 		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its full deadline");
 	return (!transport->decode ||
 	           transport->decode(message, call->method->input, server->options.max_message_bytes, made, error)) &&
-	    unpack(call, envelope, error);
+	    server_unpack(call, envelope, error);
 }
 
 /* Checks the lengths of an envelope's texts. */
 static bool check_lengths(const struct envelope_request *envelope, struct reeve_error *error)
 {
 	if (envelope->token.length > TOKEN_MAX_BYTES)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are taken",
+		return error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are allowed",
 		    envelope->token.length, TOKEN_MAX_BYTES);
 	if (envelope->actor.length > LIMIT_NAME_BYTES)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", LIMIT_NAME_BYTES);
 	return true;
 }
 
-void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame)
+bool server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame)
 {
 	static const struct envelope_view nothing = {(const uint8_t *)"", 0};
 	const struct rpc_transport *transport = peer->transport;
@@ -346,27 +332,32 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 	uint8_t *made = NULL;
 	bool good;
 
-	if (transport->awaits && !transport->awaits(peer->conn, frame))
-		return;
-	reply = transport->serve ? transport->serve(peer->door, frame) : NULL;
+	if (transport->wants_answer && !transport->wants_answer(peer->conn, frame))
+		return true;
+	reply = transport->serve ? transport->serve(peer->transport_arg, frame) : NULL;
 	if (reply) {
 		peers_reply(peer, reply);
-		return;
+		return true;
 	}
-	good = transport->read(peer->door, frame, &message, &error) && check_lengths(&message.envelope, &error);
+	good = transport->read(peer->transport_arg, frame, &message, &error) && check_lengths(&message.envelope, &error);
 	if (!good)
 		message.envelope.token = message.envelope.actor = nothing;
-	call = open_call(server, peer, frame, &message);
+	call = server_open_call(server, peer, frame->at_ms, &message);
 	server->n_calls++;
+	peer->guessed = false;
 	if (good)
 		good = take_call(call, &message, &made, &error);
-	if (!good && peer->paused_ms)
+	if (peer->identifying) {
+		server->n_calls--;
+		server_drop_call(call);
+	} else if (!good && peer->guessed)
 		guesses_hold(call, &error);
 	else if (!good)
 		rpc_call_fail_error(call, &error);
 	else
 		server_begin_call(call, &message);
 	free(made);
+	return !peer->identifying;
 }
 
 static void on_wake(evutil_socket_t fd, short what, void *arg)
@@ -394,6 +385,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	peers_sweep(arg);
+	share_sweep(arg);
 }
 
 static void on_again(evutil_socket_t fd, short what, void *arg)

@@ -1,6 +1,6 @@
 /*
- * Deadlines of calls whose callers rely on an answer in time, as those of HTTP do (nng's callers keep their own time, and resend), and
- * the end of all calls with the server.
+ * Deadlines of calls whose callers rely on an answer in time, as those of HTTP do (nng's callers keep their own time,
+ * and resend), calls that their callers have withdrawn, and the end of all calls with the server.
  */
 #include "common/rpc/server_internal.h"
 
@@ -29,11 +29,27 @@ static void on_expire(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd, (void)what;
 	while ((first = deadlines_first(&server->expiries)) && first->at_ms <= clock_monotonic_ms()) {
+		struct rpc_call *call = (struct rpc_call *)((char *)first - offsetof(struct rpc_call, expiry));
+
 		deadlines_remove(&server->expiries, first);
-		server_answer_for((struct rpc_call *)((char *)first - offsetof(struct rpc_call, expiry)),
-		    STATUS(DEADLINE_EXCEEDED), "the call was not done by its deadline; it may still happen");
+		if (call->withdrawn) {
+			call->answered = true;
+			server_notify_closed(call);
+		} else {
+			server_answer_early(
+			    call, STATUS(DEADLINE_EXCEEDED), "the call was not done by its deadline; it may still happen");
+		}
 	}
 	set_timer(server);
+}
+
+void server_withdraw(struct rpc_call *call)
+{
+	if (call->answered)
+		return;
+	call->withdrawn = true;
+	deadlines_set(&call->server->expiries, &call->expiry, 0);
+	set_timer(call->server);
 }
 
 void expire_add(struct rpc_call *call)
@@ -62,10 +78,28 @@ void expire_close(struct rpc_server *server)
 	deadlines_free(&server->expiries);
 }
 
-void server_tend(struct peer *peer, bool stopping)
+void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg)
 {
-	if (peer->transport->tend)
-		peer->transport->tend(peer->door, peer->conn, stopping);
+	call->closed = closed;
+	call->closed_arg = arg;
+}
+
+void server_notify_closed(struct rpc_call *call)
+{
+	void (*closed)(void *arg) = call->closed;
+
+	if (share_awaited(call))
+		return;
+	share_leave(call); /* no equal call joins one that is given up */
+	call->closed = NULL;
+	if (closed)
+		closed(call->closed_arg);
+}
+
+void server_maintain(struct peer *peer, bool stopping)
+{
+	if (peer->transport->maintain)
+		peer->transport->maintain(peer->transport_arg, peer->conn, stopping);
 }
 
 void expire_all(struct rpc_server *server)
@@ -73,6 +107,7 @@ void expire_all(struct rpc_server *server)
 	struct rpc_call *call;
 	struct peer *peer;
 
+	share_end_all(server);
 	while ((call = server->open)) {
 		server_notify_closed(call);
 		if (server->open == call) /* it was not answered */
@@ -80,5 +115,5 @@ void expire_all(struct rpc_server *server)
 		assert(server->open != call);
 	}
 	DL_FOREACH (server->peers, peer)
-		server_tend(peer, true);
+		server_maintain(peer, true);
 }

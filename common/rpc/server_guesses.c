@@ -1,7 +1,9 @@
 /*
- * Wrong tokens. An address may send some at once; after that, each one suspends its connection for up to a second and a bit, and is
- * answered then. So a caller that guesses tokens is slow and fills no log, and other connections of its address, with valid
- * tokens, notice nothing. The pause is shorter than the time after which a client regards a silent manager as dead.
+ * Wrong tokens. An address may send a few at once. After that, the answer to each one is delayed by about a second, and
+ * a second one on the same connection suspends the connection until then. So guessing is slow and fills no log. Callers
+ * with valid tokens are not affected: neither on other connections of the address nor, if guesses are rare, on the same
+ * one, which a proxy may share. The guard does not read the identities for such an address alone. The delay is shorter
+ * than the time after which a client regards a silent manager as dead.
  */
 #include "common/rpc/server_internal.h"
 
@@ -13,6 +15,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 enum {
 	FREE_GUESSES = 5,
@@ -24,11 +27,13 @@ enum {
 struct held_guess {
 	struct rpc_call *call;
 	struct reeve_error error;
+	struct held_guess *next;
 };
 
 struct guesses {
 	uint8_t address[16];
-	int count;
+	int count;   /* wrong tokens */
+	int refused; /* calls without an identity, with or without a token */
 	int64_t last_ms;
 	UT_hash_handle hh; /* in the order in which they were added */
 };
@@ -73,52 +78,73 @@ static struct guesses *guesses_of(struct rpc_server *server, const struct addres
 	return guesses;
 }
 
-void guesses_note(struct peer *peer)
+void guesses_note(struct peer *peer, bool token)
 {
 	int64_t now_ms = clock_monotonic_ms();
 	struct guesses *guesses = guesses_of(peer->server, peer->address, now_ms);
 	char text[INET6_ADDRSTRLEN + 8];
 
 	guesses->last_ms = now_ms;
+	guesses->refused += guesses->refused < INT32_MAX;
+	if (!token)
+		return;
 	if (guesses->count < FREE_GUESSES) {
 		guesses->count++;
 		return;
 	}
 	if (guesses->count++ == FREE_GUESSES)
 		log_warn("rpc",
-		    "%s has sent %d access tokens that are not valid: from now on each one is answered after a while, and suspends its connection until then",
+		    "%s has sent %d access tokens that are not valid: from now on each one is answered after a while",
 		    address_text(peer, text), FREE_GUESSES + 1);
 	if (guesses->count == INT32_MAX)
 		guesses->count = FREE_GUESSES + 1;
-	peer->paused_ms = now_ms + PAUSE_MS;
+	peer->guessed = true;
+}
+
+bool guesses_suspect(const struct peer *peer)
+{
+	const struct guesses *guesses;
+
+	HASH_FIND(hh, peer->server->guesses, peer->address->bytes, sizeof guesses->address, guesses);
+	return guesses && guesses->refused > FREE_GUESSES && clock_monotonic_ms() - guesses->last_ms <= FORGET_MS;
 }
 
 void guesses_hold(struct rpc_call *call, const struct reeve_error *error)
 {
 	struct held_guess *guess = mem_malloc(sizeof *guess);
+	struct peer *peer = call->peer;
 
-	*guess = (struct held_guess){call, *error};
-	call->peer->guess = guess;
+	*guess = (struct held_guess){call, *error, NULL};
+	if (!peer->guesses)
+		peer->guess_ms = clock_monotonic_ms() + PAUSE_MS;
+	peer->paused = peer->guesses != NULL;
+	LL_APPEND(peer->guesses, guess);
 }
 
-void guesses_answer(struct peer *peer)
+void guesses_answer(struct peer *peer, int64_t now_ms)
 {
 	struct reeve_error error;
 
-	if (!peer->guess)
+	if (!peer->guesses)
 		return;
-	error = peer->guess->error;
-	rpc_call_fail_error(peer->guess->call, &error); /* forgets it */
+	error = peer->guesses->error;
+	rpc_call_fail_error(peer->guesses->call, &error); /* forgets it */
+	peer->guess_ms = now_ms + PAUSE_MS;
 }
 
 void guesses_forget(struct rpc_call *call)
 {
 	struct peer *peer = call->peer;
+	struct held_guess **at = &peer->guesses, *guess;
 
-	if (!peer->guess || peer->guess->call != call)
+	while (*at && (*at)->call != call)
+		at = &(*at)->next;
+	guess = *at;
+	if (!guess)
 		return;
-	free(peer->guess);
-	peer->guess = NULL;
+	*at = guess->next;
+	free(guess);
+	peer->paused = peer->guesses && peer->guesses->next;
 }
 
 void guesses_forget_all(struct rpc_server *server)

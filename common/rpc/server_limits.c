@@ -1,7 +1,7 @@
 /*
- * The limits on open calls and on their memory. There is a limit for all calls together, and beyond it a reserve for each
- * class of calls but those that wait, for that class alone. So calls that wait cannot keep out others, nor can a flood
- * of one class keep out another (invariant I8).
+ * The limits on open calls and on their memory. There is a limit for all calls together, and beyond it a reserve for
+ * each class of calls but those that wait, for that class alone. So calls that wait cannot keep out others, nor can a
+ * flood of one class keep out another (invariant I8).
  *
  * One rule keeps callers from each other: a connection, or an address, may have a share of what the others leave. What
  * is refused then is a call of a caller that has much; there is room for one that has little, however many greedy ones
@@ -37,8 +37,8 @@ struct limit {
 	const char *whose, *option;
 };
 
-/* Sets the limits that apply to a call: that of all calls, that of its connection, and that of its address if that has a
- * share. Returns their number. */
+/* Sets the limits that apply to a call: that of all calls, that of its connection, and that of its address if that has
+ * a share. Returns their number. */
 static int limits_of(const struct rpc_call *call, struct limit limits[LIMITS_MAX])
 {
 	struct rpc_server *server = call->server;
@@ -106,16 +106,15 @@ static bool refuse(
 	long long own = limit->usage->of[GENERAL][measure];
 
 	if (measure == CALLS && !*limit->whose)
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-		    "%lld calls are open, as many as the manager takes (--max-calls); try again later", own);
+		return error_set(
+		    error, STATUS(RESOURCE_EXHAUSTED), "%lld calls are open, the maximum (--max-calls); try again later", own);
 	if (measure == CALLS)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
 		    "%lld calls%s are open, its share of the %lld that others leave (%s--max-calls); try again later", own,
 		    limit->whose, (long long)left, limit->option);
 	if (!*limit->whose)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-		    "open calls hold %lld bytes, as much as the manager takes (%d times --max-message); try again later", own,
-		    HELD_MESSAGES);
+		    "open calls hold %lld bytes, the maximum (%d times --max-message); try again later", own, HELD_MESSAGES);
 	return error_set(error, STATUS(RESOURCE_EXHAUSTED),
 	    "open calls%s hold %lld bytes, and %lld more exceed its share of the %lld that others leave (%s%d times "
 	    "--max-message); try again later",

@@ -77,7 +77,7 @@ static int64_t idleness(const struct peer *peer, const struct rpc_conn_state *st
 {
 	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
 
-	if (peer->refusal || peer->calls)
+	if (peer->refusal || (peer->calls && peer->called))
 		return 0;
 	if (!state->opened)
 		return now_ms - peer->since_ms < IDLE_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
@@ -122,7 +122,7 @@ static bool close_idle(struct rpc_server *server, const struct address *newcomer
 		return false;
 	if (!idlest && log_again(&server->majority_logged_ms, now_ms))
 		log_warn("rpc",
-		    "closing a connection in use, and perhaps more: its address has %d of %d, and a caller from another address needs one",
+		    "closing a connection in use (logged at most every 10 s): its address has %d of %d, and a caller from another address needs one",
 		    quietest->address->connections, server->options.max_connections);
 	rpc_conn_close(idlest ? idlest->conn : quietest->conn);
 	return true;
@@ -150,8 +150,8 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 	server->n_peers--;
 	server->n_turned_away++;
 	if (log_again(&server->full_logged_ms, now_ms))
-		log_warn(
-		    "rpc", "turning a caller away, and perhaps more: %s; %d connections are open", reason, server->n_peers);
+		log_warn("rpc", "turning a caller away (logged at most every 10 s): %s; %d connections are open", reason,
+		    server->n_peers);
 	if (server->n_turned_away > server->turned_away_max)
 		rpc_conn_close(peer->conn);
 }
@@ -179,8 +179,8 @@ static bool accept_failed(struct listener *listener, int problem)
 	int64_t now_ms = clock_monotonic_ms();
 
 	if (log_again(&server->full_logged_ms, now_ms))
-		log_warn("rpc", "cannot accept a connection, and perhaps more: %s; %d connections are open", strerror(problem),
-		    server->n_peers);
+		log_warn("rpc", "cannot accept a connection (logged at most every 10 s): %s; %d connections are open",
+		    strerror(problem), server->n_peers);
 	if (close_idle(server, NULL, now_ms))
 		return true;
 	event_del(listener->newcomers);
@@ -238,7 +238,7 @@ bool rpc_server_listen_for(struct rpc_server *server, const struct rpc_transport
 
 	listener->server = server;
 	listener->transport = transport;
-	listener->door = arg;
+	listener->transport_arg = arg;
 	if (!server_tls_listen(server, url, &listener->secure, error) ||
 	    !listening_open(&listener->listening, url, transport->scheme, server->options.socket_mode, error)) {
 		free(listener);

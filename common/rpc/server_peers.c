@@ -14,12 +14,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <utlist.h>
 
 enum {
 	WAITING_MAX = 256,        /* unprocessed frames of one peer */
 	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
+	WAITING_STRANGER = 65536, /* … and bytes of one without an identity */
 	TURN_FRAMES = 256,        /* frames processed in one iteration of the loop */
 	TURN_MS = 10,             /* … and for how long; then other events run */
 	FRAME_WORK = 1 << 10,     /* the work of serving a frame */
@@ -32,8 +32,6 @@ enum {
 	STUCK_MS = 10000,         /* maximum time in which a peer takes no answers */
 	TURNED_AWAY_MS = 3000,    /* for a peer that was turned away to read the reason */
 	END_MS = 3000,            /* for a peer to close the connection after its last answer */
-	PARTIAL_MS = 1000,        /* a message that takes longer may be cut off when the memory for messages is used up */
-	FREE_PART = 8,            /* messages are cut off until this part of the memory is free */
 	CLOSE_GRACE_MS = 1000,    /* for outgoing answers to leave at the end */
 };
 
@@ -55,13 +53,13 @@ static int64_t work_of(const struct frame *frame)
 }
 
 /* Adds a peer to those with frames to process. Its turn is when its next frame would be done if all these peers were
- * served at once, each as fast as the others (weighted fair queueing). `after`: the turn of its previous frame, if that has
- * just been taken. A peer that makes one call after the other owes nothing for those before. */
+ * served at once, each as fast as the others (weighted fair queueing). `after`: the turn of its previous frame, if that
+ * has just been taken. A peer that makes one call after the other owes nothing for those before. */
 static void queue_up(struct peer *peer, int64_t after)
 {
 	struct rpc_server *server = peer->server;
 
-	if (peer->heavy || peer->paused_ms)
+	if (peer->heavy || peer_suspended(peer))
 		return;
 	peer->turn = (after > server->turn ? after : server->turn) + work_of(peer->frames);
 	deadlines_set(&server->ready, &peer->ready, peer->turn);
@@ -72,7 +70,7 @@ static bool peer_arrived(void *arg, struct frame *frames)
 {
 	struct peer *peer = arg;
 	struct rpc_server *server = peer->server;
-	size_t limit = WAITING_MESSAGES * server->options.max_message_bytes;
+	size_t limit = peer->identity ? WAITING_MESSAGES * server->options.max_message_bytes : WAITING_STRANGER;
 	struct frame *last = frames;
 	int64_t now_ms = clock_monotonic_ms();
 	size_t bytes = 0;
@@ -107,11 +105,9 @@ static void peer_closed(void *arg)
 	server_wake(server);
 }
 
-/* The peer takes its answers again. */
-static void peer_eased(void *arg)
+/* Serves the peer again if it was not served because of unsent answers. */
+static void serve_again(struct peer *peer)
 {
-	struct peer *peer = arg;
-
 	if (!peer->heavy)
 		return;
 	peer->heavy = false;
@@ -119,12 +115,24 @@ static void peer_eased(void *arg)
 		queue_up(peer, 0);
 }
 
-/* Serves a peer again whose wrong tokens have suspended it. */
-static void end_pause(struct peer *peer)
+/* The peer takes its answers again. */
+static void peer_eased(void *arg)
 {
-	peer->paused_ms = 0;
-	guesses_answer(peer);
-	if (peer->waiting > 0)
+	struct peer *peer = arg;
+	const struct rpc_server_options *options = &peer->server->options;
+
+	serve_again(peer);
+	if (options->eased)
+		options->eased(options->eased_arg);
+}
+
+/* Answers a wrong token of a peer, and serves it again if that has suspended it. */
+static void answer_guess(struct peer *peer, int64_t now_ms)
+{
+	bool paused = peer->paused;
+
+	guesses_answer(peer, now_ms);
+	if (paused && peer->waiting > 0)
 		queue_up(peer, 0);
 }
 
@@ -141,33 +149,22 @@ static void peer_withdrawn(void *arg, uint32_t id)
 
 static const struct rpc_conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased, peer_withdrawn};
 
-/* Notes where the caller is, and of an ipc socket the user of its process when that connected. */
-static void note_caller(struct peer *peer, int fd, const struct sockaddr *from)
-{
-	struct ucred user;
-	socklen_t length = sizeof user;
-
-	peer->local = limits_is_local(from);
-	peer->by_ipc = from->sa_family == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &length) == 0;
-	peer->uid = peer->by_ipc ? user.uid : (uid_t)-1;
-}
-
 struct peer *peers_add(const struct listener *listener, int fd, const struct sockaddr *from)
 {
 	struct rpc_server *server = listener->server;
 	struct peer *peer = mem_calloc(1, sizeof *peer);
 
 	peer->address = limits_connect(server, from);
-	note_caller(peer, fd, from);
+	guard_note_origin(peer, fd, from);
 	peer->server = server;
 	peer->transport = listener->transport;
-	peer->door = listener->door;
+	peer->transport_arg = listener->transport_arg;
 	peer->frames_end = &peer->frames;
 	peer->since_ms = clock_monotonic_ms();
 	peer->conn = rpc_conn_create_on_loop(
 	    server->base, fd, RPC_CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
 	if (peer->transport->protocol)
-		rpc_conn_use(peer->conn, peer->transport->protocol, peer->door);
+		rpc_conn_use(peer->conn, peer->transport->protocol, peer->transport_arg);
 	peer->number = ++server->last_number;
 	DL_APPEND(server->peers, peer);
 	server->n_peers++;
@@ -181,11 +178,17 @@ void peers_keep(struct peer *peer)
 
 void peers_release(struct peer *peer)
 {
-	if (--peer->open_calls > 0 || !peer->over)
+	if (--peer->open_calls > 0 || !peer->closed)
 		return;
 	limits_forget(peer->server, peer->address);
 	guard_forget_peer(peer);
 	free(peer);
+}
+
+static void free_frame(struct rpc_server *server, struct frame *frame)
+{
+	atomic_fetch_sub(&server->budget.incoming, FRAME_HEAD_BYTES + frame->length);
+	free(frame);
 }
 
 /* Removes a peer whose connection has ended and whose frames have all been processed. */
@@ -202,11 +205,14 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 		server->n_peers--;
 		peer->address->connections--;
 	}
+	if (peer->checked_frame)
+		free_frame(server, peer->checked_frame);
 	rpc_conn_free(peer->conn);
 	peer->conn = NULL;
-	peer->over = true;
+	peer->closed = true;
 	peers_keep(peer); /* the callbacks may answer all its calls */
-	guesses_answer(peer);
+	while (peer->guesses)
+		guesses_answer(peer, 0);
 	peer->walk = peer->calls;
 	while (peer->walk) {
 		struct rpc_call *call = peer->walk;
@@ -246,7 +252,7 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 
 		deadlines_remove(&server->ready, first);
 		peer->heavy = rpc_conn_heavy(peer->conn, max);
-		if (peer->heavy || peer->paused_ms)
+		if (peer->heavy || peer_suspended(peer))
 			continue;
 		server->turn += work_of(peer->frames) / count;
 		frame = take_from(peer);
@@ -263,10 +269,44 @@ static void resume_peer(struct peer *peer)
 	rpc_conn_resume(peer->conn);
 }
 
-static void free_frame(struct rpc_server *server, struct frame *frame)
+/* Makes a frame the next one of its peer again. */
+static void put_back(struct peer *peer, struct frame *frame)
 {
-	atomic_fetch_sub(&server->budget.incoming, FRAME_HEAD_BYTES + frame->length);
-	free(frame);
+	frame->next = peer->frames;
+	if (!frame->next)
+		peer->frames_end = &frame->next;
+	peer->frames = frame;
+	peer->waiting++;
+	peer->waiting_bytes += frame->length;
+}
+
+void rpc_server_identify_again(struct rpc_server *server)
+{
+	struct peer *peer;
+
+	if (!server->identifying)
+		return;
+	server->identifying = false;
+	DL_FOREACH (server->peers, peer) {
+		if (!peer->identifying && !peer->checked_frame)
+			continue;
+		peer->identifying = false;
+		if (peer->checked_frame)
+			put_back(peer, peer->checked_frame);
+		peer->checked_frame = NULL;
+		if (peer->waiting > 0)
+			queue_up(peer, 0);
+	}
+}
+
+/* Keeps a frame whose caller must be identified again. A peer with another identity is suspended at its second one. */
+static void keep_for_identification(struct peer *peer, struct frame *frame)
+{
+	peer->identifying = !peer->identity || peer->identity->ended || peer->checked_frame;
+	if (peer->identifying)
+		put_back(peer, frame);
+	else
+		peer->checked_frame = frame;
 }
 
 /* Serves peers in turn, within the limits of one iteration of the loop. */
@@ -281,7 +321,10 @@ static void serve_frames(struct rpc_server *server)
 
 		if (!frame)
 			return;
-		server_dispatch(server, peer, frame);
+		if (!server_dispatch(server, peer, frame)) {
+			keep_for_identification(peer, frame);
+			continue;
+		}
 		free_frame(server, frame);
 		if (resume)
 			resume_peer(peer);
@@ -311,8 +354,8 @@ static void remove_closed(struct rpc_server *server)
 
 	server->closed = NULL;
 	LL_FOREACH_SAFE2 (closed, peer, next, next_closed) {
-		peer_eased(peer);
-		if (peer->paused_ms)
+		serve_again(peer);
+		if (peer_suspended(peer))
 			drop_frames(server, peer);
 		if (peer->waiting > 0 || clock_monotonic_ms() > until_ms)
 			LL_PREPEND2(server->closed, peer, next_closed);
@@ -332,33 +375,11 @@ void peers_take(struct rpc_server *server)
 		server_wake(server);
 }
 
-/* Closes the connections with the most unread answers until the rest fits in memory. */
-static void cut_unread(struct rpc_server *server)
-{
-	while (atomic_load(&server->budget.unsent) > server->budget.unsent_max) {
-		struct peer *peer, *worst = NULL;
-		size_t max = 0;
-
-		DL_FOREACH (server->peers, peer) {
-			size_t backlog = rpc_conn_poll(peer->conn).backlog;
-
-			if (backlog > max) {
-				max = backlog;
-				worst = peer;
-			}
-		}
-		if (!worst)
-			return;
-		log_debug("rpc", "closing a connection with %zu bytes of unread answers", max);
-		rpc_conn_close(worst->conn);
-	}
-}
-
 void peers_reply(struct peer *peer, struct frame *frame)
 {
 	struct rpc_server *server = peer->server;
 
-	if (peer->over) {
+	if (peer->closed) {
 		free(frame);
 		return;
 	}
@@ -367,7 +388,7 @@ void peers_reply(struct peer *peer, struct frame *frame)
 	else
 		rpc_conn_queue(peer->conn, frame);
 	if (atomic_load(&server->budget.unsent) > server->budget.unsent_max)
-		cut_unread(server);
+		peers_close_unread(server);
 	if (peer->dirty)
 		return;
 	peer->dirty = true;
@@ -400,6 +421,8 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
 		return state->quiet_ms > HELLO_MS ? "sends no hello" : NULL;
 	if (peer->refusal)
 		return clock_monotonic_ms() - peer->since_ms > TURNED_AWAY_MS ? "was turned away" : NULL;
+	if (guard_identity_ended(peer))
+		return "has an identity that has ended";
 	if (is_stranger(peer) && clock_monotonic_ms() - peer->since_ms > HELLO_MS)
 		return "shows no certificate";
 	if (state->ended_ms > END_MS)
@@ -411,30 +434,6 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
 	return state->quiet_ms > peer->server->options.quiet_ms ? "says nothing" : NULL;
 }
 
-/* Handles a lack of memory for incoming messages: closes the connections whose unfinished messages have taken the most,
- * until a part is free again. Messages that have just begun are spared. */
-static void cut_largest(struct rpc_server *server)
-{
-	size_t max = server->budget.incoming_max - server->budget.incoming_max / FREE_PART;
-	size_t incoming = atomic_load(&server->budget.incoming), freed = 0;
-	struct peer *peer;
-
-	for (size_t min = server->options.max_message_bytes / 2; min > 0; min /= 2) {
-		DL_FOREACH (server->peers, peer) {
-			struct rpc_conn_state state = rpc_conn_poll(peer->conn);
-
-			if (incoming - freed <= max || freed >= incoming)
-				return;
-			if (state.held < min || state.frame_ms <= PARTIAL_MS)
-				continue;
-			log_debug("rpc", "closing a connection with %zu bytes of a message that is not finished for %lld ms",
-			    state.held, (long long)state.frame_ms);
-			freed += state.held;
-			rpc_conn_close(peer->conn);
-		}
-	}
-}
-
 void peers_sweep(struct rpc_server *server)
 {
 	int64_t now_ms = clock_monotonic_ms();
@@ -443,12 +442,13 @@ void peers_sweep(struct rpc_server *server)
 
 	if (server->options.tls)
 		tls_refresh(server->options.tls);
+	rpc_server_identify_again(server);
 	DL_FOREACH (server->peers, peer) {
 		struct rpc_conn_state state = rpc_conn_poll(peer->conn);
 		const char *reason;
 
-		if (peer->paused_ms && now_ms >= peer->paused_ms)
-			end_pause(peer);
+		if (peer->guesses && now_ms >= peer->guess_ms)
+			answer_guess(peer, now_ms);
 		reason = unwanted(peer, &state, !peer->stalled && !state.starved);
 		starved |= state.starved;
 		if (reason) {
@@ -462,10 +462,10 @@ void peers_sweep(struct rpc_server *server)
 			rpc_conn_resume(peer->conn);
 		}
 		rpc_conn_recheck(peer->conn);
-		server_tend(peer, false);
+		server_maintain(peer, false);
 	}
 	if (starved)
-		cut_largest(server);
+		peers_close_largest(server);
 }
 
 /* Gives outgoing answers a moment to reach their callers. */

@@ -1,7 +1,7 @@
 /*
  * TLS of the server: which listeners use it, the repeated check of certificates, and the log of refused connections. A
- * caller that is refused usually tries again at once and for ever, so each reason is logged once for each address, until
- * some time has passed.
+ * caller that is refused usually tries again at once and for ever, so each reason is logged once for each address,
+ * until some time has passed.
  */
 #include "common/rpc/server_internal.h"
 

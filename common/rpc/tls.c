@@ -29,7 +29,6 @@ enum {
 	WARN_AGAIN_MS = 24 * 3600 * 1000,
 };
 
-/* What shows that a file has changed. */
 /* When what a file contains expires, in seconds since 1970, and from how long before that on a warning is due. */
 struct end {
 	int64_t at_s, warn_s;
@@ -43,6 +42,8 @@ struct tls {
 	atomic_uint generation;
 	struct file_version versions[TLS_FILES];
 	int64_t checked_ms;
+	bool failed; /* the files of these versions could not all be used; the reason: */
+	struct reeve_error reason;
 	struct end ends[TLS_FILES];
 	int64_t warn_ms; /* no warning before */
 };
@@ -128,8 +129,8 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Creates a context of the files. If those of the certificate and key do not fit, *kept is set with *error, and it uses what was
- * read before, if it can: then a new revocation list counts nevertheless. NULL with *error set: it cannot. */
+/* Creates a context of the files. If those of the certificate and key do not fit, *kept is set with *error, and it uses
+ * what was read before, if it can: then a new revocation list counts nevertheless. NULL with *error set: it cannot. */
 static SSL_CTX *load(const struct tls *tls, bool *kept, struct reeve_error *error)
 {
 	SSL_CTX *context = SSL_CTX_new(tls->end == TLS_SERVER ? TLS_server_method() : TLS_client_method());
@@ -157,12 +158,20 @@ static SSL_CTX *load(const struct tls *tls, bool *kept, struct reeve_error *erro
 	return context;
 }
 
-static void look(const struct tls *tls, struct file_version versions[TLS_FILES])
+/* Notes the files' versions. Returns whether some have changed. */
+static bool files_changed(struct tls *tls)
 {
-	memset(versions, 0, TLS_FILES * sizeof *versions);
-	for (int i = 0; i < TLS_FILES; i++)
+	bool changed = false;
+
+	for (int i = 0; i < TLS_FILES; i++) {
+		struct file_version version = {0};
+
 		if (tls->paths[i])
-			versions[i] = file_version_of(tls->paths[i]);
+			version = file_version_of(tls->paths[i]);
+		changed |= !file_version_same(&version, &tls->versions[i]);
+		tls->versions[i] = version;
+	}
+	return changed;
 }
 
 int64_t tls_time_s(const ASN1_TIME *time)
@@ -204,15 +213,20 @@ static void note_ends(struct tls *tls)
 	}
 }
 
-/* Reads the files, with the lock held. It notes their versions first, so that a change while it reads is found later. Returns false
- * with *error set if some do not fit. */
-static bool reload(struct tls *tls, struct reeve_error *error)
+/* Reads the files, with the lock held, after files_changed, so that a change while it reads is found later. Returns
+ * false with *error set if some do not fit. `changed`: they have changed, or may have; otherwise they are read again
+ * after a failure, which may have had another reason than their content, and only count if all fit. */
+static bool reload(struct tls *tls, bool changed, struct reeve_error *error)
 {
 	SSL_CTX *context;
 	bool kept;
 
-	look(tls, tls->versions);
 	context = load(tls, &kept, error);
+	tls->failed = !context || kept;
+	if (context && kept && !changed) {
+		SSL_CTX_free(context);
+		context = NULL;
+	}
 	if (!context)
 		return false;
 	SSL_CTX_free(tls->context);
@@ -267,7 +281,8 @@ struct tls *tls_create(enum tls_end end, const struct tls_files *files, struct r
 	tls->paths[CRL] = path_of(files->crl);
 	tls->checked_ms = clock_monotonic_ms();
 	pthread_mutex_init(&tls->lock, NULL);
-	if (check_files(tls, files, error) && reload(tls, error))
+	files_changed(tls);
+	if (check_files(tls, files, error) && reload(tls, true, error))
 		return tls;
 	tls_destroy(tls);
 	return NULL;
@@ -289,7 +304,8 @@ bool tls_reload(struct tls *tls, struct reeve_error *error)
 	bool good;
 
 	pthread_mutex_lock(&tls->lock);
-	good = reload(tls, error);
+	files_changed(tls);
+	good = reload(tls, true, error);
 	pthread_mutex_unlock(&tls->lock);
 	return good;
 }
@@ -340,22 +356,22 @@ static void warn_of_ends(struct tls *tls, int64_t now_ms)
 void tls_refresh(struct tls *tls)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	struct file_version versions[TLS_FILES];
-	struct reeve_error error;
-	bool changed = false, good = false;
+	struct reeve_error error = {0};
+	bool changed, good = false, bad = false;
 
 	pthread_mutex_lock(&tls->lock);
 	if (now_ms - tls->checked_ms >= REFRESH_MS) {
 		tls->checked_ms = now_ms;
-		look(tls, versions);
-		for (int i = 0; i < TLS_FILES; i++)
-			changed |= !file_version_same(&versions[i], &tls->versions[i]);
-		good = changed && reload(tls, &error);
+		changed = files_changed(tls);
+		good = (changed || tls->failed) && reload(tls, changed, &error);
+		bad = tls->failed && (changed || strcmp(error.message, tls->reason.message) != 0); /* else the log has it */
+		if (bad)
+			tls->reason = error;
 	}
 	pthread_mutex_unlock(&tls->lock);
 	if (good)
 		log_info("tls", "read the changed files of certificates again");
-	else if (changed)
+	else if (bad)
 		log_error("tls",
 		    "some changed files of certificates do not fit; of these, what was read before stays in use: %s",
 		    error.message);

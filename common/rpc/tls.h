@@ -1,8 +1,8 @@
 /*
  * TLS of one end of connections: certificate, key, CA and revocation lists from PEM files, read again when they
- * change. TLS 1.3 only. A server with a CA requires certificates of its clients: it ends the handshake with a client that shows
- * another one, and notes that a client shows none (rpc_conn_uncertified). A client verifies the server's certificate and that
- * it is for the host of the URL.
+ * change. TLS 1.3 only. A server with a CA requires certificates of its clients: it ends the handshake with a client
+ * that shows another one, and notes that a client shows none (rpc_conn_uncertified). A client verifies the server's
+ * certificate and that it is for the host of the URL.
  *
  * All functions are thread-safe.
  */
@@ -37,8 +37,8 @@ struct tls *tls_create(enum tls_end end, const struct tls_files *files, struct r
 /* Call it after the end of all connections. */
 void tls_destroy(struct tls *tls);
 
-/* Reads the files again, for new connections. If those of the own certificate and key do not fit, what was read of them before stays;
- * if the CA's or its list's do not, everything stays. */
+/* Reads the files again, for new connections. If those of the own certificate and key do not fit, what was read of them
+ * before stays; if the CA's or its list's do not, everything stays. */
 bool tls_reload(struct tls *tls, struct reeve_error *error);
 
 /* A file with a certificate or list that expires within a week, or a fifth of its lifetime, or has expired. */

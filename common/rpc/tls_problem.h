@@ -36,7 +36,8 @@ int tls_problem_of_verification(int x509_error);
 /* Returns the problem that an alert of the other end shows. `own`: this end's certificate, or NULL. */
 int tls_problem_of_alert(int alert, enum tls_end end, X509 *own);
 
-/* Returns what must stand as the error of a failed verification so that OpenSSL's alert shows the other end the reason. */
+/* Returns what must stand as the error of a failed verification so that OpenSSL's alert shows the other end the reason.
+ */
 int tls_alert_error(int x509_error);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A transport is a protocol in which calls arrive and their answers leave. The server does the same for every transport:
- * limits, order, deadlines, methods. This header has what it needs from one. nng's (server_nng.c) is the server's own;
- * folders above this one define others and pass them to rpc_server_listen_for.
+ * A transport is a protocol in which calls arrive and their answers leave. The server does the same for every
+ * transport: limits, order, deadlines, methods. This header has what it needs from one. nng's (server_nng.c) is the
+ * server's own; folders above this one define others and pass them to rpc_server_listen_for.
  *
  * All functions run on the loop's thread.
  */
@@ -21,6 +21,7 @@ struct rpc_message {
 	const char *traceparent;  /* the caller's trace context, or NULL */
 	uint32_t id;              /* of the call on its connection */
 	uint32_t form;            /* the transport's notes for the answer */
+	uint32_t max_age_ms;      /* of a read: how old the answer may be. 0: it is the call's own */
 };
 
 struct rpc_transport {
@@ -34,8 +35,8 @@ struct rpc_transport {
 	/* Reads a call. Returns false with *error set if it is invalid: it is answered with that. */
 	bool (*read)(void *arg, struct frame *frame, struct rpc_message *message, struct reeve_error *error);
 
-	/* Makes protobuf's bytes of the body, up to `max` of them. *made: memory for them, to be freed, or NULL. Returns false with
-	 * *error set if it cannot. May be NULL: bodies are protobuf's bytes. */
+	/* Makes protobuf's bytes of the body, up to `max` of them. *made: memory for them, to be freed, or NULL. Returns
+	 * false with *error set if it cannot. May be NULL: bodies are protobuf's bytes. */
 	bool (*decode)(struct rpc_message *message, const ProtobufCMessageDescriptor *input, size_t max, uint8_t **made,
 	    struct reeve_error *error);
 
@@ -47,11 +48,12 @@ struct rpc_transport {
 	/* Sends an answer on its connection, and takes ownership of it. NULL: rpc_conn_queue. */
 	void (*send)(struct rpc_conn *conn, struct frame *answer);
 
-	/* Returns whether the other end still wants the answer to a frame that has arrived. NULL: it does. */
-	bool (*awaits)(struct rpc_conn *conn, struct frame *frame);
+	/* Returns whether the other end still wants the answer to a frame that has arrived. NULL: always. */
+	bool (*wants_answer)(struct rpc_conn *conn, struct frame *frame);
 
-	/* Called every second, and once before the server ends the connection for its own end (`stopping`). May be NULL. */
-	void (*tend)(void *arg, struct rpc_conn *conn, bool stopping);
+	/* Called every second, and once before the server closes the connection because it stops (`stopping`). May be NULL.
+	 */
+	void (*maintain)(void *arg, struct rpc_conn *conn, bool stopping);
 };
 
 /* Like rpc_server_listen, for a transport, whose functions get `arg`. */

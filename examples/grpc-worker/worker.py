@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""A worker with gRPC's own library. It reverses texts: reeve submit reverse hello --wait
+"""A worker with gRPC's own library. It reverses the lines of texts: reeve submit reverse hello --wait
 
     ./generate && REEVE_GRPC=127.0.0.1:7172 ./worker.py
 
-One handler runs at a time, on the main thread; a second thread keeps the lease. If the handler still runs when the lease or its
-attempt ends, the process ends: another worker may run the task from then on. Let a supervisor restart it."""
+One handler runs at a time, on the main thread; a second thread keeps the lease, a third sends what the handler reports.
+If the handler still runs when the lease or its attempt ends, the process ends: another worker may run the task from
+then on. Let a supervisor restart it."""
 import os
 import signal
 import socket
@@ -49,12 +50,45 @@ class Calls:
         return call
 
 
+class Report:
+    """What the handler of an attempt has reported and no manager has: report(40, "page 2 of 5") or report(40)."""
+
+    def __init__(self, task):
+        self.lock = threading.Lock()
+        self.news = pb.AttemptProgress(task_id=task.task_id, token=task.token, first_line=1)
+
+    def __call__(self, percent, line=None):
+        with self.lock:
+            self.news.progress = percent
+            if line is not None:
+                self.news.lines.add(text=line)
+            self.drop(len(self.news.lines) - 1000)
+
+    def drop(self, count):
+        if count > 0:
+            del self.news.lines[:count]
+            self.news.first_line += count
+
+    def copy(self):
+        with self.lock:
+            copy = pb.AttemptProgress()
+            copy.CopyFrom(self.news)
+            return copy
+
+    def acknowledged(self, sent):
+        with self.lock:
+            self.drop(sent.first_line + len(sent.lines) - self.news.first_line)
+            if self.news.progress == sent.progress:
+                self.news.ClearField("progress")
+
+
 class Worker:
     def __init__(self, calls, name, handlers):
         self.calls, self.handlers = calls, handlers
         self.draining = self.lost = False
         self.attempt = None  # (task_id, token) of what was received and is not acknowledged
         self.attempt_end = float("inf")
+        self.report_of = None  # the running attempt's Report
         self.fetch_id = self.seq = self.waiting = 0
         self.request = pb.RegisterRequest(
             name=name, host=socket.gethostname(), pid=os.getpid(), concurrency=1, types=list(handlers)
@@ -62,6 +96,7 @@ class Worker:
         self.register()
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "draining", True))
         threading.Thread(target=self.keep_lease, daemon=True).start()
+        threading.Thread(target=self.tell, daemon=True).start()
 
     def register(self):
         while True:
@@ -107,6 +142,20 @@ class Worker:
             self.lease_end = max(self.lease_end, sent + self.lease)
             self.obey(answer.commands)
 
+    def tell(self):
+        while True:
+            time.sleep(1)
+            report = self.report_of
+            news = report and report.copy()
+            if not news or not (news.lines or news.HasField("progress")):
+                continue
+            try:
+                answer = self.calls.Progress(pb.ProgressRequest(incarnation=self.incarnation, attempts=[news]), 5)
+                if answer.acks[0].status != pb.RESULT_STATUS_LATER:
+                    report.acknowledged(news)
+            except grpc.RpcError:
+                pass  # the next call has it, or the result
+
     def obey(self, commands):
         for command in commands:
             if command.kind in (pb.WORKER_COMMAND_KIND_DRAIN, pb.WORKER_COMMAND_KIND_STOP):
@@ -141,10 +190,17 @@ class Worker:
 
     def execute(self, task):
         result = pb.Result(task_id=task.task_id, token=task.token, outcome=pb.OUTCOME_COMPLETED)
+        report = self.report_of = Report(task)
         try:
-            result.result = self.handlers[task.type](task.details)
+            result.result = self.handlers[task.type](task.details, report)
         except Exception as error:  # pylint: disable=broad-except
             result.outcome, result.error = pb.OUTCOME_FAILED, str(error)
+        self.report_of = None
+        left = report.copy()
+        result.first_line = left.first_line
+        result.lines.extend(left.lines)
+        if left.HasField("progress"):
+            result.progress = left.progress
         return result
 
     def report(self, result):
@@ -161,9 +217,21 @@ class Worker:
             pause = min(2 * pause, 1)
 
 
-if __name__ == "__main__":
+def reverse(text, report):
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        lines[i] = line[::-1]
+        report(100 * (i + 1) / len(lines), f"line {i + 1}")
+    return "\n".join(lines)
+
+
+def run(handlers):
     Worker(
         Calls(os.environ.get("REEVE_GRPC", "127.0.0.1:7172"), os.environ.get("REEVE_ACCESS_TOKEN")),
         os.environ.get("REEVE_WORKER", f"{socket.gethostname()}/{os.getpid()}"),
-        {"reverse": lambda text: text[::-1]},
+        handlers,
     ).run()
+
+
+if __name__ == "__main__":
+    run({"reverse": reverse})

@@ -11,7 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ATTEMPT_READ_MS = 10000 }; /* how long a call of an attempt waits for the database */
+enum {
+	ATTEMPT_READ_MS = 10000, /* how long a call of an attempt waits for the database */
+	MAY_APPEAR_MS = 300,     /* how long a caller without an identity waits for the database; then to the next second */
+	SUSPECT_MS = 1200,       /* … one for which nothing is read out of turn */
+	DENIED_AGAIN_MS = 600000, /* between two lines of the log about refused calls of an identity */
+};
 
 struct access {
 	struct rpc_server *server;
@@ -34,13 +39,13 @@ static struct rpc_identity *by_token(struct access *access, const struct rpc_cal
 	struct identity *found = identities_by_token(access->identities, caller->token, caller->token_length);
 	if (found)
 		return use(found);
-	error_set(error, STATUS(UNAUTHENTICATED),
-	    "the access token is not valid: there is none like it, or it has expired or was revoked");
+	error_set(
+	    error, STATUS(UNAUTHENTICATED), "the access token is not valid: it is unknown, has expired or was revoked");
 	return NULL;
 }
 
-/* Identifies a caller by its connection alone. Whose certificate names an identity is that, or nobody: the end of an identity
- * must not make its callers admins. */
+/* Identifies a caller by its connection alone. Whose certificate names an identity is that, or nobody: the end of an
+ * identity must not make its callers admins. */
 static struct rpc_identity *by_origin(struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct identity *found = NULL;
@@ -58,6 +63,10 @@ static struct rpc_identity *by_origin(struct access *access, const struct rpc_ca
 		error_set(error, STATUS(UNAUTHENTICATED),
 		    "the user %u of this machine has no identity, and the call no access token: set REEVE_ACCESS_TOKEN_FILE",
 		    (unsigned)caller->uid);
+	else if (caller->certificate && !identities_names(caller->certificate))
+		error_set(error, STATUS(UNAUTHENTICATED),
+		    "the certificate of %.100s names no identity (only reeve://NAME does), and the call has no access token",
+		    caller->certificate);
 	else if (caller->certificate)
 		error_set(error, STATUS(UNAUTHENTICATED),
 		    "the certificate of %.100s has no identity, or that has ended, and the call has no access token: `reeve token create "
@@ -68,8 +77,9 @@ static struct rpc_identity *by_origin(struct access *access, const struct rpc_ca
 	return NULL;
 }
 
-/* Identifies the handler of an attempt. If its worker has no access token, it has the rights of its user: its credential only says
- * which attempt it is. But one without a certificate where others need one has them as long as the attempt runs. */
+/* Identifies the handler of an attempt. If its worker has no access token, it has the rights of its user: its
+ * credential only says which attempt it is. But one without a certificate where others need one has them as long as the
+ * attempt runs. */
 static struct rpc_identity *by_credential(
     struct access *access, const struct rpc_caller *caller, struct reeve_error *error)
 {
@@ -91,18 +101,38 @@ static struct rpc_identity *by_credential(
 	return NULL;
 }
 
+static bool needs_table(const struct access *access, const struct rpc_caller *caller)
+{
+	return caller->token_length || caller->certificate ||
+	    (caller->by_ipc && caller->uid != access->uid && caller->uid != 0);
+}
+
 static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller, struct reeve_error *error)
 {
 	struct access *access = arg;
-	bool needs_table = caller->token_length || caller->certificate ||
-	    (caller->by_ipc && caller->uid != access->uid && caller->uid != 0);
-	if (needs_table && !identities_loaded(access->identities)) {
+	if (needs_table(access, caller) && !identities_loaded(access->identities)) {
 		error_set(error, STATUS(UNAVAILABLE), "the manager has not read the identities from its database yet");
 		return NULL;
 	}
 	if (credential_is(caller->token, caller->token_length))
 		return by_credential(access, caller, error);
 	return caller->token_length ? by_token(access, caller, error) : by_origin(access, caller, error);
+}
+
+/* Another manager, or `reeve-manager --create-admin-token`, may have created the identity a moment ago. An address with
+ * many wrong tokens causes no read: it waits for the one of each second. */
+static bool may_appear(void *arg, const struct rpc_caller *caller, struct reeve_error *error)
+{
+	struct access *access = arg;
+	if (!needs_table(access, caller) || identities_read_since(access->identities, caller->arrived_ms))
+		return false;
+	if (!caller->suspect)
+		identities_read_soon(access->identities);
+	if (clock_monotonic_ms() - caller->arrived_ms < (caller->suspect ? SUSPECT_MS : MAY_APPEAR_MS))
+		return true;
+	error_set(error, STATUS(UNAVAILABLE),
+	    "the manager does not know the caller, and cannot read the identities from its database now");
+	return false;
 }
 
 /* Writes the names of roles: "submitter, operator or admin". */
@@ -124,17 +154,25 @@ static void roles_write(uint32_t roles, char *out, size_t size)
 }
 
 static void denied(
-    void *arg, const struct rpc_identity *identity, const char *method, uint32_t roles, struct reeve_error *error)
+    void *arg, struct rpc_identity *identity, const char *method, uint32_t roles, struct reeve_error *error)
 {
+	struct identity *i = (struct identity *)identity, *logged = i->of ? i->of : i; /* not each attempt of a worker */
+	struct reeve_error refusal;
 	char needed[200] = "";
+	int64_t now_ms = clock_monotonic_ms();
 	(void)arg;
 	roles_write(roles | ROLE(ADMIN), needed, sizeof needed);
-	error_set(error, STATUS(PERMISSION_DENIED), "\"%s\" may not call %s: that takes the role %s", identity->name,
+	error_set(&refusal, STATUS(PERMISSION_DENIED), "\"%s\" may not call %s: that takes the role %s", identity->name,
 	    method, needed);
+	if (!logged->denied_ms || now_ms - logged->denied_ms >= DENIED_AGAIN_MS) {
+		logged->denied_ms = now_ms;
+		log_warn("access", "refusing a call (logged at most every 10 min for an identity): %s", refusal.message);
+	}
+	*error = refusal;
 }
 
 /* A call of an attempt. */
-struct held_call {
+struct checked_call {
 	struct store_own op;
 	struct rpc_call *call;
 	const ProtobufCMessage *request;
@@ -143,19 +181,19 @@ struct held_call {
 
 static void on_attempt_read(struct store_op *op, const struct reeve_error *error)
 {
-	struct held_call *held = (struct held_call *)op;
+	struct checked_call *checked = (struct checked_call *)op;
 	if (error)
-		rpc_call_fail_error(held->call, error);
-	else if (!held->own)
-		rpc_call_fail(held->call, STATUS(PERMISSION_DENIED),
-		    "the attempt of task %lld has ended, and with it its access token", (long long)*held->op.ids);
+		rpc_call_fail_error(checked->call, error);
+	else if (!checked->own)
+		rpc_call_fail(checked->call, STATUS(PERMISSION_DENIED),
+		    "the attempt of task %lld has ended, and with it its access token", (long long)*checked->op.ids);
 	else
-		rpc_call_serve(held->call, held->request);
-	free(held);
+		rpc_call_serve(checked->call, checked->request);
+	free(checked);
 }
 
-/* An attempt's calls are served as long as it runs; those that its caller may make without it always are. */
-static void hold(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+/* Serves an attempt's calls as long as it runs, and always those that its caller may make without it. */
+static void check_call(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
 	struct access *access = arg;
 	const struct identity *i = (const struct identity *)rpc_call_identity(call);
@@ -163,10 +201,10 @@ static void hold(void *arg, struct rpc_call *call, const ProtobufCMessage *reque
 		rpc_call_serve(call, request);
 		return;
 	}
-	struct held_call *held = mem_calloc(1, sizeof *held);
-	held->call = call;
-	held->request = request;
-	held->op = (struct store_own){
+	struct checked_call *checked = mem_calloc(1, sizeof *checked);
+	checked->call = call;
+	checked->request = request;
+	checked->op = (struct store_own){
 	    .op = {.done = on_attempt_read,
 	        .deadline_ms = clock_monotonic_ms() + ATTEMPT_READ_MS,
 	        .origin = rpc_call_origin(call)},
@@ -174,15 +212,21 @@ static void hold(void *arg, struct rpc_call *call, const ProtobufCMessage *reque
 	    .count = 1,
 	    .ids = &i->attempt.task_id,
 	    .tokens = &i->attempt.token,
-	    .own = &held->own,
+	    .own = &checked->own,
 	};
-	store_own(access->store, &held->op);
+	store_own(access->store, &checked->op);
 }
 
 static void on_ended(void *arg)
 {
 	struct access *access = arg;
-	rpc_server_expel(access->server);
+	rpc_server_close_ended(access->server);
+}
+
+static void on_read(void *arg)
+{
+	struct access *access = arg;
+	rpc_server_identify_again(access->server);
 }
 
 static struct identity *admin_of(uid_t uid)
@@ -197,8 +241,9 @@ struct access *access_create(
     struct rpc_server *server, struct store *store, struct jobs *jobs, const struct access_options *options)
 {
 	struct access *access = mem_calloc(1, sizeof *access);
-	const struct identities_host host = {options->database_us, options->arg, on_ended, access};
-	const struct rpc_guard guard = {identify, denied, hold, access};
+	const struct identities_host host = {options->database_us, options->arg, on_ended, on_read, access};
+	const struct rpc_guard guard = {
+	    .identify = identify, .may_appear = may_appear, .denied = denied, .check_call = check_call, .arg = access};
 	access->server = server;
 	access->store = store;
 	access->required = options->required;
@@ -209,6 +254,11 @@ struct access *access_create(
 	access->root = admin_of(0);
 	rpc_server_guard(server, &guard);
 	return access;
+}
+
+void access_reload(struct access *access, int64_t deadline_ms, identities_done *done, void *arg)
+{
+	identities_reload(access->identities, deadline_ms, done, arg);
 }
 
 void access_destroy(struct access *access)

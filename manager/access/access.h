@@ -1,9 +1,9 @@
 /*
- * Who calls the manager: the guard of its server (rpc_guard). The tables of methods have the roles for each.
+ * The guard of the manager's server (rpc_guard): it identifies callers. The tables of methods have the roles for each.
  *
- * A caller with an access token has its identity. Another one has the identity that its certificate names, or on an ipc
- * socket that of its user; the manager's own user and root are admins. All others on this machine are admins unless
- * that is switched off, and those beyond it are refused.
+ * A caller has the identity of its access token. Without a token it has the identity that its certificate names, or on
+ * an ipc socket the one of its user; root and the manager's own user are admins. All other callers on this machine are
+ * admins, unless `required`. Other machines' callers without an identity are refused.
  */
 #ifndef REEVE_MANAGER_ACCESS_ACCESS_H
 #define REEVE_MANAGER_ACCESS_ACCESS_H
@@ -12,12 +12,14 @@
 
 #define ROLE(name) (UINT32_C(1) << REEVE__V1__ROLE__ROLE_##name)
 
-/* The roles that may call a method. An admin has them all. A submitter sees and closes only what is its own. */
+/* The roles that may call a method. An admin has all roles. A submitter sees and closes only its own tasks and batches.
+ */
 #define MAY_READ (ROLE(READER) | ROLE(OPERATOR))
 #define MAY_SUBMIT ROLE(SUBMITTER)
 #define MAY_READ_OWN (MAY_READ | ROLE(SUBMITTER))
 #define MAY_CLOSE (ROLE(SUBMITTER) | ROLE(OPERATOR))
 #define MAY_WORK (ROLE(WORKER) | ROLE(MANUAL_WORKER))
+#define MAY_REPORT (MAY_WORK | ROLE(SUBMITTER)) /* a handler has that one, for its own attempt: scope_attempt */
 #define MAY_HEARTBEAT ROLE(WORKER)
 #define MAY_OPERATE ROLE(OPERATOR)
 #define MAY_SET_METRICS ROLE(METRIC_WRITER)
@@ -35,6 +37,9 @@ struct access;
 /* Sets the server's guard, and binds the jobs of identities. */
 struct access *access_create(
     struct rpc_server *server, struct store *store, struct jobs *jobs, const struct access_options *options);
+
+/* Reads the identities of now, then calls `done`. */
+void access_reload(struct access *access, int64_t deadline_ms, identities_done *done, void *arg);
 
 /* Call it after the server was destroyed. */
 void access_destroy(struct access *access);

@@ -1,6 +1,7 @@
 /* A hash by the number in the table, and a list of all. Each object has one reference from here while it is valid. */
 #include "manager/access/identities.h"
 
+#include "common/clock.h"
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -22,12 +23,11 @@ struct identities {
 	struct jobs *jobs;
 	struct identities_host host;
 	struct row *rows;
-	bool loaded;
+	int64_t read_ms; /* when the last read began that has succeeded; 0: none has */
 	char *fingerprint;
 	uint8_t *key; /* of credentials */
 	size_t key_bytes;
 	struct identity *attempts;
-	struct store_identities load;
 	struct store_identity_uses uses;
 	int64_t *used_ids; /* of the write in flight */
 };
@@ -74,7 +74,7 @@ struct identity *identity_create_attempt(
 	i->all = all;
 	i->of = of;
 	i->attempt = *attempt;
-	i->rpc.held = true;
+	i->rpc.check_calls = true;
 	of->rpc.references++;
 	of->rpc.used = true;
 	DL_APPEND(all->attempts, i);
@@ -83,7 +83,17 @@ struct identity *identity_create_attempt(
 
 bool identities_loaded(const struct identities *all)
 {
-	return all->loaded;
+	return all->read_ms != 0;
+}
+
+bool identities_read_since(const struct identities *all, int64_t at_ms)
+{
+	return all->read_ms > at_ms;
+}
+
+void identities_read_soon(struct identities *all)
+{
+	jobs_ask(all->jobs, JOB_IDENTITIES);
 }
 
 static bool is_valid(const struct identities *all, const struct identity *i)
@@ -168,10 +178,13 @@ static bool row_trim(struct identities *all, struct row *row, bool unlisted)
 	struct identity *i, *next;
 	bool ended = false;
 	LL_FOREACH_SAFE (row->identities, i, next) {
-		if (is_valid(all, i) && (!unlisted || i->listed))
+		bool valid = is_valid(all, i);
+		if (valid && (!unlisted || i->listed))
 			continue;
+		if (!valid)
+			*all->fingerprint = '\0'; /* it is valid again if the clock is set back: it must be read */
 		LL_DELETE(row->identities, i);
-		i->rpc.over = true;
+		i->rpc.ended = true;
 		identity_release(i);
 		ended = true;
 	}
@@ -188,12 +201,13 @@ static void trim(struct identities *all, bool unlisted)
 	HASH_ITER (hh, all->rows, row, next)
 		ended |= row_trim(all, row, unlisted);
 	DL_FOREACH (all->attempts, i)
-		i->rpc.over = i->of->rpc.over;
+		i->rpc.ended = i->of->rpc.ended;
 	if (ended)
 		all->host.ended(all->host.arg);
 }
 
-/* Returns the row of an identity. If its rights have changed, its former identities are over: none of them is listed. */
+/* Returns the row of an identity. If its rights have changed, its former identities are over: none of them is listed.
+ */
 static struct row *row_take(struct identities *all, const struct store_identity *from)
 {
 	struct row *row;
@@ -260,35 +274,69 @@ static void take(struct identities *all, const struct store_identity *from)
 		    error.message);
 }
 
-static void on_loaded(struct store_op *op, const struct reeve_error *error)
+static void take_all(struct identities *all, const struct store_identities *read)
 {
-	struct identities *all = (struct identities *)((char *)op - offsetof(struct identities, load));
 	struct identity *i;
-	jobs_done(all->jobs, JOB_IDENTITIES, error, false);
-	if (error)
-		return;
-	all->loaded = true;
-	if (!all->load.changed)
-		return;
 	free(all->key);
-	all->key = memcpy(mem_malloc((size_t)all->load.key_bytes + 1), all->load.key, (size_t)all->load.key_bytes);
-	all->key_bytes = (size_t)all->load.key_bytes;
+	all->key = memcpy(mem_malloc((size_t)read->key_bytes + 1), read->key, (size_t)read->key_bytes);
+	all->key_bytes = (size_t)read->key_bytes;
 	for (struct row *row = all->rows; row; row = row->hh.next)
 		LL_FOREACH (row->identities, i)
 			i->listed = false;
-	for (int n = 0; n < all->load.count; n++)
-		take(all, &all->load.identities[n]);
+	for (int n = 0; n < read->count; n++)
+		take(all, &read->identities[n]);
 	free(all->fingerprint);
-	all->fingerprint = mem_strdup(all->load.fingerprint);
+	all->fingerprint = mem_strdup(read->fingerprint);
 	trim(all, true);
+}
+
+struct load {
+	struct store_identities op;
+	struct identities *all;
+	char *known; /* the fingerprint when it began: another load may end before it */
+	int64_t begun_ms;
+	identities_done *done;
+	void *arg;
+};
+
+static void on_loaded(struct store_op *op, const struct reeve_error *error)
+{
+	struct load *l = (struct load *)op;
+	struct identities *all = l->all;
+	bool newer = l->begun_ms >= all->read_ms; /* one that has waited for a lock may be passed by the next one */
+	if (!error && newer) {
+		all->read_ms = l->begun_ms;
+		if (l->op.changed)
+			take_all(all, &l->op);
+		all->host.read(all->host.arg);
+	}
+	l->done(l->arg, error);
+	free(l->known);
+	free(l);
+}
+
+void identities_reload(struct identities *all, int64_t deadline_ms, identities_done *done, void *arg)
+{
+	struct load *l = mem_calloc(1, sizeof *l);
+	trim(all, false);
+	l->all = all;
+	l->known = mem_strdup(all->fingerprint);
+	l->begun_ms = clock_monotonic_ms();
+	l->done = done;
+	l->arg = arg;
+	l->op = (struct store_identities){.op.done = on_loaded, .op.deadline_ms = deadline_ms, .known = l->known};
+	store_identities(all->store, &l->op);
+}
+
+static void on_job_loaded(void *arg, const struct reeve_error *error)
+{
+	struct identities *all = arg;
+	jobs_done(all->jobs, JOB_IDENTITIES, error, false);
 }
 
 static bool load(void *arg)
 {
-	struct identities *all = arg;
-	trim(all, false);
-	all->load = (struct store_identities){.op.done = on_loaded, .known = all->fingerprint};
-	store_identities(all->store, &all->load);
+	identities_reload(arg, 0, on_job_loaded, arg);
 	return true;
 }
 

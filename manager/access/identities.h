@@ -1,9 +1,10 @@
 /*
- * The identities in memory: loaded at the start, again a second after each change in the table at the latest, and at once
- * when a notification says so. The table alone counts.
+ * The identities in memory. They are loaded at the start, and again after each change by a call, before its caller is
+ * answered, and within a second after other changes of the table, at once after a notification. The table is
+ * authoritative.
  *
- * Someone with an access token may use an identity object until it is over: it is when its row is gone, revoked or changed, or
- * when its time has ended. After a rotation there is an object for each of both secrets.
+ * A caller can use an identity object until it has ended: when its row is deleted, revoked or changed, or its time is
+ * over. After a rotation each of the two secrets has an object.
  */
 #ifndef REEVE_MANAGER_ACCESS_IDENTITIES_H
 #define REEVE_MANAGER_ACCESS_IDENTITIES_H
@@ -18,19 +19,20 @@
 
 struct identity {
 	struct rpc_identity rpc;
-	int64_t id; /* in the table; 0: it is not there */
+	int64_t id; /* in the table; 0: not in the table */
 	char *name;
 	Reeve__V1__Rights *rights; /* NULL: all */
 	int64_t until_us;          /* when it ends; STORE_TIME_NEVER: not by itself */
 	bool certificate;          /* of callers whose certificate has the URI reeve://NAME */
 	int64_t uid;               /* otherwise: of this user; −1: of an access token, with this hash: */
 	uint8_t hash[ACCESS_HASH_BYTES];
-	bool listed;                /* while identities are loaded: it is still there */
+	bool listed;                /* while identities are loaded: its row still exists */
 	struct identity *next;      /* of all; or of those of attempts: */
 	struct identity *prev, *of; /* `of`: of its worker; NULL: it is not an attempt's */
 	struct identities *all;
 	struct credential attempt;
-	bool bound; /* all of its calls need the attempt */
+	bool bound;        /* all of its calls need the attempt */
+	int64_t denied_ms; /* when a denied call of it was last logged; 0: never */
 };
 
 struct identities;
@@ -38,7 +40,8 @@ struct identities;
 struct identities_host {
 	int64_t (*database_us)(void *clock); /* returns the database's time; 0: it is not known yet */
 	void *clock;
-	void (*ended)(void *arg); /* some identities are over */
+	void (*ended)(void *arg); /* some identities have ended */
+	void (*read)(void *arg);  /* they have been read again */
 	void *arg;
 };
 
@@ -47,6 +50,15 @@ void identities_destroy(struct identities *identities);
 
 /* Returns whether they have been loaded. */
 bool identities_loaded(const struct identities *identities);
+
+/* Loads those of now, then calls `done`. */
+typedef void identities_done(void *arg, const struct reeve_error *error);
+void identities_reload(struct identities *identities, int64_t deadline_ms, identities_done *done, void *arg);
+
+/* Returns whether they have been read since a time of the monotonic clock. identities_read_soon reads them within a
+ * second. */
+bool identities_read_since(const struct identities *identities, int64_t at_ms);
+void identities_read_soon(struct identities *identities);
 
 /* Return the valid identity of a token, of a user, or of a certificate with this URI; NULL: there is none. */
 struct identity *identities_by_token(struct identities *identities, const char *token, size_t length);

@@ -116,6 +116,15 @@ int64_t scope_parent(const struct rpc_identity *identity)
 	return ((const struct identity *)identity)->attempt.task_id;
 }
 
+bool scope_attempt(
+    const struct rpc_identity *identity, const char *field, int64_t task, int64_t token, struct reeve_error *error)
+{
+	const struct credential *attempt = &((const struct identity *)identity)->attempt;
+	return identity->roles & MAY_WORK || (attempt->task_id == task && attempt->token == token && task) ||
+	    error_set(error, STATUS(PERMISSION_DENIED),
+	        "%s: \"%s\" is no worker, and may report only with the access token of the attempt", field, identity->name);
+}
+
 bool scope_sees_all(const struct rpc_identity *identity)
 {
 	return identity->roles & MAY_READ;

@@ -1,6 +1,6 @@
 /*
- * What an identity may use: queues, types, categories of metrics, hosts of callbacks, and what is its own. Functions return
- * true, or false with PERMISSION_DENIED in *error, which names the field.
+ * The scope of an identity: the queues, types, categories of metrics and hosts of callbacks that it may use, and its
+ * own tasks. Functions return true, or false with PERMISSION_DENIED in *error, which names the field.
  */
 #ifndef REEVE_MANAGER_ACCESS_SCOPE_H
 #define REEVE_MANAGER_ACCESS_SCOPE_H
@@ -15,8 +15,8 @@ bool scope_metric(
 /* Returns whether the identity is limited to some queues or types. */
 bool scope_is_limited(const struct rpc_identity *identity);
 
-/* Checks the names of queues or types that a worker accepts. No names stand for all: then they become those that the identity is
- * limited to. */
+/* Check the names of queues or types that a worker accepts. An empty list stands for all, and becomes the list of those
+ * that the identity may use. */
 bool scope_accept_queues(
     const struct rpc_identity *identity, const char ***queues, size_t *count, struct reeve_error *error);
 bool scope_accept_types(
@@ -28,14 +28,19 @@ char *scope_callback_hosts(const struct rpc_identity *identity);
 /* Returns the identity's number in the table; 0: it is not there. */
 int64_t scope_identity(const struct rpc_identity *identity);
 
-/* Returns the identity to which workers belong that this caller registers, and which alone it may act for; 0: an admin, who may
- * act for all. */
+/* Returns the identity that owns the workers that this caller registers. It may act only for workers of that one. 0: an
+ * admin, who may act for all. */
 int64_t scope_owner(const struct rpc_identity *identity);
 
-/* Returns the task whose handler calls; 0: no handler. */
+/* Returns the task whose handler is the caller; 0: the caller is no handler. */
 int64_t scope_parent(const struct rpc_identity *identity);
 
-/* Return whether the identity may see everything; whether it may see what has this source, its own. */
+/* Checks whether the identity may report the progress of an attempt: as a worker, whose attempt that must be, or as its
+ * handler. */
+bool scope_attempt(
+    const struct rpc_identity *identity, const char *field, int64_t task, int64_t token, struct reeve_error *error);
+
+/* Returns whether the identity may see everything. scope_owns returns whether it may see tasks with this source. */
 bool scope_sees_all(const struct rpc_identity *identity);
 bool scope_owns(const struct rpc_identity *identity, const char *source);
 

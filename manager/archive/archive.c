@@ -164,7 +164,7 @@ static void on_next(struct store_op *op, const struct reeve_error *error)
 {
 	struct archive *a = (struct archive *)((char *)op - offsetof(struct archive, op));
 	if (error)
-		error_set(&a->problem, error->code, "cannot tell what is to be archived: %s", error->message);
+		error_set(&a->problem, error->code, "cannot find out what is to be archived: %s", error->message);
 	if (!error && a->op.lost) {
 		leave_to_others(a);
 		return;

@@ -1,5 +1,7 @@
 #include "manager/archive/file.h"
 
+#include "common/new_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,16 +56,7 @@ bool archive_file_open(struct archive_file *file, const char *directory, const c
 
 bool archive_file_write(struct archive_file *file, const char *text, size_t length, struct reeve_error *error)
 {
-	while (length > 0) {
-		ssize_t n = write(file->fd, text, length);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return failed(error, file->part, "writing");
-		text += n;
-		length -= (size_t)n;
-	}
-	return true;
+	return file_write_all(file->fd, text, length) || failed(error, file->part, "writing");
 }
 
 /* Returns true if a file has the same content as ours, and false if it cannot be read. */

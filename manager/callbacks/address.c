@@ -41,7 +41,8 @@ static bool private_v6(const uint8_t *bytes)
 		return true;
 	if (bytes[0] == 0x20 && bytes[1] == 0x02) /* 6to4 */
 		return private_v4(v4_at(bytes + 2));
-	/* Only 2000::/3 is of the Internet, which leaves out unique local, link-local, site-local and multicast addresses. */
+	/* Only 2000::/3 is of the Internet, which leaves out unique local, link-local, site-local and multicast addresses.
+	 */
 	return (bytes[0] & 0xe0) != 0x20;
 }
 

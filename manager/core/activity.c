@@ -8,6 +8,9 @@ struct activity {
 	struct base *base;
 	struct store_activity op;
 	struct traffic_numbers *numbers; /* of the rows */
+	activity_done *done;             /* or NULL: no addition is the last one */
+	void *done_arg;
+	bool last; /* the addition that runs began after activity_finish */
 };
 
 static bool is_empty(const struct traffic_numbers *n)
@@ -24,6 +27,14 @@ static void forget(struct activity *a)
 	a->numbers = NULL;
 }
 
+static void finish(struct activity *a)
+{
+	activity_done *done = a->done;
+	a->done = NULL;
+	if (done)
+		done(a->done_arg);
+}
+
 static void on_added(struct store_op *op, const struct reeve_error *error)
 {
 	struct activity *a = (struct activity *)((char *)op - offsetof(struct activity, op));
@@ -36,6 +47,8 @@ static void on_added(struct store_op *op, const struct reeve_error *error)
 		traffic->others.added = traffic->others.sent;
 	}
 	jobs_done(a->base->jobs, JOB_ACTIVITY, error, false);
+	if (a->last)
+		finish(a);
 }
 
 /* Adds a row with what has been counted since the last addition. */
@@ -72,6 +85,7 @@ static bool add(void *arg)
 	a->op = (struct store_activity){
 	    .op.done = on_added, .buckets = TRAFFIC_BUCKETS, .rows = mem_calloc(count, sizeof *a->op.rows)};
 	a->numbers = mem_calloc(count, sizeof *a->numbers);
+	a->last = a->done;
 	HASH_ITER (hh, traffic->routes, r, tmp)
 		add_row(a, r);
 	add_row(a, &traffic->others);
@@ -80,7 +94,15 @@ static bool add(void *arg)
 		return true;
 	}
 	forget(a);
+	finish(a);
 	return false;
+}
+
+void activity_finish(struct activity *a, activity_done *done, void *arg)
+{
+	a->done = done;
+	a->done_arg = arg;
+	jobs_at(a->base->jobs, JOB_ACTIVITY, 0);
 }
 
 struct activity *activity_create(struct base *base)

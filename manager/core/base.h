@@ -6,6 +6,7 @@
 #define REEVE_MANAGER_CORE_BASE_H
 
 #include "manager/core/remarks.h"
+#include "manager/core/span.h"
 #include "manager/core/traffic.h"
 #include "manager/jobs/jobs.h"
 #include "manager/store/store.h"
@@ -20,7 +21,7 @@ struct core_options {
 	int64_t fetch_wait_ms;   /* maximum fetch wait */
 	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
 	int64_t max_sent_bytes; /* maximum details of an assigned task; tasks with longer ones wait. 0: no limit */
-	int window_limit;       /* maximum number of candidates in memory, over all streams */
+	int ready_limit;        /* maximum number of candidates in memory, over all streams */
 	int priorities_limit;   /* how many priorities of a route the ready cache keeps; it may have twice as many */
 	int streams_limit;      /* with more streams in all each route keeps fewer; there may be twice as many */
 	int claim_limit;        /* maximum number of candidates in one claim */
@@ -44,9 +45,10 @@ enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN, REMA
 
 /* Functions that the core needs from its host. */
 struct core_host {
-	int64_t (*now_ms)(void);                 /* the monotonic clock */
-	void (*dispatch)(void *arg);             /* call core_dispatch, after sending the answers so far */
-	void (*outdated)(void *arg, int schema); /* stop: the database has this newer schema; or NULL */
+	int64_t (*now_ms)(void);                          /* the monotonic clock */
+	void (*dispatch)(void *arg);                      /* call core_dispatch, after sending the answers so far */
+	void (*outdated)(void *arg, int schema);          /* stop: the database has this newer schema; or NULL */
+	void (*span)(void *arg, const struct span *span); /* receives each span of a task; NULL: spans are not wanted */
 	void *arg;
 };
 

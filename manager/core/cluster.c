@@ -4,8 +4,8 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "manager/core/notifier.h"
+#include "manager/core/ready.h"
 #include "manager/core/waits.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 
@@ -126,5 +126,5 @@ void cluster_on_heartbeat(struct cluster *p, const struct store_peer *rows, int 
 	notifier_others(p->to.notifier, alive > 1);
 	waits_others(p->to.waits, alive > 1);
 	store_others(p->base->store, alive > 1);
-	window_shard(p->to.window, alive, place);
+	ready_shard(p->to.cache, alive, place);
 }

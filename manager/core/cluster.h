@@ -2,8 +2,8 @@
  * The managers of the database, including this one; all are equal. Each writes heartbeats to its own row. A manager
  * without a heartbeat for a few seconds, on this manager's clock, counts as gone until the next one.
  *
- * Live managers divide the tasks by id (window_shard_of), so that they rarely try the same ones: a manager's shard has
- * the number of its place among the live managers. The shard is only a preference (window.h): no task waits for a
+ * Live managers divide the tasks by id (ready_shard_of), so that they rarely try the same ones: a manager's shard has
+ * the number of its place among the live managers. The shard is only a preference (ready.h): no task waits for a
  * manager that is gone, or that has no worker for it.
  */
 #ifndef REEVE_MANAGER_CORE_CLUSTER_H
@@ -13,12 +13,12 @@
 
 struct notifier;
 struct waits;
-struct window;
+struct ready_cache;
 
 struct cluster_neighbours {
 	struct notifier *notifier;
 	struct waits *waits;
-	struct window *window;
+	struct ready_cache *cache;
 };
 
 struct cluster *cluster_create(struct base *base, const struct cluster_neighbours *to);

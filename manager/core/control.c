@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTIFIED_MS = 50 }; /* minimum time between two reads of an incarnation's commands on notifications */
+/* Notifications cause up to so many reads of an incarnation's commands at once, and after that one for each
+ * NOTIFIED_MS. */
+enum { AT_ONCE = 10, NOTIFIED_MS = 50 };
 
 struct control {
 	struct base *base;
@@ -69,9 +71,11 @@ void control_on_notification(struct control *control, const char *text)
 	    manager == store_manager_id(control->base->store))
 		return;
 	struct session *session = sessions_find(control->sessions, incarnation);
-	if (!session || !session->fetches || now_ms < session->commands_ms)
+	if (!session || !session->fetches || now_ms <= session->commands_ms)
 		return;
-	session->commands_ms = now_ms + NOTIFIED_MS;
+	if (session->commands_ms < now_ms - AT_ONCE * NOTIFIED_MS)
+		session->commands_ms = now_ms - AT_ONCE * NOTIFIED_MS;
+	session->commands_ms += NOTIFIED_MS;
 	struct standing *s = mem_calloc(1, sizeof *s);
 	s->control = control;
 	s->op = (struct store_worker_commands){.op.done = on_standing, .incarnation = incarnation};

@@ -16,16 +16,17 @@
 #include "manager/core/notifier.h"
 #include "manager/core/queue_ends.h"
 #include "manager/core/queues.h"
+#include "manager/core/ready.h"
 #include "manager/core/report.h"
 #include "manager/core/rescan.h"
 #include "manager/core/routes.h"
 #include "manager/core/schedules.h"
 #include "manager/core/sessions.h"
+#include "manager/core/spans.h"
 #include "manager/core/submit.h"
 #include "manager/core/task_events.h"
 #include "manager/core/verbose.h"
 #include "manager/core/waits.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 
@@ -53,7 +54,7 @@ static void on_routes_changed(void *arg)
 static void on_queues_changed(void *arg)
 {
 	const struct core *core = arg;
-	window_rewind_all(core->window);
+	ready_rewind_all(core->cache);
 }
 
 static bool fetch_waits(void *arg)
@@ -86,24 +87,26 @@ static void create_knowledge(struct core *core)
 	core->queues = queues_create(base, core->routes, on_queues_changed, core);
 	core->sessions = sessions_create(base, dispatch_lost);
 	core->verbose = verbose_create(base, core->clock, core->routes, core->queues);
+	core->spans = spans_create(base, core->routes);
 }
 
 /* Creates the modules that assign tasks to Fetches, and the waiting calls. */
 static void create_dispatch(struct core *core)
 {
 	struct base *base = &core->base;
-	core->window =
-	    window_create(base, core->clock, &(struct window_fetches){fetch_waits, fetch_wants, fetch_takes, core});
-	core->late = rescan_create(base, core->window);
+	core->cache = ready_create(base, core->clock, &(struct ready_fetches){fetch_waits, fetch_wants, fetch_takes, core});
+	core->late = rescan_create(base, core->cache);
 	core->dispatch = dispatch_create(base,
 	    &(struct dispatch_neighbours){
-	        .window = core->window,
+	        .clock = core->clock,
+	        .cache = core->cache,
 	        .routes = core->routes,
 	        .queues = core->queues,
 	        .sessions = core->sessions,
 	        .verbose = core->verbose,
+	        .spans = core->spans,
 	    });
-	core->notifier = notifier_create(base, core->clock, core->window, core->dispatch);
+	core->notifier = notifier_create(base, core->clock, core->cache, core->dispatch);
 	core->waits = waits_create(base);
 }
 
@@ -114,11 +117,11 @@ static void create_changes(struct core *core)
 	core->events = task_events_create(base,
 	    &(struct task_events_neighbours){
 	        .routes = core->routes,
-	        .window = core->window,
+	        .cache = core->cache,
 	        .notifier = core->notifier,
 	        .waits = core->waits,
 	    });
-	core->reports = reports_create(base, core->events, core->queues, core->verbose, core->clock);
+	core->reports = reports_create(base, core->events, core->queues, core->verbose, core->spans, core->clock);
 	core->edits = edits_create(base, core->events, core->dispatch, core->verbose);
 	core->submits = submits_create(base,
 	    &(struct submits_neighbours){
@@ -126,6 +129,7 @@ static void create_changes(struct core *core)
 	        .routes = core->routes,
 	        .events = core->events,
 	        .verbose = core->verbose,
+	        .spans = core->spans,
 	    });
 }
 
@@ -136,7 +140,7 @@ static void create_jobs(struct core *core)
 	core->control = control_create(base, core->dispatch, core->sessions);
 	core->leases =
 	    leases_create(base, &(struct leases_neighbours){core->sessions, core->reports, core->control, core->verbose});
-	core->cluster = cluster_create(base, &(struct cluster_neighbours){core->notifier, core->waits, core->window});
+	core->cluster = cluster_create(base, &(struct cluster_neighbours){core->notifier, core->waits, core->cache});
 	core->batches = batches_create(base, core->events);
 	core->inbox = inbox_create(base, core->events);
 	core->schedules = schedules_create(base);
@@ -144,7 +148,7 @@ static void create_jobs(struct core *core)
 	core->notifications = notifications_create(base,
 	    &(struct notifications_neighbours){
 	        .routes = core->routes,
-	        .window = core->window,
+	        .cache = core->cache,
 	        .late = core->late,
 	        .control = core->control,
 	    });
@@ -155,7 +159,7 @@ static void create_jobs(struct core *core)
 	        .cluster = core->cluster,
 	        .routes = core->routes,
 	        .queues = core->queues,
-	        .window = core->window,
+	        .cache = core->cache,
 	        .reports = core->reports,
 	    });
 }
@@ -197,7 +201,8 @@ void core_destroy(struct core *core)
 	task_events_destroy(core->events);
 	notifier_destroy(core->notifier);
 	rescan_destroy(core->late);
-	window_destroy(core->window);
+	ready_destroy(core->cache);
+	spans_destroy(core->spans);
 	verbose_destroy(core->verbose);
 	sessions_destroy(core->sessions);
 	queues_destroy(core->queues);
@@ -218,6 +223,11 @@ void core_turn(struct core *core)
 void core_dispatch(struct core *core)
 {
 	dispatch_run(core->dispatch);
+}
+
+void core_eased(struct core *core)
+{
+	dispatch_eased(core->dispatch);
 }
 
 int64_t core_database_us(const struct core *core)
@@ -247,5 +257,5 @@ void core_listening(struct core *core)
 	jobs_at(jobs, JOB_QUEUES, 0);
 	jobs_at(jobs, JOB_SCHEDULES, 0);
 	jobs_at(jobs, JOB_INBOX, 0);
-	window_rewind_all(core->window);
+	ready_rewind_all(core->cache);
 }

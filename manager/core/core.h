@@ -17,7 +17,7 @@ struct routes;
 struct queues;
 struct sessions;
 struct verbose;
-struct window;
+struct ready_cache;
 struct late;
 struct dispatch;
 struct notifier;
@@ -36,6 +36,7 @@ struct queue_stops;
 struct notifications;
 struct maintenance;
 struct activity;
+struct spans;
 
 /* The modules, in order of creation: each may get those before it. Services call the modules; modules do not know this
  * struct. */
@@ -46,7 +47,8 @@ struct core {
 	struct queues *queues;
 	struct sessions *sessions;
 	struct verbose *verbose;
-	struct window *window;
+	struct spans *spans;
+	struct ready_cache *cache;
 	struct late *late;
 	struct dispatch *dispatch;
 	struct notifier *notifier;
@@ -79,6 +81,9 @@ void core_turn(struct core *core);
 
 /* Claims what can be claimed. Call it after the core has called the host's `dispatch`. */
 void core_dispatch(struct core *core);
+
+/* Lets Fetches of callers get tasks that take their answers again (struct fetch_request). */
+void core_eased(struct core *core);
 
 /* Returns the monotonic time. */
 static inline int64_t core_now(const struct core *core)

@@ -35,8 +35,8 @@ struct profile {
 	int32_t collects_above;   /* during a run: one of its Fetches waits for tasks above this priority that are read */
 	int64_t collects_from_ms; /* when the last of these Fetches came */
 	bool reads;               /* during a run: tasks that were left to other managers are now read for it */
-	struct fetch *at;         /* while candidates are dealt: the first that may have room */
-	unsigned round;           /* the last group in deal.c that contained it */
+	struct fetch *at;         /* while candidates are matched: the first that may have room */
+	unsigned round;           /* the last group in match.c that contained it */
 
 	/* Owned by demand.c. */
 	struct demand *demand;

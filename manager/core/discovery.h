@@ -9,7 +9,7 @@
 
 struct discovery;
 
-/* What discovery asks and tells its user. */
+/* The functions of its user that discovery calls. */
 struct discovery_user {
 	/* Tasks of this route and priority exist or existed, and none of them is due before `first_us`. */
 	void (*found)(void *arg, int route, int32_t priority, int64_t first_us);
@@ -24,7 +24,8 @@ void discovery_destroy(struct discovery *discovery);
 /* Sets whether a route is wanted: only the streams of those are searched. None is at first. */
 void discovery_want(struct discovery *discovery, int route, bool wanted);
 
-/* Searches the route again, from its highest priority down, after a search in progress, and after a pause if that was long. */
+/* Searches the route again, from its highest priority down, after a search in progress, and after a pause if that was
+ * long. */
 void discovery_again(struct discovery *discovery, int route);
 
 /* The same for all wanted routes. `at_once`: without a pause, since streams have been forgotten. */
@@ -43,8 +44,8 @@ bool discovery_will_find(const struct discovery *discovery, int route, int32_t p
  * runs the dispatcher when it has results. Later routes do not count: new ones could come all the time. */
 bool discovery_ready(struct discovery *discovery);
 
-/* Returns whether a query is in flight or needed for a route for which `accepts` returns true. With many routes to query
- * it returns true at once. */
+/* Returns whether a query is in flight or needed for a route for which `accepts` returns true. With many routes to
+ * query it returns true at once. */
 bool discovery_searches(
     const struct discovery *discovery, bool (*accepts)(const void *arg, int route), const void *arg);
 

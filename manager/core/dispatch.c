@@ -1,5 +1,5 @@
 /*
- * Fetches wait in the lists of their profiles (demand.h). A claim takes candidates for them (deal.c); while it is in
+ * Fetches wait in the lists of their profiles (demand.h). A claim takes candidates for them (match.c); while it is in
  * flight its Fetches are in state CLAIMING.
  *
  * Only Fetches of incarnations that are alive, as far as known, take part in claims. An incarnation that is new here is
@@ -17,15 +17,15 @@ enum {
 	PARKED_MAX = 1000, /* Fetches of an incarnation that park: its commands and its end go to all of them */
 };
 
-/* Returns true if a Fetch that does not park accepts the stream, whose left tasks are then read, and marks the profiles of
- * such Fetches. */
+/* Returns true if a Fetch that does not park accepts the stream, whose left tasks are then read, and marks the profiles
+ * of such Fetches. */
 static bool read_left(void *arg, const struct stream *s)
 {
 	int route = stream_route(s);
 	struct dispatch *d = arg;
 	struct demand_walk walk;
 	bool some = false;
-	if (!deal_wants(d->deal, route))
+	if (!match_wants(d->matching, route))
 		return false;
 	for (struct profile *p = demand_first(&walk, d->demand, route); p; p = demand_next(&walk))
 		if (p->unparked && !p->searched)
@@ -38,18 +38,18 @@ static bool accepts(const void *profile, int route)
 	return demand_accepts(profile, route);
 }
 
-/* Answers the Fetches that do not park and found no candidate, unless streams are being searched for them, or tasks that
- * were left to other managers are now read. Its time grows with these Fetches and the streams with such tasks, not with
- * the routes. */
+/* Answers the Fetches that do not park and found no candidate, unless streams are being searched for them, or tasks
+ * that were left to other managers are now read. Its time grows with these Fetches and the streams with such tasks, not
+ * with the routes. */
 static void answer_unparked(struct dispatch *d)
 {
 	struct fetch *f, *tmp;
 	DL_FOREACH2 (d->unparked, f, unparked_next) {
-		f->profile->searched = window_searches(d->window, accepts, f->profile);
+		f->profile->searched = ready_searches(d->cache, accepts, f->profile);
 		f->profile->reads = false;
 	}
 	if (d->unparked)
-		window_read_passed(d->window, read_left, d);
+		ready_read_passed(d->cache, read_left, d);
 	DL_FOREACH_SAFE2 (d->unparked, f, tmp, unparked_next) {
 		if (f->profile->searched || f->profile->reads)
 			continue;
@@ -61,10 +61,12 @@ static void answer_unparked(struct dispatch *d)
 void dispatch_run(struct dispatch *d)
 {
 	d->base->dispatch_asked = false;
+	fetches_resume(d);
 	if (d->claiming || !d->waiting)
 		return;
-	bool unsure = !window_ready(d->window);
-	int tried = unsure ? 0 : deal_candidates(d->deal, &unsure);
+	bool unsure = !ready_discovered(d->cache);
+	int tried = unsure ? 0 : match_candidates(d->matching, &unsure);
+	fetches_hold(d);
 	if (tried)
 		dispatch_claim(d, tried);
 	if (!unsure)
@@ -73,12 +75,12 @@ void dispatch_run(struct dispatch *d)
 
 bool dispatch_wants(struct dispatch *d, int route)
 {
-	return deal_wants(d->deal, route);
+	return match_wants(d->matching, route);
 }
 
 bool dispatch_takes(struct dispatch *d, int route, int candidates, int all)
 {
-	return deal_takes(d->deal, route, candidates, all);
+	return match_fits(d->matching, route, candidates, all);
 }
 
 bool dispatch_waiting(const struct dispatch *d)
@@ -100,7 +102,7 @@ static void refuse_fetch(const struct fetch_request *request, fetch_done *done, 
 {
 	struct reeve_error error;
 	error_set(&error, STATUS(RESOURCE_EXHAUSTED),
-	    "%d Fetches of incarnation %lld wait, as many as one may have at a manager; try again later", PARKED_MAX,
+	    "%d Fetches of incarnation %lld wait, the maximum at a manager; try again later", PARKED_MAX,
 	    (long long)request->incarnation);
 	done(arg, &(struct fetch_answer){0}, &error);
 }
@@ -110,12 +112,14 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	struct base *base = d->base;
 	struct session *session = sessions_on_call(d->sessions, request->incarnation);
 	bool again = request->again || session->state == SESSION_ASKED || request->fetch_id <= session->highest_fetch;
-	if (request->fetch_id > session->highest_fetch)
-		session->highest_fetch = request->fetch_id;
 	base->counters.fetches++;
 	struct fetch *earlier = again ? fetch_find(d, request->incarnation, request->fetch_id) : NULL;
-	if (earlier)
+	if (earlier) {
 		fetch_abort(earlier);
+		session = sessions_on_call(d->sessions, request->incarnation); /* it may have ended with its only Fetch */
+	}
+	if (request->fetch_id > session->highest_fetch)
+		session->highest_fetch = request->fetch_id;
 	if (request->wait_ms > 0 && session->parked >= PARKED_MAX) {
 		refuse_fetch(request, done, arg);
 		return;
@@ -170,7 +174,7 @@ void dispatch_commands(struct dispatch *d, int64_t incarnation, const struct sto
 	struct session *session = sessions_find(d->sessions, incarnation);
 	struct fetch *f, *tmp;
 	DL_FOREACH_SAFE2 (session ? session->fetches : NULL, f, tmp, session_next) {
-		if (f->state != WAITING && f->state != CHECKING)
+		if (f->state != WAITING && f->state != CHECKING && !fetch_held_waiting(f))
 			continue;
 		struct fetch_answer answer = {.commands = commands, .command_count = count};
 		fetch_end(f, &answer, NULL);
@@ -183,7 +187,7 @@ void dispatch_lost(struct session *session)
 {
 	struct fetch *f, *tmp;
 	DL_FOREACH_SAFE2 (session->fetches, f, tmp, session_next)
-		if (f->state == WAITING || f->state == CHECKING)
+		if (f->state == WAITING || f->state == CHECKING || f->state == HELD)
 			fetch_end_lost(f);
 }
 
@@ -201,7 +205,9 @@ static bool answer_rescan(void *arg)
 	struct reeve_error error;
 	error_set(&error, STATUS(UNAVAILABLE), "the database takes long; ask again");
 	for (struct fetch *f; (f = fetch_due(d, now_ms));) {
-		if (f->state != CLAIMING) {
+		if (f->state == HELD && !fetch_held_waiting(f)) {
+			fetch_end_held(f);
+		} else if (f->state != CLAIMING) {
 			struct fetch_answer nothing = fetch_nothing(f, false);
 			fetch_end(f, &nothing, NULL);
 		} else { /* what the claim wins stays with the Fetch's id */
@@ -236,25 +242,27 @@ void dispatch_forget_route(struct dispatch *d, int route)
 static void on_wanted(void *arg, int route, bool wanted)
 {
 	const struct dispatch *d = arg;
-	window_route_wanted(d->window, route, wanted);
+	ready_route_wanted(d->cache, route, wanted);
 }
 
 struct dispatch *dispatch_create(struct base *base, const struct dispatch_neighbours *neighbours)
 {
 	struct dispatch *d = mem_calloc(1, sizeof *d);
-	size_t most = (size_t)base->options.claim_limit;
+	size_t max = (size_t)base->options.claim_limit;
 	d->base = base;
-	d->window = neighbours->window;
+	d->clock = neighbours->clock;
+	d->cache = neighbours->cache;
 	d->routes = neighbours->routes;
 	d->queues = neighbours->queues;
 	d->sessions = neighbours->sessions;
 	d->verbose = neighbours->verbose;
+	d->spans = neighbours->spans;
 	d->demand = demand_create(base, d->routes, on_wanted, d);
-	d->deal = deal_create(d);
-	d->tries = mem_calloc(most, sizeof *d->tries);
-	d->grants = mem_calloc(most, sizeof *d->grants);
-	d->slots = mem_calloc(most, sizeof *d->slots);
-	d->by_slot = mem_calloc(most, sizeof *d->by_slot);
+	d->matching = match_create(d);
+	d->tries = mem_calloc(max, sizeof *d->tries);
+	d->grants = mem_calloc(max, sizeof *d->grants);
+	d->slots = mem_calloc(max, sizeof *d->slots);
+	d->by_slot = mem_calloc(max, sizeof *d->by_slot);
 	jobs_bind(base->jobs, JOB_FETCHES, answer_rescan, d);
 	jobs_bind(base->jobs, JOB_DISPATCH, dispatch_again, d);
 	return d;
@@ -268,7 +276,7 @@ void dispatch_destroy(struct dispatch *d)
 	DL_FOREACH_SAFE (d->fetches, f, tmp)
 		fetch_end(f, NULL, &error);
 	demand_destroy(d->demand);
-	deal_destroy(d->deal);
+	match_destroy(d->matching);
 	deadlines_free(&d->deadlines);
 	free(d->tries);
 	free(d->grants);

@@ -10,9 +10,11 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+struct db_clock;
 struct session;
+struct spans;
 struct verbose;
-struct window;
+struct ready_cache;
 
 /* The answer to a Fetch. Its pointers are valid during the callback. */
 struct fetch_answer {
@@ -44,21 +46,27 @@ struct fetch_request {
 	int limit_count;
 	const struct fetch_queue *limits; /* queues of which it takes fewer tasks than `slots` */
 	int64_t wait_ms;                  /* fetch wait; 0: does not park, and is answered with what is ready */
-	bool goes_on;                     /* its worker sends another one at once if the answer leaves slots free */
+	bool continues;                   /* its worker sends another one at once if the answer leaves slots free */
 	bool again;
 	int64_t max_bytes; /* of the answer; 0: the core's limit */
 	/* FetchRequest with a filter, or NULL. Such a Fetch does not park. Copied. */
 	const ProtobufCMessage *where;
 	int64_t idle_ms; /* uptime of its worker if that has begun no task yet; 0: it has */
 	uint64_t origin; /* of its store operations: see struct store_op */
+	/* Returns true if the caller has more than `max` bytes of answers unread. Then the host calls dispatch_eased when
+	 * it has read half of that. NULL: it reads all at once. */
+	bool (*backlogged)(const void *caller, int64_t max);
+	const void *caller; /* lives until `done` is called */
 };
 
 struct dispatch_neighbours {
-	struct window *window;
+	const struct db_clock *clock;
+	struct ready_cache *cache;
 	struct routes *routes;
 	struct queues *queues;
 	struct sessions *sessions;
 	const struct verbose *verbose;
+	struct spans *spans;
 };
 
 struct dispatch *dispatch_create(struct base *base, const struct dispatch_neighbours *neighbours);
@@ -69,6 +77,9 @@ void dispatch_fetch(struct dispatch *dispatch, const struct fetch_request *reque
 
 /* Claims what can be claimed now. */
 void dispatch_run(struct dispatch *dispatch);
+
+/* A backlogged caller takes its answers again: its Fetches may get tasks. */
+void dispatch_eased(struct dispatch *dispatch);
 
 /* Adds a new route. */
 void dispatch_route(struct dispatch *dispatch, int route);

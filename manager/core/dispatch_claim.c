@@ -2,6 +2,7 @@
 #include "manager/core/dispatch_internal.h"
 #include "manager/core/queues.h"
 #include "manager/core/sessions.h"
+#include "manager/core/spans.h"
 #include "manager/core/verbose.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ void fetch_ask_newer_copy(struct dispatch *d, const struct store_fetch *fetch)
 }
 
 /* Answers each Fetch of the claim with what it won. */
-static void claim_deal(struct dispatch *d)
+static void claim_answer(struct dispatch *d)
 {
 	struct store_claim *claim = &d->claim;
 	int *counts = mem_calloc((size_t)claim->fetch_count + 1, sizeof *counts);
@@ -66,7 +67,7 @@ static void claim_limits_apply(struct dispatch *d, const bool *won)
 		if (!claim->tries[i].blocked)
 			continue;
 		queues_fill(d->queues, stream_route(d->grants[i].candidate.stream));
-		window_untake(d->window, d->grants[i].candidate.id);
+		ready_untake(d->cache, d->grants[i].candidate.id);
 	}
 }
 
@@ -78,7 +79,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	if (error) {
 		/* The outcome is unknown: the ready cache reads the rows again, and each Fetch queries what it was assigned. */
 		for (int i = 0; i < claim->count; i++)
-			window_release(d->window, &d->grants[i].candidate);
+			ready_release(d->cache, &d->grants[i].candidate);
 		for (int slot = 0; slot < claim->fetch_count; slot++) {
 			if (d->by_slot[slot])
 				fetch_redeliver(d->by_slot[slot]);
@@ -98,6 +99,8 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		claim->won[i].order = d->grants[grant].order;
 		traffic_claimed(
 		    &d->base->traffic, claim->won[i].route, claim->won[i].token - d->grants[grant].candidate.run_at_us);
+		spans_claimed(d->spans, &claim->won[i], d->grants[grant].candidate.run_at_us,
+		    claim->fetches[claim->won[i].slot].incarnation);
 		verbose_log(d->verbose, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt,
 		    claim->won[i].max_attempts);
@@ -112,15 +115,15 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		if (claim->tries[i].blocked)
 			continue;
 		if (claim->tries[i].locked)
-			window_suspend(d->window, d->grants[i].candidate.id);
+			ready_suspend(d->cache, d->grants[i].candidate.id);
 		else if (won[i] || (won_any[d->grants[i].slot] && !halted))
-			window_claimed(d->window, d->grants[i].candidate.id, won[i]);
+			ready_claimed(d->cache, d->grants[i].candidate.id, won[i]);
 		else
-			window_release(d->window, &d->grants[i].candidate);
+			ready_release(d->cache, &d->grants[i].candidate);
 	}
 	free(won_any);
 	free(won);
-	claim_deal(d);
+	claim_answer(d);
 	base_dispatch(d->base);
 }
 

@@ -7,10 +7,10 @@
 #include "common/limits.h"
 #include "manager/core/demand.h"
 #include "manager/core/dispatch.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 struct session;
-struct deal;
+struct matching;
 struct pick;
 
 enum {
@@ -28,7 +28,11 @@ enum fetch_state {
 	CLAIMING,
 	ASKING,   /* queries what it was assigned before, and whether its incarnation is alive */
 	CHECKING, /* its claim won nothing: checks whether its incarnation is still alive */
+	HELD,     /* goes on when its caller has read enough answers (fetch_hold.c) */
 };
+
+struct fetch;
+typedef void fetch_start(struct fetch *fetch);
 
 struct fetch {
 	struct dispatch *dispatch;
@@ -44,16 +48,21 @@ struct fetch {
 	int64_t until_ms;   /* is answered by then, even if nothing was found */
 	fetch_done *done;
 	void *arg;
-	int64_t let_from_ms;       /* when a queue's waiting period ends that keeps tasks from it; 0: none does */
-	bool collects;             /* its grants are undone: see deal_candidates */
-	int64_t collected;         /* … until so many statements have read pages; 0: never so far */
-	int64_t worth, most_worth; /* the sum of task_worth of its candidates; its maximum so far */
-	int32_t lowest;            /* the lowest priority of its candidates */
-	int granted;               /* candidates for it in the claim that is prepared or in flight */
+	int64_t waiting_until_ms; /* when a queue's waiting period ends that keeps tasks from it; 0: none does */
+	bool collects;            /* its grants are undone: see match_candidates */
+	int64_t collected;        /* … until so many statements have read pages; 0: never so far */
+	int64_t worth, max_worth; /* the sum of task_worth of its candidates; its maximum so far */
+	int32_t lowest;           /* the lowest priority of its candidates */
+	int granted;              /* candidates for it in the claim that is prepared or in flight */
 	int64_t granted_bytes;
 	struct fetch_queue *limits; /* request.limits, owned */
 	struct pick *pick;          /* it has a filter; or NULL */
 	int slot;                   /* its index in the claim; −1: none yet */
+	bool passed;                /* during a run: it got no candidates because its caller is backlogged */
+	int work;                   /* what it counts among its caller's that read tasks: see fetch_begin */
+	int held_work;              /* while it is held: what it will count */
+	fetch_start *start;         /* … and how it goes on */
+	bool resumed;               /* it is resumed: it does not wait for held Fetches of its caller */
 	bool ask_again; /* the query may have missed a claim for an earlier copy, which ended during the query */
 	struct store_redeliver ask;
 	struct deadline deadline;
@@ -65,6 +74,7 @@ struct fetch {
 	struct fetch *waiting_prev, *waiting_next;   /* in its profile, while it waits */
 	struct fetch *latest_prev, *latest_next;     /* while it waits */
 	struct fetch *unparked_prev, *unparked_next; /* while it waits, if it does not park */
+	struct fetch *held_prev, *held_next;         /* while it is held, or passed */
 };
 
 struct grant {
@@ -79,17 +89,23 @@ struct grant {
 
 struct dispatch {
 	struct base *base;
-	struct window *window;
+	const struct db_clock *clock;
+	struct ready_cache *cache;
 	struct routes *routes;
 	struct queues *queues;
 	struct sessions *sessions;
 	const struct verbose *verbose;
+	struct spans *spans;
 	struct demand *demand;
-	struct deal *deal;
+	struct matching *matching;
 	struct fetch *fetches;  /* list: all */
 	struct fetch *by_id;    /* hash: those without an answer, by incarnation and Fetch id */
 	int64_t searched;       /* for tests: Fetches looked at by fetch_find */
 	struct fetch *unparked; /* list */
+	struct fetch *passed;   /* list, during a run */
+	struct reader *readers; /* hash: see fetch_hold.c */
+	struct reader *holding; /* list: those with Fetches in state HELD */
+	bool eased;             /* some of these may go on */
 	struct fetch *latest;   /* list: those that wait, the one that began to wait last first */
 	int64_t waits;          /* how often a Fetch began to wait */
 	struct deadlines deadlines;
@@ -154,13 +170,44 @@ void fetch_end_lost(struct fetch *fetch);
  * and is delivered if the Fetch comes again. */
 void fetch_abort(struct fetch *fetch);
 
-/* Returns an empty answer. It tells a Fetch that does not park when to come again. `sure`: no due task
+/* Returns an empty answer. It says when a Fetch that does not park should come again. `sure`: no due task
  * is known to wait for the Fetch. */
 struct fetch_answer fetch_nothing(const struct fetch *fetch, bool sure);
 
 /* Call it when a claim has ended and its Fetch had been sent again before: the newer copy may have queried the journal
  * too early. */
 void fetch_ask_newer_copy(struct dispatch *dispatch, const struct store_fetch *fetch);
+
+/* --- Fetches of callers that do not read their answers (fetch_hold.c) --- */
+
+/* How much of its caller's part a Fetch takes while tasks are read for it: one of many that may share a statement, or
+ * one that has a claim of its own. */
+enum { REDELIVER_WORK = 1, PICK_WORK = 25 };
+
+/* Returns true, and notes it, if the Fetch has a backlogged caller: in this run it gets no candidates. */
+bool fetch_pass(struct fetch *fetch);
+
+/* Holds the Fetches that were passed. */
+void fetches_hold(struct dispatch *dispatch);
+
+/* Lets those go on that may. */
+void fetches_resume(struct dispatch *dispatch);
+
+/* Notes that tasks are read for the Fetch. Returns false if its caller is backlogged, or has many such Fetches, or held
+ * ones: then it is held, and `start` called later. */
+bool fetch_begin(struct fetch *fetch, int work, fetch_start *start);
+
+/* Notes that no tasks are read for the Fetch any more. */
+void fetch_idle(struct fetch *fetch);
+
+/* The Fetch is no longer held. */
+void fetch_unhold(struct fetch *fetch);
+
+/* Ends a Fetch that is held, and may have been assigned tasks before: it is to be sent again. */
+void fetch_end_held(struct fetch *fetch);
+
+/* Returns true if the Fetch is held and only waits for new tasks. */
+bool fetch_held_waiting(const struct fetch *fetch);
 
 /* --- a Fetch with a filter (fetch_pick.c) --- */
 
@@ -175,34 +222,34 @@ void pick_start(struct fetch *fetch);
 /* Sends the claim for the first `tried` grants, sorted by id. Its slots are the Fetches that have grants. */
 void dispatch_claim(struct dispatch *dispatch, int tried);
 
-/* --- the choice of candidates (deal.c) --- */
+/* --- the choice of candidates (match.c) --- */
 
-struct deal *deal_create(struct dispatch *dispatch);
-void deal_destroy(struct deal *deal);
+struct matching *match_create(struct dispatch *dispatch);
+void match_destroy(struct matching *matching);
 
 /* Moves candidates for the waiting Fetches to dispatch->grants, and returns how many. Sets *unsure if due rows that a
- * Fetch might get are still being read, or if the claim is full. Its time grows with the streams and the profiles that
- * accept them; a stream of which Fetches exclude all candidates is not dealt again until one of them or a Fetch that
- * accepts it is new.
+ * Fetch might get are still being read, or if the claim is full. Its time grows with the number of streams and of the
+ * profiles that accept them. If Fetches exclude all candidates of a stream, it waits for a new candidate or a new Fetch
+ * that accepts it.
  *
- * A pull client's Fetch that does not park gets all its tasks in one answer: while it has room and rows for it are being
- * read, or those of higher priorities that were left to other managers, it gets none, for up to COLLECT_MS, and up to
- * COLLECT_ROUNDS statements that bring neither more tasks nor ones of higher priorities. */
-int deal_candidates(struct deal *deal, bool *unsure);
+ * A pull client's Fetch that does not park gets all its tasks in one answer: while it has room and rows for it are
+ * being read, or those of higher priorities that were left to other managers, it gets none, for up to COLLECT_MS, and
+ * up to COLLECT_ROUNDS statements that bring neither more tasks nor ones of higher priorities. */
+int match_candidates(struct matching *matching, bool *unsure);
 
-/* Takes the grants of the Fetches back that collect tasks, and sets *unsure if there are any. Returns how many of the
- * first `tried` grants are left. */
+/* Undoes the grants of the Fetches that collect tasks, and sets *unsure if there are any. Returns how many of the first
+ * `tried` grants are left. */
 int grants_collect(struct dispatch *dispatch, int tried, bool *unsure);
 
 /* For tests: returns how many comparisons of Fetches with each other and with candidates there were. */
-int64_t deal_steps(const struct deal *deal);
+int64_t match_steps(const struct matching *matching);
 
 /* Returns true if a waiting Fetch can get tasks of this route now. */
-bool deal_wants(struct deal *deal, int route);
+bool match_wants(struct matching *matching, int route);
 
-/* Returns true if so many candidates of this route fit into its Fetches, and `all` candidates into all Fetches: those
- * that wait, and those that come after the claim in flight or after the answer of the last one. Looks at no more than
+/* Returns true if its Fetches have room for so many candidates of this route, and all Fetches for `all` candidates. The
+ * Fetches are those that wait, and those that follow the claim in flight or the answer of the last one. Checks at most
  * 100 of the profiles that accept the route. */
-bool deal_takes(struct deal *deal, int route, int candidates, int all);
+bool match_fits(struct matching *matching, int route, int candidates, int all);
 
 #endif

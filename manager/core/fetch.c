@@ -71,6 +71,7 @@ void fetch_wait(struct fetch *f)
 {
 	struct dispatch *d = f->dispatch;
 	struct profile *p = f->profile;
+	fetch_idle(f);
 	f->state = WAITING;
 	for (int i = 0; i < f->request.limit_count; i++)
 		f->limits[i].granted = 0;
@@ -101,7 +102,7 @@ void fetch_wait(struct fetch *f)
 /* Returns the number of slots that the Fetch will request again when its claim has ended. */
 static int coming(const struct fetch *f, enum fetch_state state)
 {
-	return state == CLAIMING && f->request.goes_on ? f->request.slots - f->granted : 0;
+	return state == CLAIMING && f->request.continues ? f->request.slots - f->granted : 0;
 }
 
 void fetch_move(struct fetch *f, enum fetch_state state)
@@ -126,6 +127,8 @@ void fetch_move(struct fetch *f, enum fetch_state state)
 		if (!f->parks)
 			DL_DELETE2(d->unparked, f, unparked_prev, unparked_next);
 	}
+	if (f->state == HELD)
+		fetch_unhold(f);
 	f->state = state;
 }
 
@@ -133,6 +136,7 @@ static void fetch_unlist(struct fetch *f)
 {
 	struct dispatch *d = f->dispatch;
 	fetch_move(f, ASKING);
+	fetch_idle(f);
 	deadlines_remove(&d->deadlines, &f->deadline);
 	DL_DELETE(d->fetches, f);
 	if (f->done)
@@ -167,10 +171,10 @@ void fetch_end_lost(struct fetch *f)
 
 struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
 {
-	int64_t let_in_ms = f->let_from_ms ? f->let_from_ms - base_now(f->dispatch->base) : 0;
+	int64_t left_ms = f->waiting_until_ms ? f->waiting_until_ms - base_now(f->dispatch->base) : 0;
 	if (f->parks)
 		return (struct fetch_answer){0};
-	return (struct fetch_answer){.retry_after_ms = !sure ? AGAIN_MS : f->let_from_ms && let_in_ms < 1 ? 1 : let_in_ms};
+	return (struct fetch_answer){.retry_after_ms = !sure ? AGAIN_MS : f->waiting_until_ms && left_ms < 1 ? 1 : left_ms};
 }
 
 static int by_order(const void *a, const void *b)
@@ -190,7 +194,7 @@ void fetch_end_won(struct fetch *f, const struct store_claimed *won, int won_cou
 	if (n > 1)
 		qsort(mine, (size_t)n, sizeof *mine, by_order);
 	struct fetch_answer answer = n ? (struct fetch_answer){0} : fetch_nothing(f, false);
-	if (n && f->request.goes_on) {
+	if (n && f->request.continues) {
 		f->profile->left = n < f->request.slots ? f->request.slots - n : 0;
 		f->profile->left_until_ms = base_now(f->dispatch->base) + RETURN_MS;
 	}
@@ -215,7 +219,7 @@ static void on_polled(struct store_op *op, const struct reeve_error *error)
 	struct dispatch *d = lookup->dispatch;
 	struct session *session = lookup->session;
 	struct fetch *f;
-	session->looking = false;
+	session->checking = false;
 	if (!error && lookup->op.lost)
 		sessions_lost(d->sessions, session->incarnation);
 	free(lookup);
@@ -230,9 +234,9 @@ void fetch_check(struct fetch *f)
 	struct base *base = f->dispatch->base;
 	fetch_move(f, CHECKING);
 	fetch_timer(f, f->until_ms);
-	if (f->session->looking)
+	if (f->session->checking)
 		return;
-	f->session->looking = true;
+	f->session->checking = true;
 	struct lookup *lookup = mem_calloc(1, sizeof *lookup);
 	lookup->op = (struct store_poll){
 	    .op.done = on_polled,
@@ -272,7 +276,7 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 	/* What does not fit stays assigned. The Fetch ends here, and its worker's next heartbeat shows that this never
 	 * arrived. */
 	for (int i = 0; i < f->ask.left_out_count; i++)
-		window_too_long(d->window, &f->ask.left_out[i]);
+		ready_too_long(d->cache, &f->ask.left_out[i]);
 	if (f->ask.won_count || f->ask.left_out_count) {
 		d->base->counters.redelivered += f->ask.won_count;
 		fetch_end_won(f, f->ask.won, f->ask.won_count, 0);
@@ -292,6 +296,8 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 
 void fetch_redeliver(struct fetch *f)
 {
+	if (!fetch_begin(f, REDELIVER_WORK, fetch_redeliver))
+		return;
 	fetch_move(f, ASKING);
 	f->ask_again = false;
 	deadlines_remove(&f->dispatch->deadlines, &f->deadline);

@@ -1,9 +1,11 @@
 /*
- * A Fetch with a filter: it takes no candidates of the ready cache, but reads tasks that match and claims them by a claim
- * of its own. It never parks. While it reads and claims, it is in state ASKING, and has no deadline of its own.
+ * A Fetch with a filter: it takes no candidates of the ready cache, but reads tasks that match and claims them by a
+ * claim of its own. It never parks. While it reads and claims, it is in state ASKING, and has no deadline of its own.
  */
+#include "manager/core/db_clock.h"
 #include "manager/core/dispatch_internal.h"
 #include "manager/core/routes.h"
+#include "manager/core/spans.h"
 
 #include <stdlib.h>
 
@@ -67,7 +69,8 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		    &(struct place_of){.id = won->id}, pick->places, (size_t)pick->claim.count, sizeof *pick->places, by_id);
 		won->order = place->order;
 		traffic_claimed(&d->base->traffic, won->route, -1);
-		window_drop(d->window, won->id);
+		spans_claimed(d->spans, won, 0, f->request.incarnation);
+		ready_drop(d->cache, won->id);
 	}
 	if (!f->done) {
 		const struct store_fetch id = pick->id;
@@ -142,13 +145,18 @@ struct pick *pick_create(struct fetch *f, const ProtobufCMessage *request)
 
 void pick_start(struct fetch *f)
 {
+	if (!fetch_begin(f, PICK_WORK, pick_start))
+		return;
+	deadlines_remove(&f->dispatch->deadlines, &f->deadline);
 	const struct core_options *options = &f->dispatch->base->options;
+	const struct db_clock *clock = f->dispatch->clock;
 	f->pick->read = (struct store_pick){
 	    .op.done = on_picked,
 	    .op.deadline_ms = base_now(f->dispatch->base) + PICK_MS,
 	    .op.origin = f->request.origin,
 	    .request = f->pick->request,
 	    .max_details = options->max_sent_bytes ? options->max_sent_bytes : INT64_MAX,
+	    .estimate_us = db_clock_us(clock) > db_clock_latest_us(clock) ? db_clock_us(clock) : 0,
 	};
 	store_pick(f->dispatch->base->store, &f->pick->read);
 }

@@ -1,4 +1,5 @@
-/* A run of the job walks the inbox from the lowest id up. */
+/* A run of the job walks the inbox from the lowest id up, until it finds no more. Tasks may come before it without end,
+ * and others are committed behind it: so it begins again after a while. */
 #include "manager/core/inbox.h"
 
 #include "common/log.h"
@@ -6,19 +7,21 @@
 
 #include <stdlib.h>
 
-enum { TASKS_MAX = 1000 };
+enum { TASKS_MAX = 1000, WALK_MS = 500 };
 
 struct inbox {
 	struct base *base;
 	struct task_events *events;
 	struct store_ingest op;
+	int64_t began_ms;
 };
 
 static void ingest(struct inbox *a, int64_t beyond);
+static bool walk(void *arg);
 
 /* Logs and reports the tasks that ended dead, and counts the ingested ones. The database itself notifies all managers
  * of those. */
-static void tell(const struct inbox *a)
+static void report_batch(const struct inbox *a)
 {
 	for (int i = 0; i < a->op.ended; i++) {
 		log_warn(NULL, "task %lld, submitted by SQL, ended dead: %s", (long long)a->op.ended_ids[i], a->op.reason);
@@ -33,7 +36,11 @@ static void on_ingested(struct store_op *op, const struct reeve_error *error)
 {
 	struct inbox *a = (struct inbox *)((char *)op - offsetof(struct inbox, op));
 	if (!error) {
-		tell(a);
+		report_batch(a);
+		if (a->op.walked && base_now(a->base) - a->began_ms >= WALK_MS) {
+			walk(a);
+			return;
+		}
 		if (a->op.walked) {
 			/* After a full batch some tasks of the same queue, type and batch may not have been ingested. */
 			ingest(a, a->op.ingested + a->op.ended < TASKS_MAX ? a->op.walked : a->op.walked - 1);
@@ -51,7 +58,9 @@ static void ingest(struct inbox *a, int64_t beyond)
 
 static bool walk(void *arg)
 {
-	ingest(arg, 0);
+	struct inbox *a = arg;
+	a->began_ms = base_now(a->base);
+	ingest(a, 0);
 	return true;
 }
 

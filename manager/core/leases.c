@@ -197,7 +197,7 @@ static void on_swept(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < l->sweep.count; i++)
 		log_info(NULL, "task %lld: its worker was lost; attempt ended", (long long)l->sweep.results[i].id);
 	l->base->counters.reclaimed += l->sweep.count;
-	report_apply(l->reports, op, l->sweep.results, l->sweep.count);
+	report_apply(l->reports, op, l->sweep.results, l->sweep.count, "");
 }
 
 /* Forgets workers whose time as recently lost is over, and copies the others to gone_ids. Returns their number. */
@@ -270,7 +270,7 @@ static void on_requeued(struct store_op *op, const struct reeve_error *error)
 			log_info(NULL, "task %lld: it never arrived at incarnation %lld; requeued", (long long)t->op.results[i].id,
 			    (long long)t->op.holding.incarnation);
 		l->base->counters.requeued += t->op.count;
-		report_apply(l->reports, op, t->op.results, t->op.count);
+		report_apply(l->reports, op, t->op.results, t->op.count, "");
 	}
 	free(t);
 }

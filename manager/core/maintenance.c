@@ -1,4 +1,4 @@
-/* The jobs heartbeat, expire, tables, statistics, counts and deadlines. The manager's heartbeat also passes the
+/* The jobs heartbeat, expire, tables, statistics, counts, depths and deadlines. The manager's heartbeat also passes the
  * database's clock to db_clock. */
 #include "manager/core/maintenance.h"
 
@@ -6,9 +6,9 @@
 #include "manager/core/cluster.h"
 #include "manager/core/db_clock.h"
 #include "manager/core/queues.h"
+#include "manager/core/ready.h"
 #include "manager/core/report.h"
 #include "manager/core/routes.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 
@@ -30,6 +30,7 @@ struct maintenance {
 	struct store_maintenance tables;
 	struct store_roll roll;
 	struct store_fold fold;
+	struct store_depths depths;
 };
 
 /* Begins to observe all attempts assigned so far from now on, because it is not known any more how long they have been
@@ -58,10 +59,10 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	unsigned changed = db_clock_read(u->to.clock, &u->heartbeat, u->sent_ms);
 	if (changed & DB_CLOCK_JUMPED) {
 		restart_watch(u, now);
-		window_clock_changed(u->to.window);
+		ready_clock_changed(u->to.cache);
 	}
 	if (changed & DB_CLOCK_BACK)
-		window_rewind_all(u->to.window);
+		ready_rewind_all(u->to.cache);
 	cluster_on_heartbeat(u->to.cluster, u->heartbeat.peers, u->heartbeat.peer_count);
 	routes_fingerprint(u->to.routes, u->heartbeat.routes);
 	queues_fingerprint(u->to.queues, u->heartbeat.queues);
@@ -88,7 +89,7 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 	u->base->counters.expired += u->expire.count;
 	for (int i = 0; i < u->expire.count; i++)
 		log_warn(NULL, "task %lld: its attempt expired and was reclaimed", (long long)u->expire.results[i].id);
-	report_apply(u->to.reports, op, u->expire.results, u->expire.count);
+	report_apply(u->to.reports, op, u->expire.results, u->expire.count, "");
 }
 
 /* Reclaims expired attempts. After an outage it waits for a full lease, because a live worker may be about to
@@ -160,6 +161,20 @@ static bool counts(void *arg)
 	return true;
 }
 
+static void on_sampled(struct store_op *op, const struct reeve_error *error)
+{
+	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, depths));
+	jobs_done(u->base->jobs, JOB_DEPTHS, error, false);
+}
+
+static bool depths(void *arg)
+{
+	struct maintenance *u = arg;
+	u->depths = (struct store_depths){.op.done = on_sampled, .queues = u->base->traffic.limit};
+	store_depths(u->base->store, &u->depths);
+	return true;
+}
+
 static bool deadlines(void *arg)
 {
 	struct maintenance *u = arg;
@@ -183,6 +198,7 @@ struct maintenance *maintenance_create(struct base *base, const struct maintenan
 	jobs_bind(base->jobs, JOB_TABLES, tables, u);
 	jobs_bind(base->jobs, JOB_STATISTICS, statistics, u);
 	jobs_bind(base->jobs, JOB_COUNTS, counts, u);
+	jobs_bind(base->jobs, JOB_DEPTHS, depths, u);
 	jobs_bind(base->jobs, JOB_DEADLINES, deadlines, u);
 	return u;
 }

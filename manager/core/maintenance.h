@@ -13,14 +13,14 @@ struct queues;
 struct reports;
 struct routes;
 struct maintenance;
-struct window;
+struct ready_cache;
 
 struct maintenance_neighbours {
 	struct db_clock *clock;
 	struct cluster *cluster;
 	struct routes *routes;
 	struct queues *queues;
-	struct window *window;
+	struct ready_cache *cache;
 	struct reports *reports;
 };
 

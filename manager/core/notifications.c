@@ -3,9 +3,9 @@
 
 #include "common/limits.h"
 #include "manager/core/control.h"
+#include "manager/core/ready.h"
 #include "manager/core/rescan.h"
 #include "manager/core/routes.h"
-#include "manager/core/window.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum { WORDS = sizeof words / sizeof *words };
 struct notifications {
 	struct base *base;
 	struct routes *routes;
-	struct window *window;
+	struct ready_cache *cache;
 	struct late *late;
 	struct control *control;
 };
@@ -32,7 +32,7 @@ struct notifications {
 struct notifications *notifications_create(struct base *base, const struct notifications_neighbours *to)
 {
 	struct notifications *n = mem_calloc(1, sizeof *n);
-	*n = (struct notifications){base, to->routes, to->window, to->late, to->control};
+	*n = (struct notifications){base, to->routes, to->cache, to->late, to->control};
 	return n;
 }
 
@@ -44,11 +44,11 @@ void notifications_destroy(struct notifications *n)
 static void stream_notified(struct notifications *n, int route, int32_t priority, int64_t run_at_us)
 {
 	if (route == 0)
-		window_poll_again(n->window, run_at_us);
+		ready_poll_again(n->cache, run_at_us);
 	else if (!routes_known(n->routes, route))
 		jobs_ask(n->base->jobs, JOB_ROUTES); /* the job then looks for its streams */
 	else
-		window_rewind(n->window, route, priority, run_at_us);
+		ready_rewind(n->cache, route, priority, run_at_us);
 }
 
 /* Maps a time from a notification into the range that can be passed to the database. */

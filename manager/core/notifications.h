@@ -21,11 +21,11 @@ struct control;
 struct late;
 struct notifications;
 struct routes;
-struct window;
+struct ready_cache;
 
 struct notifications_neighbours {
 	struct routes *routes;
-	struct window *window;
+	struct ready_cache *cache;
 	struct late *late;
 	struct control *control;
 };

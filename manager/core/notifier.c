@@ -1,11 +1,11 @@
-/* Collects notifications by stream and sends one NOTIFY at a time, with as many streams as fit. With too many streams it
- * sends "any stream" instead. */
+/* Collects notifications by stream and sends one NOTIFY at a time, with as many streams as fit. With too many streams
+ * it sends "any stream" instead. */
 #include "manager/core/notifier.h"
 
 #include "common/hash.h"
 #include "manager/core/db_clock.h"
 #include "manager/core/dispatch.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ struct notice {
 struct notifier {
 	struct base *base;
 	const struct db_clock *clock;
-	struct window *window;
+	struct ready_cache *cache;
 	struct dispatch *dispatch;
 	bool others;
 	struct notice *waiting; /* hash, by stream */
@@ -146,16 +146,16 @@ enum decision { NOTIFY, WAIT, DROP };
 
 static enum decision decide(const struct notifier *w, const struct notice *notice, int64_t now_ms)
 {
-	enum window_has has;
+	enum ready_has has;
 	if (notice->certain)
 		return NOTIFY;
-	has = window_has(w->window, notice->key.route, notice->key.priority, notice->latest_us);
-	if (has == WINDOW_NOTHING)
+	has = ready_has(w->cache, notice->key.route, notice->key.priority, notice->latest_us);
+	if (has == READY_NOTHING)
 		return DROP;
-	if (now_ms >= notice->until_ms || has == WINDOW_OTHERS)
+	if (now_ms >= notice->until_ms || has == READY_OTHERS)
 		return NOTIFY;
-	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, notice->key.route, 1, window_size(w->window)) ? WAIT
-	                                                                                                           : NOTIFY;
+	return has == READY_CLAIMING || dispatch_takes(w->dispatch, notice->key.route, 1, ready_size(w->cache)) ? WAIT
+	                                                                                                        : NOTIFY;
 }
 
 /* Adds what is due and fits to the payload. Returns the payload's length. */
@@ -209,12 +209,12 @@ static bool send_next(void *arg)
 }
 
 struct notifier *notifier_create(
-    struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch)
+    struct base *base, const struct db_clock *clock, struct ready_cache *cache, struct dispatch *dispatch)
 {
 	struct notifier *w = mem_calloc(1, sizeof *w);
 	w->base = base;
 	w->clock = clock;
-	w->window = window;
+	w->cache = cache;
 	w->dispatch = dispatch;
 	w->any_us = STORE_TIME_NEVER;
 	jobs_bind(base->jobs, JOB_NOTIFY, send_next, w);

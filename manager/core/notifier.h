@@ -7,10 +7,10 @@
 struct db_clock;
 struct dispatch;
 struct notifier;
-struct window;
+struct ready_cache;
 
 struct notifier *notifier_create(
-    struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch);
+    struct base *base, const struct db_clock *clock, struct ready_cache *cache, struct dispatch *dispatch);
 void notifier_destroy(struct notifier *notifier);
 
 /* Sets whether other live managers exist. When the first one appears, it is notified to rescan everything. */

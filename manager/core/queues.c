@@ -28,7 +28,6 @@ struct queues {
 	bool stopped;                        /* a queue is stopped or stopping */
 	bool verbose;                        /* a queue is verbose */
 	char fingerprint[STORE_FINGERPRINT]; /* of the loaded settings */
-	struct store_queues load;
 	struct store_rooms rooms;
 	int64_t rooms_ms; /* when the rooms were last read */
 };
@@ -185,28 +184,29 @@ static void take(struct queues *queues, const struct store_queues *read)
 	queues->loaded = true;
 }
 
-static void on_loaded(struct store_op *op, const struct reeve_error *error)
+/* Tasks that were skipped before may be claimable now. */
+static void apply(struct queues *queues, const struct store_queues *read)
 {
-	struct queues *queues = (struct queues *)((char *)op - offsetof(struct queues, load));
-	jobs_done(queues->base->jobs, JOB_QUEUES, error, false);
-	if (error)
-		return; /* the next heartbeat retries */
-	bool changed = queues->loaded && strcmp(queues->fingerprint, queues->load.fingerprint) != 0;
+	bool changed = queues->loaded && strcmp(queues->fingerprint, read->fingerprint) != 0;
 	queues->changes += changed;
-	take(queues, &queues->load);
+	take(queues, read);
 	if (queues->stopped)
 		jobs_ask(queues->base->jobs, JOB_QUEUE_STOPS);
-	/* Tasks that were skipped before may be claimable now. */
 	if (changed)
 		queues->changed(queues->arg);
 	base_dispatch(queues->base);
 }
 
+/* After a failure the next heartbeat retries. */
+static void on_loaded(void *arg, const struct reeve_error *error)
+{
+	const struct queues *queues = arg;
+	jobs_done(queues->base->jobs, JOB_QUEUES, error, false);
+}
+
 static bool load(void *arg)
 {
-	struct queues *queues = arg;
-	queues->load = (struct store_queues){.op.done = on_loaded};
-	store_queues(queues->base->store, &queues->load);
+	queues_reload(arg, 0, on_loaded, arg);
 	return true;
 }
 
@@ -229,34 +229,37 @@ void queues_fingerprint(struct queues *queues, const char *fingerprint)
 		jobs_at(queues->base->jobs, JOB_QUEUES, 0);
 }
 
-/* A caller that needs the settings before the first load has ended: it loads them on its own. */
-struct ready {
+struct reload {
 	struct store_queues op;
 	struct queues *queues;
 	queues_done *done;
 	void *arg;
 };
 
-static void on_ready(struct store_op *op, const struct reeve_error *error)
+static void on_reloaded(struct store_op *op, const struct reeve_error *error)
 {
-	struct ready *r = (struct ready *)op;
+	struct reload *r = (struct reload *)op;
 	if (!error)
-		take(r->queues, &r->op);
+		apply(r->queues, &r->op);
 	r->done(r->arg, error);
 	free(r);
 }
 
-void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg)
+void queues_reload(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg)
 {
-	if (queues->loaded) {
-		done(arg, NULL);
-		return;
-	}
-	struct ready *r = mem_calloc(1, sizeof *r);
+	struct reload *r = mem_calloc(1, sizeof *r);
 	r->queues = queues;
 	r->done = done;
 	r->arg = arg;
-	r->op.op.done = on_ready;
+	r->op.op.done = on_reloaded;
 	r->op.op.deadline_ms = deadline_ms;
 	store_queues(queues->base->store, &r->op);
+}
+
+void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg)
+{
+	if (queues->loaded)
+		done(arg, NULL);
+	else
+		queues_reload(queues, deadline_ms, done, arg);
 }

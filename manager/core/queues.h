@@ -1,7 +1,7 @@
 /*
- * The settings of queues in memory: loaded at the start, and again after each change. A change made at another manager
- * is known within a second, usually at once. Where a stale setting would do harm, the statements check the tables: no
- * claim takes a task of a queue that is not running.
+ * The settings of queues in memory: loaded at the start, and again after each change, before its caller is answered. A
+ * change made at another manager is known within a second, usually at once. Where a stale setting would do harm, the
+ * statements check the tables: no claim takes a task of a queue that is not running.
  *
  * Of queues with a limit it is estimated how many more tasks may execute. The claims keep the limits; the estimate only
  * spares those that would get nothing. The job "limits" corrects it while it is 0.
@@ -30,8 +30,8 @@ const struct store_queue *queues_of_route(struct queues *queues, int route);
  * soon whether that has changed, and then runs the dispatcher. */
 bool queues_have_room(struct queues *queues, const struct store_queue *queue);
 
-/* Notes that so many more tasks of the route's queue execute; less if `count` is negative. Returns false if the queue has
- * no limit. */
+/* Notes that so many more tasks of the route's queue execute; less if `count` is negative. Returns false if the queue
+ * has no limit. */
 bool queues_use_room(struct queues *queues, int route, int64_t count);
 
 /* Notes that no more tasks of the route's queue may execute. */
@@ -50,6 +50,9 @@ bool queues_stopped(const struct queues *queues);
  * could not be loaded. */
 typedef void queues_done(void *arg, const struct reeve_error *error);
 void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg);
+
+/* Loads the settings of now, then calls `done`. */
+void queues_reload(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg);
 
 /* Passes the fingerprint of the tables; reloads the settings if it differs from that of the loaded ones. */
 void queues_fingerprint(struct queues *queues, const char *fingerprint);

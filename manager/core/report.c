@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "manager/core/db_clock.h"
 #include "manager/core/queues.h"
+#include "manager/core/spans.h"
 #include "manager/core/task_events.h"
 #include "manager/core/verbose.h"
 
@@ -15,14 +16,15 @@ struct reports {
 	struct task_events *events;
 	struct queues *queues;
 	const struct verbose *verbose;
+	struct spans *spans;
 	const struct db_clock *clock;
 };
 
 struct reports *reports_create(struct base *base, struct task_events *events, struct queues *queues,
-    const struct verbose *verbose, const struct db_clock *clock)
+    const struct verbose *verbose, struct spans *spans, const struct db_clock *clock)
 {
 	struct reports *r = mem_calloc(1, sizeof *r);
-	*r = (struct reports){base, events, queues, verbose, clock};
+	*r = (struct reports){base, events, queues, verbose, spans, clock};
 	return r;
 }
 
@@ -31,7 +33,8 @@ void reports_destroy(struct reports *reports)
 	free(reports);
 }
 
-void report_apply(struct reports *reports, const struct store_op *op, const struct store_result *results, int count)
+void report_apply(struct reports *reports, const struct store_op *op, const struct store_result *results, int count,
+    const char *reporter)
 {
 	struct base *base = reports->base;
 	bool batched = false;
@@ -43,14 +46,16 @@ void report_apply(struct reports *reports, const struct store_op *op, const stru
 		if (r->ack == STORE_ACCEPTED) {
 			verbose_result(reports->verbose, r);
 			traffic_attempt(&base->traffic, r, db_clock_us(reports->clock) - r->token);
+			spans_ended(reports->spans, r, db_clock_us(reports->clock));
 			queues_use_room(reports->queues, r->route, -1);
 		}
 		if (r->ack != STORE_ACCEPTED) {
 			base->counters.late += r->ack == STORE_LATE;
 			if (r->ack == STORE_LATE &&
 			    remarks_new(&base->remarks, REMARK_LATE_RESULT, r->id, r->token, base_now(base)))
-				log_info(NULL, "task %lld: a result (%s) of an attempt that does not hold it; nothing was changed",
-				    (long long)r->id, store_outcome_name(r->outcome));
+				log_info(NULL,
+				    "task %lld: a result (%s) of an attempt that does not hold it, by %s; nothing was changed",
+				    (long long)r->id, store_outcome_name(r->outcome), *reporter ? reporter : "a caller");
 		} else if (r->ended) {
 			base->counters.completed += r->outcome == STORE_COMPLETED && !strcmp(r->becomes, "completed");
 			task_ended(reports->events, r->id, false);
@@ -77,7 +82,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 {
 	struct report *r = (struct report *)((char *)op - offsetof(struct report, op));
 	if (!error)
-		report_apply(r->reports, op, r->op.results, r->op.count);
+		report_apply(r->reports, op, r->op.results, r->op.count, r->op.actor);
 	r->given->op.done(&r->given->op, error); /* the results belong to the caller, who may free them now */
 	free(r);
 }

@@ -8,11 +8,12 @@
 struct db_clock;
 struct reports;
 struct queues;
+struct spans;
 struct task_events;
 struct verbose;
 
 struct reports *reports_create(struct base *base, struct task_events *events, struct queues *queues,
-    const struct verbose *verbose, const struct db_clock *clock);
+    const struct verbose *verbose, struct spans *spans, const struct db_clock *clock);
 void reports_destroy(struct reports *reports);
 
 /* Commits the results; op->results then has the result statuses. Calls the caller's `op->op.done` after the core has
@@ -21,7 +22,8 @@ void report_results(struct reports *reports, struct store_report *op);
 
 /* Applies the ends of attempts that `op` has committed: informs waiting calls, the ready cache and the other managers.
  * If `op` was retried (`again`), the changes of its earlier try are unknown, and all streams are read from the
- * beginning. */
-void report_apply(struct reports *reports, const struct store_op *op, const struct store_result *results, int count);
+ * beginning. `reporter`: the caller that has reported them, for the log; "": none has. */
+void report_apply(struct reports *reports, const struct store_op *op, const struct store_result *results, int count,
+    const char *reporter);
 
 #endif

@@ -2,7 +2,7 @@
  * cursor goes back instead. */
 #include "manager/core/rescan.h"
 
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +17,18 @@ struct stretch {
 
 struct late {
 	struct base *base;
-	struct window *window;
+	struct ready_cache *cache;
 	struct stretch list[STRETCHES_MAX];
 	int count;
 	bool reading; /* the first one is being read */
 	struct store_rescan op;
 };
 
-struct late *rescan_create(struct base *base, struct window *window)
+struct late *rescan_create(struct base *base, struct ready_cache *cache)
 {
 	struct late *late = mem_calloc(1, sizeof *late);
 	late->base = base;
-	late->window = window;
+	late->cache = cache;
 	return late;
 }
 
@@ -47,16 +47,16 @@ static void first_done(struct late *late)
 static void on_read(struct store_op *op, const struct reeve_error *error)
 {
 	struct late *late = (struct late *)((char *)op - offsetof(struct late, op));
-	struct window *window = late->window;
+	struct ready_cache *cache = late->cache;
 	struct stretch *s = &late->list[0];
 	late->reading = false;
 	if (error) {
-		window_rewind(window, s->route, s->priority, s->from_us);
+		ready_rewind(cache, s->route, s->priority, s->from_us);
 		first_done(late);
 	} else {
-		bool added = window_late(window, s->route, s->priority, late->op.candidates, late->op.count);
+		bool added = ready_late(cache, s->route, s->priority, late->op.candidates, late->op.count);
 		if (!added) {
-			window_rewind(window, s->route, s->priority, s->from_us);
+			ready_rewind(cache, s->route, s->priority, s->from_us);
 			first_done(late);
 		} else if (late->op.count == late->op.limit) {
 			s->from_us = late->op.candidates[late->op.count - 1].run_at_us;
@@ -96,7 +96,7 @@ static void rescan_add(struct late *late, int route, int32_t priority, int64_t f
 			return;
 	}
 	if (late->count == STRETCHES_MAX) {
-		window_rewind(late->window, route, priority, from_us);
+		ready_rewind(late->cache, route, priority, from_us);
 		return;
 	}
 	late->list[late->count++] = (struct stretch){route, priority, from_us, until_us, 0};
@@ -105,8 +105,8 @@ static void rescan_add(struct late *late, int route, int32_t priority, int64_t f
 
 void rescan_rewind(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
 {
-	if (until_us != STORE_TIME_NEVER && window_passed_by(late->window, route, priority, until_us))
+	if (until_us != STORE_TIME_NEVER && ready_passed_by(late->cache, route, priority, until_us))
 		rescan_add(late, route, priority, from_us, until_us);
 	else
-		window_rewind(late->window, route, priority, from_us);
+		ready_rewind(late->cache, route, priority, from_us);
 }

@@ -9,9 +9,9 @@
 
 #include "manager/core/base.h"
 
-struct window;
+struct ready_cache;
 
-struct late *rescan_create(struct base *base, struct window *window);
+struct late *rescan_create(struct base *base, struct ready_cache *cache);
 void rescan_destroy(struct late *late);
 
 /* Makes the ready cache read tasks of a stream that are due from `from_us` on and before `until_us`, and may have been

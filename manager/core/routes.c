@@ -155,8 +155,8 @@ static void names_remove(struct names **set, const char *name)
 	free(n);
 }
 
-/* Returns a route's part of the fingerprint, as manager_heartbeat.sql computes it. The ids are mixed because different sets
- * of plain ids, or of their multiples, often have the same sum. */
+/* Returns a route's part of the fingerprint, as manager_heartbeat.sql computes it. The ids are mixed because different
+ * sets of plain ids, or of their multiples, often have the same sum. */
 static int64_t fingerprint_of(int id)
 {
 	uint32_t x = (uint32_t)id * UINT32_C(2654435761);
@@ -291,16 +291,16 @@ static void ensure_fill(struct ensure *e, int count, const char *const *queues, 
 
 static bool refuse_more(struct routes *routes, int more, struct reeve_error *error)
 {
-	int64_t most = routes->base->options.max_routes, known = HASH_COUNT(routes->by_name);
-	if (!most || known + routes->adding + more <= most)
+	int64_t max = routes->base->options.max_routes, known = HASH_COUNT(routes->by_name);
+	if (!max || known + routes->adding + more <= max)
 		return false;
 	/* Not RESOURCE_EXHAUSTED or UNAVAILABLE: no delay makes room, so the caller must not retry. */
 	error_set(error, STATUS(FAILED_PRECONDITION),
 	    "with %d new pairs of queue and type there would be more than %lld (--max-routes); there are %lld", more,
-	    (long long)most, (long long)known);
+	    (long long)max, (long long)known);
 	routes->base->counters.refused++;
 	if (log_again(&routes->refused_logged_ms, base_now(routes->base)))
-		log_warn(NULL, "refusing a call, and perhaps more: %s", error->message);
+		log_warn(NULL, "refusing a call (logged at most every 10 s): %s", error->message);
 	return true;
 }
 

@@ -47,8 +47,8 @@ typedef void routes_done(void *arg, const struct reeve_error *error);
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
     int64_t deadline_ms, uint64_t origin, routes_done *done, void *arg);
 
-/* Passes the fingerprint of the routes in use (manager_heartbeat.sql); reloads the routes if it differs from that of the
- * known ones. */
+/* Passes the fingerprint of the routes in use (manager_heartbeat.sql); reloads the routes if it differs from that of
+ * the known ones. */
 void routes_fingerprint(struct routes *routes, int64_t fingerprint);
 
 #endif

@@ -24,7 +24,7 @@ static bool forget_silent(void *arg)
 	int64_t now_ms = base_now(sessions->base);
 	struct session *s, *tmp;
 	HASH_ITER (hh, sessions->all, s, tmp)
-		if (now_ms - s->last_call_ms > FORGET_MS && !s->fetches && !s->looking)
+		if (now_ms - s->last_call_ms > FORGET_MS && !s->fetches && !s->checking)
 			forget(sessions, s);
 	return false;
 }

@@ -23,7 +23,7 @@ struct session {
 	int64_t highest_fetch; /* the highest Fetch id seen here */
 	struct fetch *fetches; /* that are open here; owned by the dispatcher */
 	int parked;            /* how many of them park; also the dispatcher's */
-	bool looking;          /* a query whether it still lives is in flight; also the dispatcher's */
+	bool checking;         /* a query whether it still lives is in flight; also the dispatcher's */
 	int64_t last_call_ms;  /* monotonic: its last call */
 	int64_t commands_ms;   /* notifications do not cause a read of its commands before this time */
 	bool requeuing;        /* a requeue of tasks that never arrived there is in flight */

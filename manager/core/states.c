@@ -194,15 +194,18 @@ void states_print(FILE *out)
 	      "|---|---|---|---|\n",
 	    out);
 	rows_print(out, true);
-	fputs("\n"
-	      "These audit events change no state:\n\n"
-	      "| audit event | meaning |\n"
-	      "|---|---|\n"
-	      "| `erased` | The details and results of an ended task were erased. |\n"
-	      "| `late_result` | A result came after its attempt had lost the lock. It changed nothing. |\n"
-	      "| `reclaimed` | Next to `expired` and `lost`: the reason and the last heartbeat of the worker. |\n"
-	      "| `restarted` | Next to the end of an attempt: a newer version runs next, or the same task again. |\n"
-	      "| `stage` | Next to the end of an attempt: the pipeline's next stage runs next. |\n",
+	fputs(
+	    "\n"
+	    "These audit events change no state:\n\n"
+	    "| audit event | meaning |\n"
+	    "|---|---|\n"
+	    "| `erased` | The details and results of an ended task were erased. |\n"
+	    "| `late_result` | A result came after its attempt had lost the lock. It changed nothing. |\n"
+	    "| `reclaimed` | Next to `expired` and `lost`: the reason and the last heartbeat of the worker. |\n"
+	    "| `reported` | Next to the claim: another caller than the one that registered the worker reports the attempt. |\n"
+	    "| `restarted` | Next to the end of an attempt: a newer version runs next, or the same task again. |\n"
+	    "| `result_refused` | An identity reported an attempt that it does not hold. It changed nothing. |\n"
+	    "| `stage` | Next to the end of an attempt: the pipeline's next stage runs next. |\n",
 	    out);
 	waiting_print(out);
 }

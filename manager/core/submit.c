@@ -5,6 +5,7 @@
 #include "manager/core/db_clock.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
+#include "manager/core/spans.h"
 #include "manager/core/task_events.h"
 #include "manager/core/verbose.h"
 
@@ -60,7 +61,7 @@ bool request_id_timely(const struct db_clock *db_clock, const uint8_t *request_i
 		return true;
 	if (ms < now - KEPT_MS)
 		return error_set(error, STATUS(FAILED_PRECONDITION),
-		    "the request id is more than a day old: whether it was carried out is not known any more");
+		    "the request id is more than a day old: its outcome is not known any more");
 	if (ms > now + AHEAD_MS)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "the request id is from the future; take its time from the manager's Ping");
@@ -93,6 +94,7 @@ static void finish_task(struct submits *submits, const struct store_task *t, con
 	if (m->created) {
 		counters->submitted++;
 		traffic_submitted(&submits->base->traffic, t->route);
+		spans_submitted(submits->to.spans, t, m);
 		verbose_log(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
 		task_ready(submits->to.events,
 		    &(struct ready_task){m->id, m->version, m->run_at_us, t->route, t->priority, (int32_t)strlen(t->details)});
@@ -210,6 +212,10 @@ static void on_started(struct store_op *op, const struct reeve_error *error)
 		submit_free(s);
 		return;
 	}
+	if (s->starts.repeated) { /* the answer is that of the first time */
+		store_submit(s->submits->base->store, &s->op);
+		return;
+	}
 	const struct store_pipeline_start *start = s->starts.starts;
 	for (int i = 0; i < s->op.count; i++) {
 		struct store_task *t = &s->tasks[i];
@@ -257,6 +263,7 @@ static void on_queues(void *arg, const struct reeve_error *error)
 	    .op.done = on_started,
 	    .op.deadline_ms = s->op.op.deadline_ms,
 	    .op.origin = s->op.op.origin,
+	    .request_id = s->op.request_id,
 	    .names = names,
 	    .queues = names + n,
 	    .stages = names + 2 * n,

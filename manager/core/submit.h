@@ -16,6 +16,7 @@ struct submits_neighbours {
 	struct routes *routes;
 	struct task_events *events;
 	const struct verbose *verbose;
+	struct spans *spans;
 };
 
 struct submits *submits_create(struct base *base, const struct submits_neighbours *neighbours);

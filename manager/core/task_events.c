@@ -2,9 +2,9 @@
 #include "manager/core/task_events.h"
 
 #include "manager/core/notifier.h"
+#include "manager/core/ready.h"
 #include "manager/core/routes.h"
 #include "manager/core/waits.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ void task_ready(struct task_events *e, const struct ready_task *t)
 	if (t->route == 0)
 		return;
 	if (routes_known(e->to.routes, t->route))
-		window_note(e->to.window, t->route, t->priority, t->id, t->version, t->due_us, t->bytes);
+		ready_note(e->to.cache, t->route, t->priority, t->id, t->version, t->due_us, t->bytes);
 	else
 		jobs_ask(e->base->jobs, JOB_ROUTES);
 	notifier_send(e->to.notifier, t->route, t->priority, t->due_us);
@@ -39,7 +39,10 @@ void task_ready(struct task_events *e, const struct ready_task *t)
 
 void tasks_may_be_ready(struct task_events *e, int route, int32_t priority)
 {
-	window_rewind(e->to.window, route, priority, STORE_TIME_BEGIN);
+	if (route)
+		ready_rewind(e->to.cache, route, priority, STORE_TIME_BEGIN);
+	else
+		ready_poll_again(e->to.cache, STORE_TIME_BEGIN);
 	notifier_send(e->to.notifier, route, priority, STORE_TIME_BEGIN);
 }
 
@@ -47,7 +50,7 @@ void task_ended(struct task_events *e, int64_t id, bool waited)
 {
 	e->base->counters.ended++;
 	if (waited)
-		window_drop(e->to.window, id);
+		ready_drop(e->to.cache, id);
 	waits_ended(e->to.waits, id);
 }
 
@@ -60,5 +63,5 @@ void task_events_end(struct task_events *e, bool unknown)
 {
 	base_dispatch(e->base);
 	if (unknown)
-		window_rewind_all(e->to.window);
+		ready_rewind_all(e->to.cache);
 }

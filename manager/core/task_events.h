@@ -14,12 +14,12 @@
 struct routes;
 struct waits;
 struct notifier;
-struct window;
+struct ready_cache;
 
 /* The modules that are informed. All outlive the events. */
 struct task_events_neighbours {
 	struct routes *routes;
-	struct window *window;
+	struct ready_cache *cache;
 	struct notifier *notifier;
 	struct waits *waits;
 };
@@ -41,7 +41,8 @@ void task_events_destroy(struct task_events *events);
  * then the routes are reloaded, and discovery follows. */
 void task_ready(struct task_events *events, const struct ready_task *task);
 
-/* Rewinds a stream to its beginning, because tasks may have become ready without a notification. */
+/* Rewinds a stream to its beginning, or all if its route is 0, because tasks may have become ready without a
+ * notification. */
 void tasks_may_be_ready(struct task_events *events, int route, int32_t priority);
 
 /* Handles the end of a task. `waited`: it was not executing, so it may be in the ready cache. */

@@ -1,7 +1,7 @@
 /*
- * What this manager has done since its start, by queue and type: counts, and how long tasks waited and attempts took, as
- * histograms. Only a limited number of routes have numbers of their own; the first ones that are used get them, and those
- * that are forgotten lose them. Everything else is counted together, as route 0.
+ * What this manager has done since its start, by queue and type: counts, and how long tasks waited and attempts took,
+ * as histograms. Only a limited number of routes have numbers of their own; the first ones that are used get them, and
+ * those that are forgotten lose them. Everything else is counted together, as route 0.
  *
  * Counting costs a look-up in a table for each task.
  */
@@ -66,8 +66,8 @@ void traffic_add(struct traffic_numbers *to, const struct traffic_numbers *from,
 /* Adds the numbers of a route to the others: it is not known any more. */
 void traffic_forget(struct traffic *traffic, int route);
 
-/* Returns the time that `percent` of the observations do not exceed, estimated within its bucket, in milliseconds, rounded
- * up; 0 without observations, and the last bound for those beyond it. */
+/* Returns the time that `percent` of the observations do not exceed, estimated within its bucket, in milliseconds,
+ * rounded up; 0 without observations, and the last bound for those beyond it. */
 int64_t traffic_quantile_ms(const struct traffic_times *times, int percent);
 
 #endif

@@ -20,8 +20,8 @@ void verbose_log(const struct verbose *verbose, int route, int64_t task, const c
 /* Logs the end of a worker, if all tasks or those of any queue are logged. */
 void verbose_worker_ended(const struct verbose *verbose, int64_t incarnation);
 
-/* Logs the outcome of an attempt, with up to 200 bytes each of its result, error and remark, and the resting period that
- * follows. */
+/* Logs the outcome of an attempt, with up to 200 bytes each of its result, error and remark, and the resting period
+ * that follows. */
 void verbose_result(const struct verbose *verbose, const struct store_result *result);
 
 #endif

@@ -93,7 +93,7 @@ static void waiter_end(struct waiter *w, const struct reeve_error *error)
 	}
 	DL_DELETE(waits->waiters, w);
 	deadlines_remove(&waits->deadlines, &w->deadline);
-	w->done(w->arg, ended, n, error);
+	w->done(w->arg, w->count, ended, n, error);
 	free(ended);
 	free(w->links);
 	free(w->ids);
@@ -194,9 +194,9 @@ static void on_first_poll(struct store_op *op, const struct reeve_error *error)
 	jobs_at(w->waits->base->jobs, JOB_WAITS, w->until_ms);
 }
 
-static int64_t within(int64_t least, int64_t value, int64_t most)
+static int64_t within(int64_t min, int64_t value, int64_t max)
 {
-	return value < least ? least : value > most ? most : value;
+	return value < min ? min : value > max ? max : value;
 }
 
 /* Queries for an id are at 10 ms, 20 ms, 40 ms and so on after its wait began, so that the end of a short task is found
@@ -204,8 +204,8 @@ static int64_t within(int64_t least, int64_t value, int64_t most)
 static int64_t poll_ms(const struct waits *waits, const struct target *t)
 {
 	int64_t now_ms = base_now(waits->base);
-	int64_t least_ms = waits->others ? POLL_FIRST_MS : POLL_MAX_MS;
-	return now_ms + within(least_ms, now_ms - t->since_ms, POLL_MAX_MS);
+	int64_t min_ms = waits->others ? POLL_FIRST_MS : POLL_MAX_MS;
+	return now_ms + within(min_ms, now_ms - t->since_ms, POLL_MAX_MS);
 }
 
 static void ask_poll(struct waits *waits)
@@ -275,13 +275,14 @@ static void on_poll(struct store_op *op, const struct reeve_error *error)
 	free(waits->poll_ids);
 	waits->poll_ids = NULL;
 	int64_t now_ms = base_now(waits->base);
-	int64_t least_ms = waits->others ? POLL_PAUSE_MS : POLL_MAX_MS;
-	waits->poll_from_ms = now_ms + within(least_ms, POLL_PAUSE_TIMES * (now_ms - waits->polled_ms), POLL_MAX_MS);
+	int64_t min_ms = waits->others ? POLL_PAUSE_MS : POLL_MAX_MS;
+	waits->poll_from_ms = now_ms + within(min_ms, POLL_PAUSE_TIMES * (now_ms - waits->polled_ms), POLL_MAX_MS);
 	jobs_done(waits->base->jobs, JOB_WAITS_OTHERS, error, false);
 	ask_poll(waits);
 }
 
-/* Finds tasks that other managers have ended. Callers take turns, so that one with few ids gets them all into each query. */
+/* Finds tasks that other managers have ended. Callers take turns, so that one with few ids gets them all into each
+ * query. */
 static bool poll_others(void *arg)
 {
 	struct waits *waits = arg;

@@ -5,9 +5,9 @@
 
 #include "manager/core/base.h"
 
-/* All tasks have ended, or the time has passed. `ended` has those that have ended. `error`: the database could not be
- * queried. */
-typedef void wait_done(void *arg, const int64_t *ended, int ended_count, const struct reeve_error *error);
+/* All tasks have ended, or the time has passed. `asked`: how many different ones there are; `ended` has those that
+ * have ended. `error`: the database could not be queried. */
+typedef void wait_done(void *arg, int asked, const int64_t *ended, int count, const struct reeve_error *error);
 
 struct waits *waits_create(struct base *base);
 void waits_destroy(struct waits *waits);

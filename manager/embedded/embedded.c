@@ -54,6 +54,7 @@ static const char *const settings[] = {
     "shared_buffers=256MB",
     "max_wal_size=4GB",
     "checkpoint_timeout=15min",
+    "idle_in_transaction_session_timeout=10min",
     "jit=off",
     "log_line_prefix=%m [%p] ",
     "log_checkpoints=off",
@@ -190,6 +191,7 @@ static bool run_program(
 static bool create_database(struct embedded *embedded, const char *cluster, int stop_fd, struct reeve_error *error)
 {
 	static const char commands[] = "create role reeve login;\n"
+	                               "grant pg_read_all_stats to reeve;\n"
 	                               "create database reeve owner reeve;\n";
 	char program[PATH_MAX + 16];
 	int ends[2];

@@ -3,6 +3,7 @@
 #include "common/mem.h"
 #include "manager/http/http_internal.h"
 
+#include <manager/http/poll.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,23 +17,23 @@ static const struct rpc_transport transport = {
     .respond = http_respond,
     .refuse = http_refuse,
     .send = http_send,
-    .awaits = http_awaits,
-    .tend = http_tend,
+    .wants_answer = http_wants_answer,
+    .maintain = http_maintain,
 };
 
 enum { ORIGIN_MAX_BYTES = 255 };
 
 /* Reads the list of origins. */
-static bool read_origins(struct http_door *door, struct reeve_error *error)
+static bool read_origins(struct http_api *api, struct reeve_error *error)
 {
 	char *rest = NULL;
 	size_t count = 0;
 
-	for (char *origin = strtok_r(door->origins, ", ", &rest); origin; origin = strtok_r(NULL, ", ", &rest)) {
+	for (char *origin = strtok_r(api->origins, ", ", &rest); origin; origin = strtok_r(NULL, ", ", &rest)) {
 		const char *host = strstr(origin, "://");
 
 		if (!strcmp(origin, "*")) {
-			door->any_origin = true;
+			api->any_origin = true;
 			continue;
 		}
 		if (!host || !host[3] || strpbrk(host + 3, "/\"\\*?#") || strlen(origin) > ORIGIN_MAX_BYTES)
@@ -40,38 +41,42 @@ static bool read_origins(struct http_door *door, struct reeve_error *error)
 			    "--http-origins: \"%s\" is not an origin such as https://example.org:8443", origin);
 		if (count == ORIGINS_MAX - 1)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "--http-origins takes up to %d origins", ORIGINS_MAX - 1);
-		door->origin[count++] = origin;
+		api->origin[count++] = origin;
 	}
 	return true;
 }
 
-struct http_door *http_door_create(const struct http_options *options, struct reeve_error *error)
+struct http_api *http_api_create(const struct http_options *options, struct reeve_error *error)
 {
-	struct http_door *door = mem_calloc(1, sizeof *door);
+	struct http_api *api = mem_calloc(1, sizeof *api);
 
-	door->options = *options;
-	door->origins = mem_strdup(options->origins ? options->origins : "");
-	if (read_origins(door, error))
-		return door;
-	http_door_destroy(door);
+	api->options = *options;
+	api->origins = mem_strdup(options->origins ? options->origins : "");
+	if (read_origins(api, error))
+		return api;
+	http_api_destroy(api);
 	return NULL;
 }
 
-bool http_door_listen(struct http_door *door, struct rpc_server *server, const char *url, struct reeve_error *error)
+bool http_api_listen(struct http_api *api, struct rpc_server *server, const char *url, struct reeve_error *error)
 {
 	static const char https[] = "https://";
 	bool secure = strncmp(url, https, strlen(https)) == 0;
 	char *given = mem_asprintf("%s%s", secure ? "tls+http://" : "", url + (secure ? strlen(https) : 0));
-	bool good = rpc_server_listen_for(server, &transport, door, given, error);
+	bool good;
 
+	if (!api->server)
+		rpc_server_add(server, &reeve__v1__web_service__descriptor, http_poll_methods, api);
+	api->server = server;
+	good = rpc_server_listen_for(server, &transport, api, given, error);
 	free(given);
 	return good;
 }
 
-void http_door_destroy(struct http_door *door)
+void http_api_destroy(struct http_api *api)
 {
-	if (!door)
+	if (!api)
 		return;
-	free(door->origins);
-	free(door);
+	free(api->origins);
+	free(api);
 }

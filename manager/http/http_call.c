@@ -1,13 +1,13 @@
 /*
- * Calls by the Connect protocol: reads them out of messages and writes their answers. A JSON body is converted to protobuf's bytes,
- * so that the server checks and unpacks it as any other.
+ * Calls by the Connect protocol: reads them out of messages and writes their answers. A JSON body is converted to
+ * protobuf's bytes, so that the server checks and unpacks it as any other.
  */
 #include "manager/http/http_internal.h"
 
+#include "common/check_task.h"
 #include "common/json.h"
 #include "common/json_names.h"
 #include "common/mem.h"
-#include "common/task_texts.h"
 #include "manager/http/http_v2.h"
 
 #include <http_parser.h>
@@ -19,6 +19,7 @@
 
 enum {
 	KEY_MAX_BYTES = 255,
+	AGE_MAX_MS = 1000000,
 	JSON_MEMORY_MESSAGES = 4,   /* maximum memory of parsed JSON: this many longest messages */
 	JSON_MEMORY_MIN = 16 << 20, /* plus this many bytes */
 };
@@ -48,8 +49,8 @@ static bool takes_gzip(const char *encodings)
 	return *found != ';' || !strcasestr(found, "q=0") || strpbrk(strcasestr(found, "q=0") + 3, "123456789");
 }
 
-/* Returns whether an origin is the manager's own, of the dashboard. Which of http and https it has is not known here: a proxy may
- * have changed it. */
+/* Returns whether an origin is the manager's own, of the dashboard. Which of http and https it has is not known here: a
+ * proxy may have changed it. */
 static bool is_own_origin(const char *origin, const char *host)
 {
 	const char *named = strstr(origin, "://");
@@ -57,15 +58,15 @@ static bool is_own_origin(const char *origin, const char *host)
 	return named && host && !strcasecmp(named + 3, host);
 }
 
-bool http_origin_allowed(const struct http_door *door, const struct http_message *message)
+bool http_origin_allowed(const struct http_api *api, const struct http_message *message)
 {
 	const char *origin = http_field(message, HTTP_ORIGIN);
 
 	return !origin || is_own_origin(origin, http_field(message, HTTP_HOST)) ||
-	    http_form_of(door, message) >> FORM_ORIGIN_BIT;
+	    http_form_of(api, message) >> FORM_ORIGIN_BIT;
 }
 
-uint32_t http_form_of(const struct http_door *door, const struct http_message *message)
+uint32_t http_form_of(const struct http_api *api, const struct http_message *message)
 {
 	const char *origin = http_field(message, HTTP_ORIGIN);
 	uint32_t form = message->close ? FORM_CLOSE : 0;
@@ -78,10 +79,10 @@ uint32_t http_form_of(const struct http_door *door, const struct http_message *m
 		form |= FORM_GZIP;
 	if (message->method == HTTP_HEAD)
 		form |= FORM_HEAD;
-	if (origin && door->any_origin)
+	if (origin && api->any_origin)
 		form |= UINT32_C(1) << FORM_ORIGIN_BIT;
-	for (uint32_t i = 0; origin && !door->any_origin && door->origin[i]; i++)
-		if (!strcmp(door->origin[i], origin))
+	for (uint32_t i = 0; origin && !api->any_origin && api->origin[i]; i++)
+		if (!strcmp(api->origin[i], origin))
 			form |= (i + 1) << FORM_ORIGIN_BIT;
 	return form;
 }
@@ -122,13 +123,16 @@ static bool read_token(const char *text, struct envelope_view *token, struct ree
 	if (strncasecmp(text, scheme, length) != 0)
 		return error_set(error, STATUS(UNAUTHENTICATED), "Authorization is not \"Bearer\" with an access token");
 	text += length + strspn(text + length, " ");
+	if (!*text) /* it would be a call without a token, whose host has not been checked */
+		return error_set(error, STATUS(UNAUTHENTICATED), "Authorization has no access token");
 	*token = view_of(text, strlen(text));
 	return true;
 }
 
-/* Sets a new request id, and the key. The server copies the id before the next call is read. */
+/* Sets a new request id, and the key if the method takes one. The server copies the id before the next call is
+ * read. */
 static bool read_key(
-    const struct http_door *door, const char *key, struct rpc_message *message, struct reeve_error *error)
+    const struct http_api *api, const char *key, bool keyed, struct rpc_message *message, struct reeve_error *error)
 {
 	static uint8_t uuid[UUID_BYTES];
 
@@ -137,10 +141,21 @@ static bool read_key(
 	if (key && !*key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "Idempotency-Key is empty");
 	message->envelope.request_id = uuid;
-	uuid7_make(door->options.now_us(door->options.arg) / 1000, uuid);
-	if (key)
+	uuid7_make(api->options.now_us(api->options.arg) / 1000, uuid);
+	if (key && keyed)
 		message->key = view_of(key, strlen(key));
 	return true;
+}
+
+/* Returns how old the answer to a read may be: `max-age` of Cache-Control, unless that also demands a new one. */
+static uint32_t max_age_ms(const char *control)
+{
+	const char *age = control ? strcasestr(control, "max-age=") : NULL;
+
+	if (!age || strcasestr(control, "no-cache") || strcasestr(control, "no-store"))
+		return 0;
+	age += strlen("max-age=");
+	return strspn(age, "0123456789") > 5 ? AGE_MAX_MS : (uint32_t)strtoul(age, NULL, 10) * 1000;
 }
 
 /* Reads the parameters of a GET. */
@@ -223,18 +238,19 @@ static void read_metrics(const struct http_message *message, struct rpc_message 
 
 bool http_read(void *arg, struct frame *frame, struct rpc_message *out, struct reeve_error *error)
 {
-	const struct http_door *door = arg;
+	const struct http_api *api = arg;
 	const struct http_message *message = http_message_of(frame);
 	struct envelope_request *envelope = &out->envelope;
 	const char *target = http_path(message), *query = strchr(target, '?');
 	const char *protocol = http_field(message, HTTP_PROTOCOL), *actor = http_field(message, HTTP_ACTOR);
 	const char *traceparent = http_field(message, HTTP_TRACEPARENT);
+	bool reads, keyed;
 	size_t path = query ? (size_t)(query - target) : strcspn(target, "#");
 
 	query = query ? query + 1 : "";
 	if (traceparent && !task_traceparent_problem(traceparent)) /* an invalid one is ignored, as W3C demands */
 		out->traceparent = traceparent;
-	out->form = http_form_of(door, message);
+	out->form = http_form_of(api, message);
 	*envelope = (struct envelope_request){.contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT};
 	envelope->method = view_of(target, path);
 	envelope->token = view_of("", 0);
@@ -251,12 +267,17 @@ bool http_read(void *arg, struct frame *frame, struct rpc_message *out, struct r
 	                 : message->method == HTTP_POST ? read_content(message, &out->form, error)
 	                                                : read_query(query, &out->form, error)))
 		return false;
+	reads = http_is_read((const char *)envelope->method.bytes, envelope->method.length);
+	keyed = !reads && !http_is_poll((const char *)envelope->method.bytes, envelope->method.length) &&
+	    !http_is_repeatable((const char *)envelope->method.bytes, envelope->method.length);
+	if (reads)
+		out->max_age_ms = max_age_ms(http_field(message, HTTP_CACHE_CONTROL));
 	if (protocol && strcmp(protocol, "1") != 0)
 		return error_set(
 		    error, STATUS(INVALID_ARGUMENT), "Connect-Protocol-Version must be 1, not \"%.40s\"", protocol);
 	return (out->form & FORM_GRPC || read_timeout(http_field(message, HTTP_TIMEOUT), &envelope->deadline_ms, error)) &&
 	    read_token(http_field(message, HTTP_AUTHORIZATION), &envelope->token, error) &&
-	    read_key(door, http_field(message, HTTP_IDEMPOTENCY_KEY), out, error);
+	    read_key(api, http_field(message, HTTP_IDEMPOTENCY_KEY), keyed, out, error);
 }
 
 /* Replaces the body by other memory. */
@@ -287,22 +308,33 @@ static bool take_message(struct envelope_view *body, uint8_t **made, uint32_t fo
 	return error_set(error, STATUS(INVALID_ARGUMENT), "the query's \"message\" must be base64 for URLs");
 }
 
+uint8_t *http_json_pack(const char *text, size_t length, const ProtobufCMessageDescriptor *input, size_t max,
+    size_t *packed, struct reeve_error *error)
+{
+	json_t *object = json_read_text(text, length, JSON_MEMORY_MESSAGES * max + JSON_MEMORY_MIN, error);
+	ProtobufCMessage *message = object ? json_to_message_in(JSON_MAPPING, object, input, error) : NULL;
+	uint8_t *bytes;
+
+	json_decref(object);
+	if (!message)
+		return NULL;
+	*packed = protobuf_c_message_get_packed_size(message);
+	bytes = mem_malloc(*packed + 1);
+	protobuf_c_message_pack(message, bytes);
+	protobuf_c_message_free_unpacked(message, NULL);
+	return bytes;
+}
+
 /* Replaces JSON by protobuf's bytes. */
 static bool take_json(struct envelope_view *body, uint8_t **made, const ProtobufCMessageDescriptor *input, size_t max,
     struct reeve_error *error)
 {
-	json_t *object =
-	    json_read_text((const char *)body->bytes, body->length, JSON_MEMORY_MESSAGES * max + JSON_MEMORY_MIN, error);
-	ProtobufCMessage *message = object ? json_to_message_in(JSON_MAPPING, object, input, error) : NULL;
-	size_t length = message ? protobuf_c_message_get_packed_size(message) : 0;
+	size_t length;
+	uint8_t *bytes = http_json_pack((const char *)body->bytes, body->length, input, max, &length, error);
 
-	json_decref(object);
-	if (!message)
-		return false;
-	replace(body, made, mem_malloc(length + 1), length);
-	protobuf_c_message_pack(message, *made);
-	protobuf_c_message_free_unpacked(message, NULL);
-	return true;
+	if (bytes)
+		replace(body, made, bytes, length);
+	return bytes;
 }
 
 bool http_decode(struct rpc_message *message, const ProtobufCMessageDescriptor *input, size_t max, uint8_t **made,
@@ -325,17 +357,23 @@ bool http_decode(struct rpc_message *message, const ProtobufCMessageDescriptor *
 	return !(message->form & FORM_JSON) || take_json(body, made, input, max, error);
 }
 
-static struct frame *respond_json(const struct http_door *door, uint32_t form, const ProtobufCMessage *response)
+char *http_json_write(const ProtobufCMessage *message, size_t *length)
 {
-	json_t *object = json_from_message_in(JSON_MAPPING, response);
-	char *text = json_dumps(object, JSON_COMPACT);
-	struct http_reply reply = {.status = HTTP_STATUS_OK, .form = form, .type = "application/json"};
-	struct frame *frame;
+	json_t *object = json_from_message_in(JSON_MAPPING, message);
+	char *text = json_write(object, length);
 
 	json_decref(object);
+	return text;
+}
+
+static struct frame *respond_json(const struct http_api *api, uint32_t form, const ProtobufCMessage *response)
+{
+	struct http_reply reply = {.status = HTTP_STATUS_OK, .form = form, .type = "application/json"};
+	char *text = http_json_write(response, &reply.length);
+	struct frame *frame;
+
 	reply.content = text;
-	reply.length = strlen(text);
-	frame = form & FORM_GRPC ? http_grpc_respond(form, text, reply.length, false) : http_reply(door, &reply);
+	frame = form & FORM_GRPC ? http_grpc_respond(form, text, reply.length, false) : http_reply(api, &reply);
 	free(text);
 	return frame;
 }
@@ -350,7 +388,7 @@ static struct frame *address(struct frame *answer, uint32_t form, uint32_t strea
 
 /* Writes the page /metrics. */
 static struct frame *respond_metrics(
-    const struct http_door *door, uint32_t form, const Reeve__V1__ScrapeResponse *response)
+    const struct http_api *api, uint32_t form, const Reeve__V1__ScrapeResponse *response)
 {
 	const struct http_reply reply = {
 	    .status = HTTP_STATUS_OK,
@@ -360,7 +398,7 @@ static struct frame *respond_metrics(
 	    .length = strlen(response->text),
 	};
 
-	return http_reply(door, &reply);
+	return http_reply(api, &reply);
 }
 
 struct frame *http_respond(

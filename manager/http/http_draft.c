@@ -21,6 +21,7 @@ static const char *const names[HTTP_FIELDS] = {
     [HTTP_AUTHORIZATION] = "authorization",
     [HTTP_TIMEOUT] = "connect-timeout-ms",
     [HTTP_PROTOCOL] = "connect-protocol-version",
+    [HTTP_CACHE_CONTROL] = "cache-control",
     [HTTP_IDEMPOTENCY_KEY] = "idempotency-key",
     [HTTP_ORIGIN] = "origin",
     [HTTP_ACTOR] = "reeve-actor",
@@ -30,6 +31,7 @@ static const char *const names[HTTP_FIELDS] = {
     [HTTP_GRPC_TIMEOUT] = "grpc-timeout",
     [HTTP_GRPC_ENCODING] = "grpc-encoding",
     [HTTP_GRPC_ACCEPT_ENCODING] = "grpc-accept-encoding",
+    [HTTP_FETCH_SITE] = "sec-fetch-site",
 };
 
 enum http_field http_field_named(const char *name)
@@ -42,7 +44,8 @@ enum http_field http_field_named(const char *name)
 
 bool http_field_repeats(enum http_field field)
 {
-	return field == HTTP_ACCEPT || field == HTTP_ACCEPT_ENCODING || field == HTTP_GRPC_ACCEPT_ENCODING;
+	return field == HTTP_CACHE_CONTROL || field == HTTP_ACCEPT || field == HTTP_ACCEPT_ENCODING ||
+	    field == HTTP_GRPC_ACCEPT_ENCODING;
 }
 
 bool http_draft_room(struct http_draft *draft, size_t length)
@@ -55,7 +58,7 @@ bool http_draft_room(struct http_draft *draft, size_t length)
 		return true;
 	room = needed < 2 * room ? 2 * room : needed;
 	room = room < ROOM_MIN ? ROOM_MIN : room;
-	if (!rpc_conn_afford(draft->conn, draft->frame ? room - draft->room : FRAME_HEAD_BYTES + room))
+	if (!rpc_conn_reserve(draft->conn, draft->frame ? room - draft->room : FRAME_HEAD_BYTES + room))
 		return false;
 	frame = frame_create(room);
 	if (draft->frame) {
@@ -87,12 +90,24 @@ void http_draft_field(struct http_draft *draft, enum http_field field, const cha
 	message->field_length[field] += (uint32_t)length;
 }
 
+void http_draft_field_end(struct http_draft *draft, enum http_field field)
+{
+	uint32_t *length = &http_draft_message(draft)->field_length[field];
+	const char *end = (const char *)frame_body(draft->frame) + draft->filled;
+
+	for (; *length && (end[-1] == ' ' || end[-1] == '\t'); end--) {
+		draft->filled--;
+		--*length;
+	}
+	http_draft_append(draft, "", 1);
+}
+
 struct frame *http_draft_take(struct http_draft *draft)
 {
 	struct frame *frame = draft->frame;
 
 	frame->length = draft->filled;
-	rpc_conn_return(draft->conn, draft->room - draft->filled);
+	rpc_conn_unreserve(draft->conn, draft->room - draft->filled);
 	frame = mem_realloc(frame, sizeof *frame + FRAME_HEAD_BYTES + draft->filled);
 	draft->frame = NULL;
 	draft->room = draft->filled = 0;
@@ -102,7 +117,7 @@ struct frame *http_draft_take(struct http_draft *draft)
 void http_draft_drop(struct http_draft *draft)
 {
 	if (draft->frame)
-		rpc_conn_return(draft->conn, FRAME_HEAD_BYTES + draft->room);
+		rpc_conn_unreserve(draft->conn, FRAME_HEAD_BYTES + draft->room);
 	free(draft->frame);
 	draft->frame = NULL;
 	draft->room = draft->filled = 0;

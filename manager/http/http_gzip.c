@@ -26,7 +26,8 @@ static void free_memory(void *arg, void *memory)
 /* Inflates into memory that grows up to `max`. Returns NULL with *error set if it cannot. */
 static uint8_t *inflate_all(z_stream *stream, size_t max, size_t *out, struct reeve_error *error)
 {
-	size_t most = max + 1, room = ROOM_MIN < most ? ROOM_MIN : most; /* one byte more shows that there are too many */
+	size_t bound = max + 1,
+	       room = ROOM_MIN < bound ? ROOM_MIN : bound; /* one byte more shows that there are too many */
 	uint8_t *bytes = mem_malloc(room);
 	int result;
 
@@ -34,9 +35,9 @@ static uint8_t *inflate_all(z_stream *stream, size_t max, size_t *out, struct re
 		stream->next_out = bytes + stream->total_out;
 		stream->avail_out = (unsigned)(room - stream->total_out);
 		result = inflate(stream, Z_NO_FLUSH);
-		if (result != Z_OK || stream->avail_out > 0 || room == most)
+		if (result != Z_OK || stream->avail_out > 0 || room == bound)
 			break;
-		room = 2 * room < most ? 2 * room : most;
+		room = 2 * room < bound ? 2 * room : bound;
 		bytes = mem_realloc(bytes, room);
 	}
 	*out = stream->total_out;

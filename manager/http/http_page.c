@@ -1,9 +1,9 @@
 /*
- * Messages that are no calls: health checks, the contract's files, questions of browsers, and what is wrong.
+ * Messages that are no calls: health checks, the contract's files, preflight requests of browsers, and invalid ones.
  *
- * Callers on this machine may need no token, so the door must keep web pages away: any page that a browser on this machine shows
- * can send requests to it. So a page's origin must be the manager's own or listed, and the host of a request without a token must be an address or
- * localhost: a page of a name that resolves to this machine has another one.
+ * Callers on this machine may need no token, and any page that a browser on this machine shows can send requests. So
+ * the origin of a page must be the manager's own or a listed one. And the host of a request without a token must be an
+ * address or localhost: a page whose host name resolves to this machine sends that name.
  */
 #include "manager/http/http_internal.h"
 
@@ -21,7 +21,7 @@ static const char service_prefix[] = "/reeve.v1.";
 
 /* What the answer of http_serve depends on. */
 struct page {
-	const struct http_door *door;
+	const struct http_api *api;
 	const struct http_message *message;
 	uint32_t form;
 	const char *path; /* with the query */
@@ -31,7 +31,7 @@ struct page {
 static struct frame *refuse(
     const struct page *page, int status, reeve_status code, const char *headers, const char *text)
 {
-	return http_problem(page->door, page->form, status, code, headers, text);
+	return http_problem(page->api, page->form, status, code, headers, text);
 }
 
 static struct frame *show(const struct page *page, const char *type, const char *text)
@@ -39,7 +39,7 @@ static struct frame *show(const struct page *page, const char *type, const char 
 	const struct http_reply reply = {
 	    .status = HTTP_STATUS_OK, .form = page->form, .type = type, .content = text, .length = strlen(text)};
 
-	return http_reply(page->door, &reply);
+	return http_reply(page->api, &reply);
 }
 
 static bool is_path(const struct page *page, const char *path)
@@ -88,17 +88,17 @@ static struct frame *answer_preflight(const struct page *page)
 {
 	static const char headers[] =
 	    "access-control-allow-methods: GET, POST\r\n"
-	    "access-control-allow-headers: authorization, connect-protocol-version, connect-timeout-ms, content-encoding, "
-	    "content-type, idempotency-key, reeve-actor\r\n"
+	    "access-control-allow-headers: authorization, cache-control, connect-protocol-version, connect-timeout-ms, "
+	    "content-encoding, content-type, idempotency-key, reeve-actor, traceparent\r\n"
 	    "access-control-max-age: 7200\r\n";
 	const struct http_reply reply = {.status = HTTP_STATUS_NO_CONTENT, .form = page->form, .headers = headers};
 
-	return http_reply(page->door, &reply);
+	return http_reply(page->api, &reply);
 }
 
 static struct frame *answer_ready(const struct page *page)
 {
-	const char *problem = page->door->options.problem(page->door->options.arg);
+	const char *problem = page->api->options.problem(page->api->options.arg);
 
 	if (!problem)
 		return show(page, "text/plain", "ready\n");
@@ -129,13 +129,35 @@ static struct frame *answer_proto(const struct page *page)
 	return frame;
 }
 
-/* Returns whether a method changes nothing. */
-static bool is_read(const struct page *page)
+static bool is_listed(const char *const *list, size_t count, const char *path, size_t length)
 {
-	for (size_t i = 0; i < sizeof proto_reads / sizeof *proto_reads; i++)
-		if (is_path(page, proto_reads[i]))
+	for (size_t i = 0; i < count; i++)
+		if (strlen(list[i]) == length && !strncmp(path, list[i], length))
 			return true;
 	return false;
+}
+
+bool http_is_read(const char *path, size_t length)
+{
+	return is_listed(proto_reads, sizeof proto_reads / sizeof *proto_reads, path, length);
+}
+
+bool http_is_repeatable(const char *path, size_t length)
+{
+	return is_listed(proto_repeats, sizeof proto_repeats / sizeof *proto_repeats, path, length);
+}
+
+static bool is_read(const struct page *page)
+{
+	return http_is_read(page->path, page->length);
+}
+
+/* Returns whether a page of another site sends this without an Origin, as browsers do for images, links and scripts. */
+static bool is_of_other_site(const struct http_message *message)
+{
+	const char *site = http_field(message, HTTP_FETCH_SITE);
+
+	return site && !http_field(message, HTTP_ORIGIN) && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
 }
 
 /* Returns NULL for a call, or why it is none. */
@@ -169,7 +191,7 @@ static struct frame *answer_page(const struct page *page)
 		return answer_ready(page);
 	if (has_prefix(page, "/proto/"))
 		return answer_proto(page);
-	file = http_serve_web(page->door, page->form, page->path, page->length);
+	file = http_serve_web(page->api, page->form, page->path, page->length);
 	if (file)
 		return file;
 	return refuse(page, HTTP_STATUS_NOT_FOUND, STATUS(NOT_FOUND), NULL,
@@ -186,11 +208,11 @@ static struct frame *serve(struct page *page)
 		return answer_problem(page);
 	page->path = http_path(message);
 	page->length = strcspn(page->path, "?#");
-	is_call = has_prefix(page, service_prefix) || (http_is_metrics(message) && !page->door->options.metrics_open);
+	is_call = has_prefix(page, service_prefix) || (http_is_metrics(message) && !page->api->options.metrics_open);
 	if (!http_field(message, HTTP_AUTHORIZATION) && is_call && !is_own_host(http_field(message, HTTP_HOST)))
 		return refuse(page, HTTP_STATUS_MISDIRECTED_REQUEST, STATUS(PERMISSION_DENIED), NULL,
 		    "a call without an access token must be to an address or to localhost");
-	if (!http_origin_allowed(page->door, message))
+	if (!http_origin_allowed(page->api, message) || (is_call && is_of_other_site(message)))
 		return refuse(page, HTTP_STATUS_FORBIDDEN, STATUS(PERMISSION_DENIED), NULL,
 		    "the web page's origin is not listed (--http-origins)");
 	if (message->method == HTTP_OPTIONS && http_field(message, HTTP_ASKED_METHOD))
@@ -199,13 +221,13 @@ static struct frame *serve(struct page *page)
 		return answer_no_call(page);
 	if (http_is_metrics(message) && (message->method == HTTP_GET || message->method == HTTP_HEAD))
 		return NULL;
-	return page->form & FORM_GRPC ? http_serve_standard(page->door, message, page->form) : answer_page(page);
+	return page->form & FORM_GRPC ? http_serve_standard(page->api, message, page->form) : answer_page(page);
 }
 
 struct frame *http_serve(void *arg, struct frame *frame)
 {
 	const struct http_message *message = http_message_of(frame);
-	struct page page = {.door = arg, .message = message, .form = http_form_of(arg, message)};
+	struct page page = {.api = arg, .message = message, .form = http_form_of(arg, message)};
 	struct frame *answer = serve(&page);
 
 	if (answer && message->stream)

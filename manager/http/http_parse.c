@@ -1,10 +1,10 @@
 /*
- * Makes messages of a connection's bytes, one at a time: while a call is open its connection is read, so that its end is noticed,
- * but further bytes wait. A message grows in one frame, whose memory counts in the server's budget before bytes are parsed:
- * parsing never needs more than the bytes it gets.
+ * Makes messages of a connection's bytes, one at a time: while a call is open its connection is read, so that its end
+ * is noticed, but further bytes wait. A message grows in one frame, whose memory counts in the server's budget before
+ * bytes are parsed: parsing never needs more than the bytes it gets.
  *
- * After an answer that ends the connection all bytes are dropped until the caller closes it: a socket that is closed with unread
- * bytes would make TCP drop the answer, too.
+ * After an answer that ends the connection all bytes are dropped until the caller closes it: a socket that is closed
+ * with unread bytes would make TCP drop the answer, too.
  */
 #include "manager/http/http_internal.h"
 
@@ -70,7 +70,7 @@ static int on_url(http_parser *parser, const char *bytes, size_t length)
 static void end_field(struct parse *p)
 {
 	if (p->field != HTTP_FIELDS)
-		http_draft_append(&p->draft, "", 1);
+		http_draft_field_end(&p->draft, p->field);
 	p->field = HTTP_FIELDS;
 	p->in_value = false;
 	p->name_length = 0;
@@ -81,6 +81,9 @@ static int on_name(http_parser *parser, const char *bytes, size_t length)
 	struct parse *p = parser->data;
 	size_t room;
 
+	/* The parser takes "Name : value", which others may read as another header. */
+	if (memchr(bytes, ' ', length) || memchr(bytes, '\t', length))
+		return stop(p, HTTP_STATUS_BAD_REQUEST);
 	if (p->in_value || p->field != HTTP_FIELDS)
 		end_field(p);
 	room = NAME_MAX_BYTES - p->name_length;
@@ -89,7 +92,8 @@ static int on_name(http_parser *parser, const char *bytes, size_t length)
 	return 0;
 }
 
-/* Finds the header whose name has been read. Returns false if it is one that was there before and may only come once. */
+/* Finds the header whose name has been read. Returns false if it is one that was there before and may only come once.
+ */
 static bool begin_value(struct parse *p)
 {
 	struct http_message *message = http_draft_message(&p->draft);
@@ -319,28 +323,28 @@ void http_send(struct rpc_conn *conn, struct frame *answer)
 		rpc_conn_resume(conn);
 }
 
-bool http_awaits(struct rpc_conn *conn, struct frame *frame)
+bool http_wants_answer(struct rpc_conn *conn, struct frame *frame)
 {
 	const struct parse *p = rpc_conn_protocol_state(conn);
 
-	return !p->http2 || http2_awaits(p->http2, http_message_of(frame)->stream);
+	return !p->http2 || http2_wants_answer(p->http2, http_message_of(frame)->stream);
 }
 
-void http_tend(void *arg, struct rpc_conn *conn, bool stopping)
+void http_maintain(void *arg, struct rpc_conn *conn, bool stopping)
 {
 	const struct parse *p = rpc_conn_protocol_state(conn);
 
 	if (p->http2)
-		http2_tend(p->http2, http_health_of(arg), stopping);
+		http2_maintain(p->http2, http_health_of(arg), stopping);
 }
 
 static void *http_open(void *arg, struct rpc_conn *conn)
 {
-	const struct http_door *door = arg;
+	const struct http_api *api = arg;
 	struct parse *p = mem_calloc(1, sizeof *p);
 
 	p->conn = p->draft.conn = conn;
-	p->max = door->options.max_message_bytes;
+	p->max = api->options.max_message_bytes;
 	http_parser_set_max_header_size(HEAD_MAX_BYTES);
 	http_parser_init(&p->parser, HTTP_REQUEST);
 	p->parser.data = p;

@@ -38,17 +38,17 @@ static const char *date(char text[40])
 }
 
 /* Writes the headers that let a web page read the answer. */
-static int write_origin(const struct http_door *door, uint32_t form, char *out, size_t size)
+static int write_origin(const struct http_api *api, uint32_t form, char *out, size_t size)
 {
 	unsigned number = form >> FORM_ORIGIN_BIT;
 
 	if (!number)
-		return snprintf(out, size, "%s", door->origin[0] || door->any_origin ? "vary: origin\r\n" : "");
+		return snprintf(out, size, "%s", api->origin[0] || api->any_origin ? "vary: origin\r\n" : "");
 	return snprintf(out, size, "access-control-allow-origin: %s\r\nvary: origin\r\n",
-	    door->any_origin ? "*" : door->origin[number - 1]);
+	    api->any_origin ? "*" : api->origin[number - 1]);
 }
 
-static struct frame *write_frame(const struct http_door *door, const struct http_reply *reply, const char *encoding)
+static struct frame *write_frame(const struct http_api *api, const struct http_reply *reply, const char *encoding)
 {
 	bool has_content = reply->status != HTTP_STATUS_NO_CONTENT, second = reply->form & FORM_HTTP2;
 	char head[HEAD_BYTES], time_text[40];
@@ -67,7 +67,7 @@ static struct frame *write_frame(const struct http_door *door, const struct http
 		used += snprintf(head + used, sizeof head - (size_t)used, "content-length: %zu\r\n", reply->length);
 	used += snprintf(head + used, sizeof head - (size_t)used, "%s%s%s", encoding,
 	    reply->form & FORM_CLOSE && !second ? "connection: close\r\n" : "", reply->headers ? reply->headers : "");
-	used += write_origin(door, reply->form, head + used, sizeof head - (size_t)used);
+	used += write_origin(api, reply->form, head + used, sizeof head - (size_t)used);
 	if (second)
 		return http2_compose(
 		    &(struct http2_answer){
@@ -81,7 +81,7 @@ static struct frame *write_frame(const struct http_door *door, const struct http
 	return frame;
 }
 
-struct frame *http_reply(const struct http_door *door, const struct http_reply *reply)
+struct frame *http_reply(const struct http_api *api, const struct http_reply *reply)
 {
 	bool compress = !reply->gzipped && reply->form & FORM_GZIP && reply->length >= GZIP_MIN_BYTES &&
 	    reply->length <= GZIP_MAX_BYTES;
@@ -90,23 +90,22 @@ struct frame *http_reply(const struct http_door *door, const struct http_reply *
 	struct frame *frame;
 
 	if (!bytes)
-		return write_frame(door, reply, reply->gzipped ? "content-encoding: gzip\r\n" : "");
+		return write_frame(api, reply, reply->gzipped ? "content-encoding: gzip\r\n" : "");
 	compressed.content = bytes;
-	frame = write_frame(door, &compressed, "content-encoding: gzip\r\n");
+	frame = write_frame(api, &compressed, "content-encoding: gzip\r\n");
 	free(bytes);
 	return frame;
 }
 
-/* Writes the name of a code in Connect. */
-static const char *code_name(reeve_status code, char name[JSON_NAME_BYTES])
+const char *http_code_name(reeve_status code, char name[JSON_NAME_BYTES])
 {
 	if (code == STATUS(CANCELLED) || !json_enum_word(&reeve__v1__status_code__descriptor, (int)code, name))
 		return code == STATUS(CANCELLED) ? "canceled" : "unknown";
 	return name;
 }
 
-struct frame *http_problem(const struct http_door *door, uint32_t form, int status, reeve_status code,
-    const char *headers, const char *message)
+struct frame *http_problem(
+    const struct http_api *api, uint32_t form, int status, reeve_status code, const char *headers, const char *message)
 {
 	char name[JSON_NAME_BYTES], *text;
 	struct frame *frame;
@@ -114,9 +113,9 @@ struct frame *http_problem(const struct http_door *door, uint32_t form, int stat
 
 	if (form & FORM_GRPC)
 		return http_grpc_refuse(form, code, message);
-	object = json_pack("{ss ss}", "code", code_name(code, name), "message", message);
+	object = json_pack("{ss ss}", "code", http_code_name(code, name), "message", message);
 	text = json_dumps(object, JSON_COMPACT);
-	frame = http_reply(door,
+	frame = http_reply(api,
 	    &(struct http_reply){
 	        .status = status,
 	        .form = form,

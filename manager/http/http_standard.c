@@ -1,7 +1,7 @@
 /*
- * gRPC's standard services: health, and reflection, by which tools such as grpcurl find out what can be called. Their few messages
- * are read and written field by field (proto/grpc). The answers to reflection are parts of the contract's descriptors, which protoc
- * has written.
+ * gRPC's standard services: health, and reflection, by which tools such as grpcurl find out what can be called. Their
+ * few messages are read and written field by field (proto/grpc). The answers to reflection are parts of the contract's
+ * descriptors, which protoc has written.
  */
 #include "common/mem.h"
 #include "common/rpc/varint.h"
@@ -102,8 +102,8 @@ static bool take_name(struct envelope_view *symbol, struct envelope_view name)
 	return true;
 }
 
-/* Returns whether a part of a file declares a symbol, or what it contains does. The numbers of the fields with parts: of a file 4 to
- * 6 (messages, enumerations, services), of those 2 to 4 (fields, methods or values; nested ones). */
+/* Returns whether a part of a file declares a symbol, or what it contains does. The numbers of the fields with parts:
+ * of a file 4 to 6 (messages, enumerations, services), of those 2 to 4 (fields, methods or values; nested ones). */
 static bool declares(struct envelope_view part, struct envelope_view symbol, uint32_t from, uint32_t to)
 {
 	struct field field;
@@ -229,9 +229,9 @@ static struct frame *reflect(uint32_t form, struct envelope_view request)
 	return frame;
 }
 
-enum http_health http_health_of(const struct http_door *door)
+enum http_health http_health_of(const struct http_api *api)
 {
-	return door->options.problem(door->options.arg) ? HTTP_NOT_SERVING : HTTP_SERVING;
+	return api->options.problem(api->options.arg) ? HTTP_NOT_SERVING : HTTP_SERVING;
 }
 
 struct frame *http_health_answer(uint32_t form, enum http_health health, bool more)
@@ -244,19 +244,19 @@ struct frame *http_health_answer(uint32_t form, enum http_health health, bool mo
 }
 
 /* Answers a health check. */
-static struct frame *check(const struct http_door *door, uint32_t form, struct envelope_view request, bool watch)
+static struct frame *check(const struct http_api *api, uint32_t form, struct envelope_view request, bool watch)
 {
 	struct envelope_view service = text_of(request, 1), file;
 
 	if (!service.length || find_file(service, true, &file))
-		return http_health_answer(form, http_health_of(door), watch);
+		return http_health_answer(form, http_health_of(api), watch);
 	return watch ? http_health_answer(form, HTTP_SERVICE_UNKNOWN, true)
 	             : http_grpc_refuse(form, STATUS(NOT_FOUND), "there is no such service");
 }
 
 /* Serves a call whose message is complete. */
 static struct frame *serve(
-    const struct http_door *door, const struct http_message *message, uint32_t form, enum standard method)
+    const struct http_api *api, const struct http_message *message, uint32_t form, enum standard method)
 {
 	struct envelope_view body = {(const uint8_t *)message + message->content_at, message->content_length};
 	struct reeve_error error;
@@ -269,7 +269,7 @@ static struct frame *serve(
 	if (!http_grpc_read(message, &form, &ms, &error) || !http_grpc_unwrap(&body, &form, &error))
 		return http_grpc_refuse(form, error.code, error.message);
 	if (form & FORM_GZIPPED) {
-		made = http_gunzip(body.bytes, body.length, door->options.max_message_bytes, &body.length, &error);
+		made = http_gunzip(body.bytes, body.length, api->options.max_message_bytes, &body.length, &error);
 		if (!made)
 			return http_grpc_refuse(form, error.code, error.message);
 		body.bytes = made;
@@ -277,12 +277,12 @@ static struct frame *serve(
 	if (form & FORM_JSON)
 		answer = http_grpc_refuse(form, STATUS(UNIMPLEMENTED), "this service takes protobuf's bytes only");
 	else
-		answer = method == REFLECT ? reflect(form, body) : check(door, form, body, method == WATCH);
+		answer = method == REFLECT ? reflect(form, body) : check(api, form, body, method == WATCH);
 	free(made);
 	return answer;
 }
 
-struct frame *http_serve_standard(const struct http_door *door, const struct http_message *message, uint32_t form)
+struct frame *http_serve_standard(const struct http_api *api, const struct http_message *message, uint32_t form)
 {
 	const char *path = http_field(message, HTTP_TARGET);
 	enum standard method = REFLECT;
@@ -295,5 +295,5 @@ struct frame *http_serve_standard(const struct http_door *door, const struct htt
 		return http_grpc_refuse(form, STATUS(UNIMPLEMENTED), "there is no such method");
 	if (message->method != HTTP_POST)
 		return http_grpc_refuse(form, STATUS(UNIMPLEMENTED), "calls are made by POST");
-	return serve(door, message, form, method);
+	return serve(api, message, form, method);
 }

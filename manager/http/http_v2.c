@@ -1,5 +1,6 @@
 #include "manager/http/http_v2.h"
 
+#include "common/clock.h"
 #include "common/mem.h"
 
 #include <http_parser.h>
@@ -14,8 +15,8 @@ enum {
 	FIELD_BYTES = 32,      /* of a header, besides name and value, as the protocol counts */
 	NAME_MAX_BYTES = 32,   /* longer names of headers matter as little as unknown ones */
 	PREFIX_BYTES = 5,      /* before a message of gRPC */
-	RESETS_AT_ONCE = 1000, /* streams that a caller may reset at once */
-	RESETS_A_SECOND = 100, /* streams that it may also reset each second */
+	RESETS_AT_ONCE = 1000, /* streams that a caller may reset, or calls that it may withdraw, at once */
+	RESETS_A_SECOND = 100, /* … and also each second */
 };
 
 static struct http2_stream *stream_of(struct http2 *http2, int32_t id)
@@ -162,7 +163,8 @@ static void end_head(struct http2_stream *stream)
 	}
 }
 
-/* Hands over the first `length` bytes of the content as one of many messages. Returns false if the budget has no memory for it. */
+/* Hands over the first `length` bytes of the content as one of many messages. Returns false if the budget has no memory
+ * for it. */
 static bool hand_over_part(struct http2_stream *stream, size_t length)
 {
 	struct http_message *message = http_draft_message(&stream->draft);
@@ -170,7 +172,7 @@ static bool hand_over_part(struct http2_stream *stream, size_t length)
 	struct rpc_intake *intake = stream->http2->intake;
 	struct frame *frame;
 
-	if (!rpc_conn_afford(stream->draft.conn, FRAME_HEAD_BYTES + head + length))
+	if (!rpc_conn_reserve(stream->draft.conn, FRAME_HEAD_BYTES + head + length))
 		return false;
 	frame = frame_create(head + length);
 	memcpy(frame_body(frame), message, head + length);
@@ -257,24 +259,38 @@ static void free_stream(struct http2_stream *stream)
 	free(stream);
 }
 
+/* Notes a withdrawn call, and ends a connection that has too many. nghttp2 counts only the streams that the caller
+ * itself resets, not those that it makes us reset by frames that break the rules. */
+static void count_withdrawn(struct http2 *http2)
+{
+	const int64_t each_ms = 1000 / RESETS_A_SECOND;
+	int64_t now_ms = clock_monotonic_ms();
+
+	http2->withdrawn_ms = (http2->withdrawn_ms > now_ms ? http2->withdrawn_ms : now_ms) + each_ms;
+	if (http2->withdrawn_ms - now_ms > each_ms * RESETS_AT_ONCE)
+		nghttp2_session_terminate_session(http2->session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
 static int on_closed(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
 {
 	struct http2 *http2 = arg;
 	struct http2_stream *stream = stream_of(http2, id);
 	bool withdrawn;
 
-	(void)code;
 	if (!stream)
 		return 0;
 	withdrawn = stream->complete && !stream->answered;
 	nghttp2_session_set_stream_user_data(session, id, NULL);
 	free_stream(stream);
-	if (withdrawn)
-		rpc_conn_withdraw(http2->conn, (uint32_t)id);
+	if (!withdrawn)
+		return 0;
+	rpc_conn_withdraw(http2->conn, (uint32_t)id);
+	if (code != NGHTTP2_REFUSED_STREAM) /* for lack of memory: that is not the caller's fault */
+		count_withdrawn(http2);
 	return 0;
 }
 
-bool http2_awaits(struct http2 *http2, uint32_t stream)
+bool http2_wants_answer(struct http2 *http2, uint32_t stream)
 {
 	return stream_of(http2, (int32_t)stream) != NULL;
 }

@@ -1,10 +1,10 @@
 /*
- * HTTP/2 on a connection, by nghttp2: http_v2.c makes messages of bytes, http_v2_send.c sends answers. Each stream carries one call, or
- * a stream of messages (gRPC's reflection), of which each is a message of its own.
+ * HTTP/2 on a connection, by nghttp2: http_v2.c reads messages, http_v2_send.c sends answers. A stream carries one
+ * call, or several messages (gRPC's reflection).
  *
- * Bounds. A message that the budget has no memory for is refused with REFUSED_STREAM: the caller knows that nothing has happened.
- * Answers that the caller does not take stay in their frames, and count as unsent. nghttp2 ends connections that reset too many
- * streams, or send too many settings, pings or continuations.
+ * Limits: a message for which the budget has no memory is refused with REFUSED_STREAM, which promises that nothing has
+ * happened. Answers that the caller does not read stay in their frames and count as unsent. Connections end that
+ * withdraw too many calls, and nghttp2 ends those that send too many resets, settings, pings or continuations.
  */
 #ifndef REEVE_MANAGER_HTTP_HTTP_V2_H
 #define REEVE_MANAGER_HTTP_HTTP_V2_H
@@ -13,7 +13,7 @@
 
 #include <nghttp2/nghttp2.h>
 
-/* An answer, at the beginning of a frame from `wire` on. Behind it are its headers, as in HTTP/1.1, its content, and its trailers. */
+/* An answer, from `wire` of a frame on. Its headers (as in HTTP/1.1), content and trailers follow. */
 struct http2_answer {
 	uint32_t stream, status;
 	uint32_t head, content, trailers; /* their lengths */
@@ -26,7 +26,7 @@ static inline struct http2_answer *http2_answer_of(struct frame *frame)
 	return (struct http2_answer *)frame->wire;
 }
 
-/* Makes an answer of its parts. */
+/* Makes an answer from its parts. */
 struct frame *http2_compose(
     const struct http2_answer *parts, const void *head, const void *content, const char *trailers);
 
@@ -36,7 +36,7 @@ struct http2_stream {
 	struct http2_stream *prev, *next;
 	struct http_draft draft;
 	size_t head;                          /* bytes of its headers */
-	size_t unread;                        /* bytes of its content that came after the answer was clear */
+	size_t unread;                        /* bytes of its content that came after its answer was decided */
 	bool complete;                        /* its last message has been handed over, or is refused */
 	bool many;                            /* a stream of messages */
 	struct frame *answers, **answers_end; /* that are not written completely */
@@ -55,19 +55,21 @@ struct http2 {
 	int arriving;              /* messages that have begun and are not complete */
 	size_t held;               /* the memory of those messages */
 	struct rpc_intake *intake; /* bytes are being taken; or NULL */
+	int64_t withdrawn_ms;      /* when the calls that the caller has withdrawn are forgotten: see http_v2.c */
 	bool writing, ended;
 };
 
 struct http2 *http2_open(struct rpc_conn *conn, size_t max);
 void http2_close(struct http2 *http2);
 bool http2_take(struct http2 *http2, struct rpc_intake *intake);
-bool http2_awaits(struct http2 *http2, uint32_t stream);
+bool http2_wants_answer(struct http2 *http2, uint32_t stream);
 
 /* Sends an answer, and takes ownership of it. */
 void http2_send(struct http2 *http2, struct frame *answer);
 
-/* Notifies the streams that watch the health. With `stopping`, ends streams of messages, and tells the caller that the connection ends. */
-void http2_tend(struct http2 *http2, enum http_health health, bool stopping);
+/* Notifies the streams that watch the health. `stopping`: ends streams of messages, and announces the connection's end.
+ */
+void http2_maintain(struct http2 *http2, enum http_health health, bool stopping);
 
 /* All queued bytes have been sent. */
 void http2_sent(struct http2 *http2);

@@ -143,7 +143,8 @@ void http2_send(struct http2 *http2, struct frame *frame)
 	http2_write(http2);
 }
 
-/* Returns a stream to which the health or, if the server is stopping, the end must be sent. Sending can end any stream. */
+/* Returns a stream to which the health or, if the server is stopping, the end must be sent. Sending can end any stream.
+ */
 static struct http2_stream *untended(const struct http2 *http2, enum http_health health, bool stopping)
 {
 	struct http2_stream *stream;
@@ -157,7 +158,7 @@ static struct http2_stream *untended(const struct http2 *http2, enum http_health
 	return NULL;
 }
 
-void http2_tend(struct http2 *http2, enum http_health health, bool stopping)
+void http2_maintain(struct http2 *http2, enum http_health health, bool stopping)
 {
 	const uint32_t form = FORM_GRPC | FORM_HTTP2;
 	struct http2_stream *stream;

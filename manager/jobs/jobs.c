@@ -170,10 +170,8 @@ static int64_t pause_of(const struct job *job, int64_t now_ms)
 
 static int64_t retry_of(const struct job *job)
 {
-	int64_t retry = job->spec->retry_ms;
-	for (int i = 1; i < job->failures && retry < job->spec->retry_max_ms; i++)
-		retry *= 2;
-	return retry > job->spec->retry_max_ms && job->spec->retry_max_ms ? job->spec->retry_max_ms : retry;
+	const struct job_spec *spec = job->spec;
+	return spec->retry_max_ms ? clock_retry_ms(spec->retry_ms, spec->retry_max_ms, job->failures) : spec->retry_ms;
 }
 
 /* Limits logged failures. A first UNAVAILABLE is not logged, since another session may have held a lock for a moment;

@@ -53,6 +53,8 @@ const struct job_spec manager_jobs[JOBS] = {
         .retry_max_ms = 30 * SECOND},
     /* Adds what this manager has done to the history of it. A failure is tried again the next time. */
     [JOB_ACTIVITY] = {.name = "activity", .scope = JOB_EACH, .first_ms = 5 * SECOND, .every_ms = 5 * SECOND},
+    /* Samples how many tasks there are, unless a manager has done so in this minute. */
+    [JOB_DEPTHS] = {.name = "depths", .scope = JOB_ONE, .every_ms = 10 * SECOND},
     /* Creates and drops partitions, and deletes old rows. */
     [JOB_TABLES] = {.name = "tables",
         .scope = JOB_ANY,
@@ -68,6 +70,8 @@ const struct job_spec manager_jobs[JOBS] = {
     [JOB_COUNTERS] = {.name = "counters", .scope = JOB_EACH, .first_ms = SECOND, .every_ms = 10 * SECOND},
     /* Answers scrapes of metrics without the numbers of the database, which has not answered in time. */
     [JOB_SCRAPES] = {.name = "scrapes", .scope = JOB_EACH, .first_ms = JOB_NEVER},
+    /* Sends spans of traces. */
+    [JOB_TRACES] = {.name = "traces", .scope = JOB_EACH, .first_ms = JOB_NEVER},
     /* Notifies other managers of waiting tasks. */
     [JOB_NOTIFY] = {.name = "notify", .scope = JOB_EACH, .first_ms = JOB_NEVER, .retry_ms = 500, .retry_max_ms = 500},
     /* Handles expired timers of streams: due tasks, scans and retries. */

@@ -123,7 +123,8 @@ static bool check_control(const ProtobufCMessage *request, struct reeve_error *e
 	    error_set(error, STATUS(INVALID_ARGUMENT), "concurrency is %u; only SCALE takes one", r->concurrency);
 }
 
-/* --- measures for alerts ------------------------------------------------------------------------------------------- */
+/* --- measures for alerts -------------------------------------------------------------------------------------------
+ */
 
 static bool is_of_time(Reeve__V1__CheckKind kind)
 {
@@ -140,7 +141,7 @@ static bool check_questions(const ProtobufCMessage *request, struct reeve_error 
 		        REEVE__V1__CHECK_KIND__CHECK_KIND_QUEUE_LENGTH, error))
 			return false;
 		if (asked & 1U << q->kind)
-			return error_set(error, STATUS(INVALID_ARGUMENT), "questions.kind: %d is asked for twice", q->kind);
+			return error_set(error, STATUS(INVALID_ARGUMENT), "questions.kind: %d occurs twice", q->kind);
 		asked |= 1U << q->kind;
 		if (!check_range(
 		        "questions.longer_ms", q->longer_ms, 0, is_of_time(q->kind) ? DAYS_MS(LIMIT_AGE_DAYS) : 0, error))

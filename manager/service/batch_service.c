@@ -68,7 +68,8 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 		write_method(service, call, message);
 }
 
-/* Only operators see what a receiver has answered: else the manager would explore its network for everybody who may read. */
+/* Only operators see what a receiver has answered: else the manager would explore its network for everybody who may
+ * read. */
 static bool callbacks_complete(struct reading *r, struct reeve_error *error)
 {
 	const Reeve__V1__CallbacksResponse *out = (const Reeve__V1__CallbacksResponse *)r->response;

@@ -18,7 +18,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	else if (!k->op.same)
 		rpc_call_fail(k->call, STATUS(ALREADY_EXISTS), "the idempotency key was used for a call with another request");
 	else
-		rpc_call_go_on(k->call, k->op.request_id);
+		rpc_call_resume(k->call, k->op.request_id);
 	free(k);
 }
 

@@ -1,6 +1,7 @@
 /* Checks of requests. The comments of the .proto files document the limits. */
 #include "manager/service/check.h"
 
+#include "common/check_task.h"
 #include "common/limits.h"
 #include "common/text.h"
 #include "manager/callbacks/signature.h"
@@ -15,18 +16,9 @@ bool check_name(const char *field, const char *name, bool may_be_empty, struct r
 	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
 }
 
-const char *source_problem(const char *source)
-{
-	static const char reserved[] = "callback of batch ";
-	const char *number = source + sizeof reserved - 1;
-	if (!strncmp(source, reserved, sizeof reserved - 1) && *number && !number[strspn(number, "0123456789")])
-		return "is reserved: it marks the callback tasks that Reeve makes; choose another";
-	return name_problem(source, true);
-}
-
 bool check_source(const char *field, const char *source, struct reeve_error *error)
 {
-	const char *problem = source_problem(source);
+	const char *problem = task_source_problem(source);
 	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
 }
 
@@ -47,7 +39,7 @@ bool check_text(const char *field, const char *text, struct reeve_error *error)
 {
 	size_t length = strlen(text);
 	return length <= LIMIT_REASON_BYTES ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length,
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are allowed", field, length,
 	        LIMIT_REASON_BYTES);
 }
 
@@ -70,12 +62,12 @@ bool check_callback_secret(const char *field, const char *secret, struct reeve_e
 	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
 }
 
-bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error)
+bool check_range(const char *field, int64_t value, int64_t min, int64_t max, struct reeve_error *error)
 {
-	if (value >= least && value <= most)
+	if (value >= min && value <= max)
 		return true;
 	return error_set(error, STATUS(INVALID_ARGUMENT), "%s is %lld; it must be from %lld to %lld", field,
-	    (long long)value, (long long)least, (long long)most);
+	    (long long)value, (long long)min, (long long)max);
 }
 
 bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
@@ -85,7 +77,7 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids is empty");
 	if (count > LIMIT_CALL_TASKS)
 		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, LIMIT_CALL_TASKS);
+		    error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are allowed", count, LIMIT_CALL_TASKS);
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] >= 1)
 			continue;

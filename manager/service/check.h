@@ -15,10 +15,7 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
 /* Checks a name: up to LIMIT_NAME_BYTES without control characters. */
 bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error);
 
-/* Checks the source of a task, or the actor of a call: a name, or empty. "callback of batch N" is reserved: it marks
- * the callback tasks that Reeve creates for a batch, which do not start a stopped queue. source_problem returns NULL or
- * the problem, to be appended to the field's name. */
-const char *source_problem(const char *source);
+/* Checks the source of tasks: the actor of a call, or the name of an identity. */
 bool check_source(const char *field, const char *source, struct reeve_error *error);
 
 /* Checks a list of up to LIMIT_ACCEPTED names. */
@@ -36,6 +33,6 @@ bool check_callback_secret(const char *field, const char *secret, struct reeve_e
 /* Checks the position at which a page begins: up to 200 bytes. */
 bool check_page(const char *page, struct reeve_error *error);
 
-bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error);
+bool check_range(const char *field, int64_t value, int64_t min, int64_t max, struct reeve_error *error);
 
 #endif

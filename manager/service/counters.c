@@ -2,7 +2,7 @@
 #include "manager/service/counters.h"
 
 #include "manager/core/cluster.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -59,11 +59,12 @@ int counters_read(const struct services *s, struct counter all[COUNTERS_MAX])
 	    {"callbacks_failed", callbacks->failed},
 	    {"callbacks_given_up", callbacks->given_up},
 	    {"managers", cluster_alive(core->cluster)},
-	    {"window_size", window_size(core->window)},
-	    {"window_streams", window_streams(core->window)},
+	    {"ready_cache_tasks", ready_size(core->cache)},
+	    {"ready_cache_streams", ready_streams(core->cache)},
 	    {"calls", rpc_server_calls(s->server)},
 	    {"open_calls", rpc_server_open_calls(s->server)},
 	    {"calls_refused", rpc_server_refused(s->server) + n->refused},
+	    {"calls_denied", rpc_server_denied(s->server)},
 	};
 	int count = 0;
 	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)

@@ -1,6 +1,6 @@
 /*
- * Writes metrics in Prometheus' text format, or in OpenMetrics, which is almost the same: there the name of a counter's family
- * lacks `_total`, and the text has an end.
+ * Writes metrics in Prometheus' text format, or in OpenMetrics, which is almost the same: there the name of a counter's
+ * family lacks `_total`, and the text has an end.
  */
 #ifndef REEVE_MANAGER_SERVICE_EXPOSITION_H
 #define REEVE_MANAGER_SERVICE_EXPOSITION_H

@@ -95,7 +95,7 @@ static bool check_error_text(const char *field, const char *text, struct reeve_e
 {
 	size_t length = strlen(text);
 	return length <= LIMIT_ERROR_BYTES ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length,
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are allowed", field, length,
 	        LIMIT_ERROR_BYTES);
 }
 
@@ -158,7 +158,7 @@ bool filter_check(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 		return false;
 	if (f->running_longer_ms && statuses_of(f) & ~BIT(EXECUTING))
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "filter.running_longer_ms is for executing tasks, and filter.statuses asks for others");
+		    "filter.running_longer_ms is for executing tasks, and filter.statuses selects others");
 	return true;
 }
 
@@ -176,13 +176,13 @@ static bool check_possible(unsigned statuses, unsigned possible, struct reeve_er
 {
 	if (possible == ENDED && statuses & ~ENDED)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "filter.statuses asks for tasks that have not ended; only ended ones can be purged");
+		    "filter.statuses selects tasks that have not ended; only ended ones can be purged");
 	if (possible != ENDED && statuses & ENDED)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "filter.statuses asks for tasks that have ended; they can be retried or purged");
+		    "filter.statuses selects tasks that have ended; they can be retried or purged");
 	return !(statuses & ~possible) ||
 	    error_set(error, STATUS(INVALID_ARGUMENT),
-	        "filter.statuses asks for executing tasks; only their priority and attempts can be changed");
+	        "filter.statuses selects executing tasks; only their priority and attempts can be changed");
 }
 
 bool filter_executing(const Reeve__V1__TaskFilter *filter)
@@ -196,7 +196,7 @@ bool filter_narrow(const Reeve__V1__TaskFilter *filter, enum store_edit_kind kin
 	unsigned statuses = filter->running_longer_ms ? BIT(EXECUTING) : statuses_of(filter);
 	unsigned possible = kind == STORE_PURGE ? ENDED : waiting_only ? WAITING : LIVE;
 	if (is_empty(filter))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must say which tasks");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must select tasks");
 	if (kind != STORE_RETRY && !check_possible(statuses, possible, error))
 		return false;
 	if (!statuses)

@@ -8,8 +8,8 @@
 #include <reeve/v1/task.pb-c.h>
 
 /* Returns true if a name is not known here: then it is looked up in the database, and the method is called again; the
- * call fails if that is not possible. The response of the second call has the warning, if no queue, task or schedule has
- * the name. To be called after all other checks, which do not need the database. Empty names are known. */
+ * call fails if that is not possible. The response of the second call has the warning, if no queue, task or schedule
+ * has the name. To be called after all other checks, which do not need the database. Empty names are known. */
 bool names_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
     const char *queue, const char *type);
 

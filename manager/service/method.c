@@ -76,7 +76,8 @@ static bool not_found(const char *text, const ProtobufCMessage *request, struct 
 	return error_set(error, STATUS(NOT_FOUND), "%s", message);
 }
 
-/* Keeps up to `limit` messages that fit in an answer, or one if even that does not fit. Returns whether it freed any. */
+/* Keeps up to `limit` messages that fit in an answer, or one if even that does not fit. Returns whether it freed any.
+ */
 static bool items_cut(ProtobufCMessage **items, size_t *count, size_t limit, size_t max_bytes)
 {
 	size_t all = *count, bytes = 0, kept = 0;
@@ -92,8 +93,9 @@ static bool items_cut(ProtobufCMessage **items, size_t *count, size_t limit, siz
 }
 
 /* Cuts the response's first list to what fits in an answer, if the response has `more`, or a number as the position of
- * the next page (next_before_id), which then is the first field of the last item, or both. With `more`, the statement may
- * have returned more items than the request's `limit`. Statements of responses with another position limit the bytes. */
+ * the next page (next_before_id), which then is the first field of the last item, or both. With `more`, the statement
+ * may have returned more items than the request's `limit`. Statements of responses with another position limit the
+ * bytes. */
 static void page_cut(const struct reading *r)
 {
 	const ProtobufCMessageDescriptor *d = r->response->descriptor;
@@ -136,10 +138,34 @@ void method_done(struct store_op *op, const struct reeve_error *error)
 
 /* --- the call ----------------------------------------------------------------------------------------------------- */
 
+static reading_done_fn *done_of(const struct method *m)
+{
+	return m->done ? m->done : method_done;
+}
+
+/* The change is committed, even if this manager cannot read it now: a notification tells it. */
+static void on_reloaded(void *arg, const struct reeve_error *error)
+{
+	struct reading *r = arg;
+	(void)error;
+	done_of(rpc_call_declared(r->call))(&r->op.op, NULL);
+}
+
+static void on_changed(struct store_op *op, const struct reeve_error *error)
+{
+	struct reading *r = (struct reading *)op;
+	const struct method *m = rpc_call_declared(r->call);
+	if (error)
+		done_of(m)(op, error);
+	else
+		m->reload(r->services, op->deadline_ms, on_reloaded, r);
+}
+
 static struct reading *begin(
     const struct method *m, struct services *s, struct rpc_call *call, const ProtobufCMessage *request)
 {
-	struct reading *r = reading_of(s, call, m->then ? m->then : m->statement, request, m->done ? m->done : method_done);
+	struct reading *r =
+	    reading_of(s, call, m->then ? m->then : m->statement, request, m->reload ? on_changed : done_of(m));
 	r->op.statement = &sql_statements[m->statement];
 	r->op.quick = m->quick;
 	r->op.then = m->then ? &sql_statements[m->then] : NULL;

@@ -31,12 +31,17 @@ struct rule {
 
 enum { RULES_MAX = 8 };
 
+/* Reads what a change concerns into this manager's memory again, then calls `done`. */
+typedef void method_reloaded(void *arg, const struct reeve_error *error);
+typedef void method_reload(struct services *services, int64_t deadline_ms, method_reloaded *done, void *arg);
+
 struct method {
 	enum sql_id statement;
 	enum sql_id then; /* of a change: reads the response after it; 0: the statement itself returns it */
+	/* Of a change of what managers have in memory: the caller's next call finds it there. Otherwise NULL. */
+	method_reload *reload;
 	struct rule rules[RULES_MAX];
-	bool
-	    names; /* the fields `queue` and `type`, if it has them, are names or empty; an unknown one is in the `warning` */
+	bool names; /* the fields `queue` and `type` are names or empty; an unknown one is in the `warning` */
 	bool quick; /* it reads few rows, however many there are */
 	/* A further check of the request, or NULL. */
 	bool (*check)(const ProtobufCMessage *request, struct reeve_error *error);
@@ -47,8 +52,8 @@ struct method {
 	/* Checks the request, and returns the statement's @change; or NULL with the problem in *error. */
 	char *(*change)(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
 	    struct reeve_error *error);
-	/* A field of the response: if it is 0 or not set, the answer is NOT_FOUND with this text, in which {NAME} stands for
-	 * a field of the request. */
+	/* A field of the response: if it is 0 or not set, the answer is NOT_FOUND with this text, in which {NAME} stands
+	 * for a field of the request. */
 	const char *found, *missing;
 	/* Completes the response. It can be refused, with the problem in *error. Or NULL. */
 	bool (*complete)(struct reading *reading, struct reeve_error *error);

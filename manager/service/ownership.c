@@ -43,7 +43,8 @@ bool owner_wait(
 	const struct session *session = sessions_find(s->core->sessions, incarnation);
 	if (session && session->identity == owner)
 		return false;
-	if (session && session->identity >= 0) {
+	/* Of a lost one every caller may learn that it is lost: its worker may have another identity by now. */
+	if (session && session->identity >= 0 && session->state != SESSION_LOST) {
 		rpc_call_fail(call, STATUS(PERMISSION_DENIED), "incarnation: %lld was not registered by \"%s\"",
 		    (long long)incarnation, rpc_call_identity(call)->name);
 		return true;
@@ -53,6 +54,14 @@ bool owner_wait(
 	    {.op = service_op(s, call, on_polled), .incarnation = incarnation}, s, call, message, method};
 	store_poll(s->core->base.store, &w->op);
 	return true;
+}
+
+bool owner_differs(const struct services *s, const struct rpc_identity *identity, int64_t incarnation)
+{
+	const struct session *session = sessions_find(s->core->sessions, incarnation);
+	if (scope_owner(identity))
+		return false;
+	return session && session->identity >= 0 ? session->identity > 0 : *identity->name != '\0';
 }
 
 struct foreign_wait {
@@ -71,7 +80,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	if (error) {
 		rpc_call_fail_error(w->call, error);
 	} else if (w->op.task) {
-		rpc_call_fail(w->call, STATUS(PERMISSION_DENIED), "task %lld is another caller's", (long long)w->op.task);
+		rpc_call_fail(w->call, STATUS(NOT_FOUND), "there is no task %lld", (long long)w->op.task);
 	} else if (rpc_call_gone(w->call)) {
 		rpc_call_fail(w->call, STATUS(CANCELLED), "the caller has gone");
 	} else if (w->op.batch) {

@@ -1,6 +1,7 @@
 /* sql/tables/pipelines.sql describes the JSON of the column `stages`. */
 #include "manager/service/pipeline.h"
 
+#include "common/check_task.h"
 #include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/retry.h"
@@ -50,11 +51,11 @@ static bool check_stage(const pipeline_t *p, int i, struct reeve_error *error)
 	    !check_range(part(path, i, "timeout_ms"), s->timeout_ms, 0, DAYS_MS(LIMIT_TIMEOUT_DAYS), error) ||
 	    (s->priority &&
 	        !check_range(part(path, i, "priority"), s->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, error)) ||
-	    (s->retry && !retry_check(part(path, i, "retry"), s->retry, error)))
+	    (s->retry && !check_retry(part(path, i, "retry"), s->retry, error)))
 		return false;
 	if (!strcmp(s->name, STAGE_END))
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "stages[%d].name is \"" STAGE_END "\", with which handlers say that no stage follows", i);
+		    "stages[%d].name is \"" STAGE_END "\", the word by which handlers end a pipeline", i);
 	int first = stage_find(p, s->name);
 	if (first != i)
 		return error_set(
@@ -101,7 +102,7 @@ bool pipeline_check(const pipeline_t *p, struct reeve_error *error)
 	if (!check_name("name", p->name, false, error) || !check_range("max_steps", p->max_steps, 0, LIMIT_STEPS, error))
 		return false;
 	if (p->n_stages == 0 || p->n_stages > LIMIT_STAGES)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has %zu elements; from 1 to %d are taken",
+		return error_set(error, STATUS(INVALID_ARGUMENT), "stages has %zu elements; from 1 to %d are allowed",
 		    p->n_stages, LIMIT_STAGES);
 	for (int i = 0; i < (int)p->n_stages; i++)
 		if (!check_stage(p, i, error))

@@ -1,6 +1,8 @@
 /* QueueService: settings, control and status of queues. */
+#include "common/check_task.h"
 #include "common/limits.h"
 #include "manager/core/queue_ends.h"
+#include "manager/core/queues.h"
 #include "manager/service/check.h"
 #include "manager/service/method.h"
 #include "manager/service/retry.h"
@@ -12,7 +14,8 @@
 
 #define UNKNOWN_QUEUE "there is no queue \"{queue}\": it has no settings and never had a task"
 
-/* --- Set: the new values of columns -------------------------------------------------------------------------------- */
+/* --- Set: the new values of columns --------------------------------------------------------------------------------
+ */
 
 typedef Reeve__V1__QueueSettings settings;
 
@@ -38,7 +41,7 @@ static bool put_retry(json_t *change, const ProtobufCMessage *message, struct re
 {
 	const settings *s = (const settings *)message;
 	const Reeve__V1__RetryPolicy *retry = s->retry;
-	if (retry && !retry_check("settings.retry", retry, error))
+	if (retry && !check_retry("settings.retry", retry, error))
 		return false;
 	retry_put(change, retry);
 	if (retry && !retry->base_ms && retry->kind == REEVE__V1__RETRY_KIND__RETRY_KIND_LINEAR)
@@ -86,6 +89,11 @@ static char *set_change(const struct services *services, const struct rpc_call *
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
 	json_decref(change);
 	return text;
+}
+
+static void reload(struct services *s, int64_t deadline_ms, method_reloaded *done, void *arg)
+{
+	queues_reload(s->core->queues, deadline_ms, done, arg);
 }
 
 /* --- Status ------------------------------------------------------------------------------------------------------- */
@@ -165,7 +173,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 
 const struct rpc_entry queue_methods[] = {
     {"Set", write_method, RPC_OPERATOR, MAY_OPERATE,
-        METHOD(SQL_QUEUE_SET, .rules = {{"queue", RULE_NAME}}, .change = set_change)},
+        METHOD(SQL_QUEUE_SET, .rules = {{"queue", RULE_NAME}}, .change = set_change, .reload = reload)},
     {"Describe", read_method, RPC_OPERATOR, MAY_READ,
         METHOD(SQL_QUEUE_DESCRIBE, .rules = {{"queue", RULE_NAME}}, .found = "state", .missing = UNKNOWN_QUEUE)},
     {"Status", read_method, RPC_OPERATOR, MAY_READ,
@@ -175,6 +183,6 @@ const struct rpc_entry queue_methods[] = {
         METHOD(SQL_QUEUE_CONTROL,
             .rules = {{"queue", RULE_NAME},
                 {"action", RULE_NUMBER, .min = 1, .max = REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_DELETE}},
-            .done = on_controlled)},
+            .reload = reload, .done = on_controlled)},
     {0},
 };

@@ -3,9 +3,7 @@
 
 #include "common/json_names.h"
 #include "common/limits.h"
-#include "manager/service/check.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,49 +23,6 @@ static enum kind kind_of(const Reeve__V1__RetryPolicy *p)
 static const char *kind_word(enum kind kind, char *word)
 {
 	return json_enum_word(&reeve__v1__retry_kind__descriptor, kind, word) ? word : "";
-}
-
-static bool in_range(
-    const char *field, const char *part, int64_t value, int64_t least, int64_t most, struct reeve_error *error)
-{
-	char path[96];
-	snprintf(path, sizeof path, "%s.%s", field, part);
-	return check_range(path, value, least, most, error);
-}
-
-static bool belongs(
-    const char *field, const char *part, bool given, enum kind kind, enum kind to, struct reeve_error *error)
-{
-	char for_kind[JSON_NAME_BYTES], word[JSON_NAME_BYTES];
-	return !given || kind == to ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is for kind %s, not %s", field, part, kind_word(to, for_kind),
-	        kind_word(kind, word));
-}
-
-bool retry_check(const char *field, const Reeve__V1__RetryPolicy *p, struct reeve_error *error)
-{
-	if (!in_range(field, "kind", p->kind, 0, LIST, error))
-		return false;
-	enum kind kind = kind_of(p);
-	if (!in_range(field, "base_ms", p->base_ms, 0, DAYS_MS(LIMIT_RETRY_DAYS), error) ||
-	    !in_range(field, "max_ms", p->max_ms, 0, DAYS_MS(LIMIT_RETRY_DAYS), error) ||
-	    !in_range(field, "step_ms", p->step_ms, 0, DAYS_MS(LIMIT_RETRY_DAYS), error) ||
-	    !in_range(field, "jitter_percent", p->jitter_percent, -1, 100, error) ||
-	    !in_range(field, "delays_ms", (int64_t)p->n_delays_ms, kind == LIST ? 1 : 0, LIMIT_RETRY_DELAYS, error) ||
-	    !belongs(field, "step_ms", p->step_ms != 0, kind, LINEAR, error) ||
-	    !belongs(field, "exponent", p->exponent != 0, kind, POLYNOMIAL, error) ||
-	    !belongs(field, "delays_ms", p->n_delays_ms != 0, kind, LIST, error))
-		return false;
-	if (!isfinite(p->exponent) || p->exponent < 0 || p->exponent > LIMIT_RETRY_EXPONENT)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.exponent is %g; it must be above 0, at most %d", field,
-		    p->exponent, LIMIT_RETRY_EXPONENT);
-	for (size_t i = 0; i < p->n_delays_ms; i++) {
-		char part[32];
-		snprintf(part, sizeof part, "delays_ms[%zu]", i);
-		if (!in_range(field, part, p->delays_ms[i], 0, DAYS_MS(LIMIT_RETRY_DAYS), error))
-			return false;
-	}
-	return true;
 }
 
 char *retry_json(const Reeve__V1__RetryPolicy *p)

@@ -1,14 +1,9 @@
-/* Retry policies: checks, and conversion to table columns. (The function retry_shown does the opposite.) */
+/* Conversion of retry policies to table columns. (The function retry_shown does the opposite.) */
 #ifndef REEVE_MANAGER_SERVICE_RETRY_H
 #define REEVE_MANAGER_SERVICE_RETRY_H
 
-#include "common/error.h"
-
 #include <jansson.h>
 #include <reeve/v1/task.pb-c.h>
-
-/* Checks that a policy's numbers are in range and belong to its kind. `field` is "tasks[3].retry", for example. */
-bool retry_check(const char *field, const Reeve__V1__RetryPolicy *policy, struct reeve_error *error);
 
 /* Returns the column retry_policy: JSON, which the caller frees, or NULL if base and maximum are all there is to
  * store. */

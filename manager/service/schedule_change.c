@@ -4,10 +4,10 @@
  */
 #include "manager/service/schedule_change.h"
 
+#include "common/check_task.h"
 #include "common/json_names.h"
 #include "common/limits.h"
 #include "manager/service/check.h"
-#include "manager/service/check_task.h"
 #include "manager/service/schedule_task.h"
 #include "manager/service/setting.h"
 
@@ -23,15 +23,15 @@ static bool check_cron(const char *field, const char *cron, struct reeve_error *
 {
 	size_t length = strlen(cron);
 	return length <= LIMIT_CRON_BYTES ||
-	    error_set(
-	        error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length, LIMIT_CRON_BYTES);
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are allowed", field, length,
+	        LIMIT_CRON_BYTES);
 }
 
 static bool put_manual(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
 {
 	if (!((const schedule *)message)->manual)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "schedule.manual is false; give cron or every_ms to have it come by itself");
+		    "schedule.manual is false; give cron or every_ms, so that it runs automatically");
 	json_object_set_new(change, "manual", json_true());
 	return true;
 }
@@ -106,14 +106,14 @@ static bool check_work(const schedule *s, int64_t max_details_bytes, struct reev
 	    check_name("schedule.action_queue", s->action_queue, false, error);
 }
 
-/* The source that a task says it has gets the caller's name, as that of a submit. */
+/* Puts the caller's name before the task's source, as a submit does. */
 static void name_source(json_t *task, const struct rpc_call *call)
 {
 	const char *source = json_string_value(json_object_get(task, "source"));
-	char *says = source && *source ? rpc_identity_says(rpc_call_identity(call), source) : NULL;
-	if (says)
-		json_object_set_new(task, "source", json_string(says));
-	free(says);
+	char *qualified = source && *source ? rpc_identity_qualify(rpc_call_identity(call), source) : NULL;
+	if (qualified)
+		json_object_set_new(task, "source", json_string(qualified));
+	free(qualified);
 }
 
 char *schedule_addition(const struct services *services, const struct rpc_call *call, const ProtobufCMessage *request,
@@ -172,12 +172,23 @@ static bool put_named(json_t *change, const char *field, const schedule *s, stru
 	               : setting_put(change, schedule_settings, field, "schedule", &s->base, error);
 }
 
-static bool check_together(const json_t *change, struct reeve_error *error)
+static bool is_named(const Reeve__V1__EditScheduleRequest *request, const char *field)
+{
+	for (size_t i = 0; i < request->n_fields; i++)
+		if (!strcmp(request->fields[i], field))
+			return true;
+	return false;
+}
+
+static bool check_together(
+    const Reeve__V1__EditScheduleRequest *request, const json_t *change, struct reeve_error *error)
 {
 	int ways = (json_object_get(change, "cron") != NULL) + (json_object_get(change, "every_ms") != NULL) +
 	    (json_object_get(change, "manual") != NULL);
 	if (ways > 1)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "fields: cron, every_ms and manual cannot be combined");
+	if (is_named(request, "max_catch_up") && !is_named(request, "catch_up"))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "fields has max_catch_up without catch_up; name both");
 	if (json_object_get(change, "task") &&
 	    (json_object_get(change, "queue_action") || json_object_get(change, "action_queue")))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "fields: a task and a queue_action cannot be combined");
@@ -204,7 +215,7 @@ char *schedule_change(const struct services *services, const struct rpc_call *ca
 		good = put_named(change, request->fields[i], s, error);
 	json_t *task = json_object_get(change, "task");
 	name_source(task, call);
-	good = good && check_together(change, error) &&
+	good = good && check_together(request, change, error) &&
 	    (!task || check_named(s->task ? s->task : &defaults, task, max_details_bytes, error));
 	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
 	json_decref(change);

@@ -1,9 +1,9 @@
 /*
  * The manager's metrics for Prometheus: AdminService.Scrape, which is also the page /metrics.
  *
- * The numbers of this manager are in memory. Those of all managers together come from the database, at most once in some
- * seconds, however many calls there are: a call in between gets what was read last. If the database does not answer, they are
- * left out.
+ * The numbers of this manager are in memory. Those of all managers together come from the database, at most once in
+ * some seconds, however many calls there are: a call in between gets what was read last. If the database does not
+ * answer, they are left out.
  */
 #ifndef REEVE_MANAGER_SERVICE_SCRAPE_H
 #define REEVE_MANAGER_SERVICE_SCRAPE_H

@@ -4,9 +4,10 @@
 #include "common/clock.h"
 #include "common/rpc/server.h"
 #include "manager/core/cluster.h"
+#include "manager/core/ready.h"
 #include "manager/core/routes.h"
-#include "manager/core/window.h"
 #include "manager/service/exposition.h"
+#include "manager/traces/traces.h"
 
 #include <dirent.h>
 #include <reeve/v1/envelope.pb-c.h>
@@ -15,7 +16,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* --- the fleet ------------------------------------------------------------------------------------------------------ */
+/* --- the fleet ------------------------------------------------------------------------------------------------------
+ */
 
 void scrape_fleet_drop(struct scrape_fleet *fleet)
 {
@@ -91,7 +93,8 @@ static void put_fleet(struct exposition *x, const struct scrape_fleet *fleet)
 	}
 }
 
-/* --- this manager's traffic ----------------------------------------------------------------------------------------- */
+/* --- this manager's traffic -----------------------------------------------------------------------------------------
+ */
 
 /* Writes the samples of one route for one family. */
 typedef void put_numbers(
@@ -190,7 +193,8 @@ static void put_traffic(struct exposition *x, const struct core *core)
 	}
 }
 
-/* --- this manager --------------------------------------------------------------------------------------------------- */
+/* --- this manager ---------------------------------------------------------------------------------------------------
+ */
 
 static void put_one(
     struct exposition *x, const char *family, enum exposition_kind kind, const char *help, int64_t value)
@@ -225,8 +229,8 @@ static void put_counters(struct exposition *x, const struct services *s)
 	      {"reeve_managers", "Living managers, as this one sees it.", cluster_alive(core->cluster)},
 	      {"reeve_open_calls", "Open calls, with Fetches that wait.", rpc_server_open_calls(s->server)},
 	      {"reeve_connections", "Open connections of callers.", rpc_server_connections(s->server)},
-	      {"reeve_ready_cache_tasks", "Candidates in the ready cache.", window_size(core->window)},
-	      {"reeve_ready_cache_streams", "Streams in the ready cache.", window_streams(core->window)},
+	      {"reeve_ready_cache_tasks", "Candidates in the ready cache.", ready_size(core->cache)},
+	      {"reeve_ready_cache_streams", "Streams in the ready cache.", ready_streams(core->cache)},
 	  };
 
 	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
@@ -237,6 +241,11 @@ static void put_counters(struct exposition *x, const struct services *s)
 	exposition_integer(x, LABELS("result", "delivered"), callbacks->delivered);
 	exposition_integer(x, LABELS("result", "failed"), callbacks->failed);
 	exposition_integer(x, LABELS("result", "given_up"), callbacks->given_up);
+	if (s->traces) {
+		exposition_family(x, "reeve_spans", EXPOSITION_COUNTER, "Spans of traces, by result.");
+		exposition_integer(x, LABELS("result", "sent"), traces_counts(s->traces).sent);
+		exposition_integer(x, LABELS("result", "lost"), traces_counts(s->traces).lost);
+	}
 }
 
 static void put_store(struct exposition *x, const struct store *store)

@@ -11,19 +11,23 @@
 #include "manager/core/core.h"
 
 struct scrape;
+struct traces;
 
 struct services {
 	struct core *core;
 	const struct callbacks *callbacks;
 	struct rpc_server *server;
+	struct access *access;
 	struct tls *tls; /* NULL: no certificate */
 	const char *manager_name;
 	size_t max_message_bytes;
 	int64_t started_us; /* when the manager started, by its own clock */
 	struct scrape *scrape;
+	struct traces *traces; /* NULL: there are none */
 	/* While a method is called again after names were looked up (names_wait): the warning, or "". Otherwise NULL. */
 	const char *names_warning;
-	/* While a method is called again after its worker was found to have ended (owner_wait): the incarnation. Otherwise 0. */
+	/* While a method is called again after its worker was found to have ended (owner_wait): the incarnation. Otherwise
+	 * 0. */
 	int64_t ended_incarnation;
 	/* While a method is called again after its objects were found to be the caller's (foreign_wait). */
 	bool objects_own;

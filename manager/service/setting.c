@@ -67,7 +67,7 @@ static bool put(json_t *change, const struct setting *s, const char *path, const
 	char field[96];
 	if (s->kind == SETTING_OWN)
 		return s->put(change, message, error);
-	snprintf(field, sizeof field, "%s.%s", path, s->field);
+	snprintf(field, sizeof field, "%s%s%s", path, *path ? "." : "", s->field);
 	json_t *value = value_of(s, field, message, error);
 	return value && !json_object_set_new(change, s->column ? s->column : s->field, value);
 }

@@ -1,5 +1,6 @@
-/* Settings by name, in requests that have a message and the list `fields`, the names of its fields to set. A table says
- * how each field becomes the new value of a column in the JSON that the statement takes as @change. */
+/* Settings: fields of a request that become new values of columns, in the JSON that a statement takes as @change. A
+ * table has the rule for each field. Some requests name the fields to set in a list `fields`; others set all that they
+ * give. */
 #ifndef REEVE_MANAGER_SERVICE_SETTING_H
 #define REEVE_MANAGER_SERVICE_SETTING_H
 
@@ -35,8 +36,8 @@ struct setting {
 /* Checks the number of a request's `fields`. */
 bool settings_count_check(size_t count, struct reeve_error *error);
 
-/* Puts the value of a field into `change`. `path` is the message's name in the request: "settings". Returns false with
- * the problem in *error, which names the field. */
+/* Puts the value of a field into `change`. `path` is the message's name in the request: "settings", or "" for the
+ * request itself. Returns false with the problem in *error, which names the field. */
 bool setting_put(json_t *change, const struct setting *settings, const char *field, const char *path,
     const ProtobufCMessage *message, struct reeve_error *error);
 

@@ -6,6 +6,7 @@
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
+#include "manager/service/setting.h"
 #include "manager/service/task_methods.h"
 
 #include <jansson.h>
@@ -57,6 +58,8 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 			return "its worker is stopping it already";
 		if (op->hanged && !executing)
 			return "it is not executing";
+		if (!strcmp(t->status, "completed") || !strcmp(t->status, "dead") || !strcmp(t->status, "cancelled"))
+			return "its time in the history is over";
 		return executing && !op->executing ? "it is executing: only a retry with `executing` set starts it again"
 		                                   : "a cancel has been asked for";
 	case STORE_UPDATE: return "it has ended";
@@ -128,13 +131,15 @@ struct change_request {
 	size_t n_ids;
 	const Reeve__V1__TaskFilter *filter;
 	bool dry_run;
-	bool waiting_only; /* it is an update that executing tasks do not allow */
+	bool waiting_only;  /* it is an update that executing tasks do not allow */
+	const char *reason; /* "" or NULL: none */
 };
 
 static bool check_change(const struct services *s, const struct rpc_call *call, const struct change_request *r,
     struct filter_narrowed *narrowed, struct reeve_error *error)
 {
-	if (!service_has_request_id(s, call, error) || !check_source("actor", rpc_call_actor(call), error))
+	if ((r->reason && !check_text("reason", r->reason, error)) || !service_has_request_id(s, call, error) ||
+	    !check_source("actor", rpc_call_actor(call), error))
 		return false;
 	if (!r->filter && r->dry_run)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "dry_run needs a filter");
@@ -190,7 +195,7 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 	    .ids = r->ids,
 	    .filter = r->filter ? &c->narrowed.filter.base : NULL,
 	    .actor = rpc_call_actor(call),
-	    .reason = "",
+	    .reason = r->reason ? r->reason : "",
 	};
 	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
 	return c;
@@ -200,16 +205,11 @@ void task_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *m
 {
 	const Reeve__V1__CancelRequest *request = (const Reeve__V1__CancelRequest *)message;
 	struct services *s = service;
-	struct reeve_error error;
-	if (!check_text("reason", request->reason, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
 	struct edit_call *c = edit_begin(s, call, message, task_cancel,
-	    &(struct change_request){STORE_CANCEL, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	    &(struct change_request){
+	        STORE_CANCEL, request->ids, request->n_ids, request->filter, request->dry_run, false, request->reason});
 	if (!c)
 		return;
-	c->op.reason = request->reason;
 	edit_tasks(s->core->edits, &c->op);
 }
 
@@ -217,17 +217,13 @@ void task_discard(void *service, struct rpc_call *call, const ProtobufCMessage *
 {
 	const Reeve__V1__DiscardRequest *request = (const Reeve__V1__DiscardRequest *)message;
 	struct services *s = service;
-	struct reeve_error error;
-	if (!check_text("reason", request->reason, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
 	struct edit_call *c = edit_begin(s, call, message, task_discard,
 	    &(struct change_request){
-	        STORE_DISCARD, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	        STORE_DISCARD, request->ids, request->n_ids, request->filter, request->dry_run, false, request->reason});
 	if (!c)
 		return;
-	c->op.reason = *request->reason ? request->reason : "discarded by request";
+	if (!*request->reason)
+		c->op.reason = "discarded by request";
 	edit_tasks(s->core->edits, &c->op);
 }
 
@@ -245,7 +241,8 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		return;
 	}
 	struct edit_call *c = edit_begin(s, call, message, task_retry,
-	    &(struct change_request){STORE_RETRY, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	    &(struct change_request){
+	        STORE_RETRY, request->ids, request->n_ids, request->filter, request->dry_run, false, NULL});
 	if (!c)
 		return;
 	c->op.executing = request->executing || request->hanged || c->narrowed.executing;
@@ -257,64 +254,64 @@ void task_purge(void *service, struct rpc_call *call, const ProtobufCMessage *me
 {
 	const Reeve__V1__PurgeRequest *request = (const Reeve__V1__PurgeRequest *)message;
 	struct services *s = service;
-	struct reeve_error error;
-	if (!check_text("reason", request->reason, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
 	struct edit_call *c = edit_begin(s, call, message, task_purge,
-	    &(struct change_request){STORE_PURGE, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	    &(struct change_request){
+	        STORE_PURGE, request->ids, request->n_ids, request->filter, request->dry_run, false, request->reason});
 	if (!c)
 		return;
-	c->op.reason = request->reason;
 	c->op.details_only = request->details_only;
 	edit_tasks(s->core->edits, &c->op);
 }
 
-static bool check_update(const struct services *s, const Reeve__V1__UpdateRequest *r, struct reeve_error *error)
+/* --- Update: the new values of columns -----------------------------------------------------------------------------
+ */
+
+static bool put_priority(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
+{
+	int64_t priority = ((const Reeve__V1__UpdateRequest *)message)->priority->value;
+	return check_range("priority.value", priority, -LIMIT_PRIORITY, LIMIT_PRIORITY, error) &&
+	    !json_object_set_new(change, "priority", json_integer(priority));
+}
+
+static bool put_details(json_t *change, const ProtobufCMessage *message, struct reeve_error *error)
+{
+	const char *details = ((const Reeve__V1__UpdateRequest *)message)->details->value;
+	return utf8_valid(details, strlen(details)) ? !json_object_set_new(change, "details", json_string(details))
+	                                            : error_set(error, STATUS(INVALID_ARGUMENT), "details is not UTF-8");
+}
+
+static const struct setting task_settings[] = {
+    {"priority", SETTING_OWN, .put = put_priority},
+    {"run_at_us", SETTING_NUMBER, .column = "run_at", .max = LIMIT_TIME_US},
+    {"max_attempts", SETTING_NUMBER, .max = LIMIT_ATTEMPTS},
+    {"details", SETTING_OWN, .put = put_details},
+    {"queue", .kind = SETTING_NAME},
+    {"timeout_ms", SETTING_NUMBER, .max = DAYS_MS(LIMIT_TIMEOUT_DAYS)},
+    {"key", .kind = SETTING_NAME},
+    {"stage", .kind = SETTING_NAME},
+    {0},
+};
+
+static bool check_update(
+    const struct services *s, const Reeve__V1__UpdateRequest *r, const json_t *change, struct reeve_error *error)
 {
 	const int64_t max_details = s->core->base.options.max_details_bytes;
-	if (!check_range("run_at_us", r->run_at_us, 0, LIMIT_TIME_US, error) ||
-	    !check_range("max_attempts", r->max_attempts, 0, LIMIT_ATTEMPTS, error) ||
-	    (r->priority && !check_range("priority.value", r->priority->value, -LIMIT_PRIORITY, LIMIT_PRIORITY, error)) ||
-	    !check_range("timeout_ms", r->timeout_ms, 0, DAYS_MS(LIMIT_TIMEOUT_DAYS), error) ||
-	    !check_name("queue", r->queue, true, error) || !check_name("key", r->key, true, error) ||
-	    !check_name("stage", r->stage, true, error))
-		return false;
-	if (r->details && !utf8_valid(r->details->value, strlen(r->details->value)))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "details is not UTF-8");
 	if (r->details && (int64_t)strlen(r->details->value) > max_details)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "details has %zu bytes; at most %lld are taken",
+		return error_set(error, STATUS(INVALID_ARGUMENT), "details has %zu bytes; at most %lld are allowed",
 		    strlen(r->details->value), (long long)max_details);
 	if (*r->key && (r->filter || r->n_ids != 1))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "key is for one task: give one id");
-	return r->priority || r->run_at_us || r->max_attempts || r->details || *r->queue || r->timeout_ms || *r->key ||
-	    *r->stage ||
+	return json_object_size(change) ||
 	    error_set(error, STATUS(INVALID_ARGUMENT),
 	        "nothing to change: give priority, run_at_us, max_attempts, details, queue, timeout_ms, key or stage");
 }
 
-/* Returns the new values for tasks_update.sql. */
-static char *update_json(const Reeve__V1__UpdateRequest *r)
+/* Returns the new values for tasks_update.sql, or NULL with *error set. */
+static char *update_json(const struct services *s, const Reeve__V1__UpdateRequest *r, struct reeve_error *error)
 {
 	json_t *change = json_object();
-	if (r->priority)
-		json_object_set_new(change, "priority", json_integer(r->priority->value));
-	if (r->run_at_us)
-		json_object_set_new(change, "run_at", json_integer(r->run_at_us));
-	if (r->max_attempts)
-		json_object_set_new(change, "max_attempts", json_integer(r->max_attempts));
-	if (r->details)
-		json_object_set_new(change, "details", json_string(r->details->value));
-	if (*r->queue)
-		json_object_set_new(change, "queue", json_string(r->queue));
-	if (r->timeout_ms)
-		json_object_set_new(change, "timeout_ms", json_integer(r->timeout_ms));
-	if (*r->key)
-		json_object_set_new(change, "key", json_string(r->key));
-	if (*r->stage)
-		json_object_set_new(change, "stage", json_string(r->stage));
-	char *text = json_dumps(change, JSON_COMPACT);
+	bool good = settings_put_all(change, task_settings, "", &r->base, error) && check_update(s, r, change, error);
+	char *text = good ? json_dumps(change, JSON_COMPACT) : NULL;
 	json_decref(change);
 	return text;
 }
@@ -324,7 +321,8 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!check_update(s, request, &error)) {
+	char *change = update_json(s, request, &error);
+	if (!change) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -332,9 +330,11 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	    *request->key || *request->stage;
 	struct edit_call *c = edit_begin(s, call, message, task_update,
 	    &(struct change_request){
-	        STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run, waiting_only});
-	if (!c)
+	        STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run, waiting_only, NULL});
+	if (!c) {
+		free(change);
 		return;
-	c->op.change = c->change = update_json(request);
+	}
+	c->op.change = c->change = change;
 	edit_tasks(s->core->edits, &c->op);
 }

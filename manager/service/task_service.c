@@ -1,16 +1,11 @@
-/* TaskService: submits, shows and awaits tasks. */
-#include "common/field.h"
+/* TaskService: shows and awaits tasks. */
 #include "common/limits.h"
-#include "common/text.h"
 #include "manager/access/scope.h"
-#include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
-#include "manager/service/check_task.h"
 #include "manager/service/filter.h"
 #include "manager/service/ownership.h"
 #include "manager/service/reading.h"
-#include "manager/service/retry.h"
 #include "manager/service/services.h"
 #include "manager/service/task_methods.h"
 
@@ -25,171 +20,7 @@
 enum {
 	AUDIT_PAGE = 500,
 	AUDIT_ROW_BYTES = 16 << 10,
-	WAIT_MAX_MS = 60000,
 };
-
-/* --- Submit ------------------------------------------------------------------------------------------------------ */
-
-struct submit_call {
-	struct rpc_call *call;
-	int count;
-	char **own_policies, **own_sources;
-	struct store_task tasks[];
-};
-
-static void submit_call_free(struct submit_call *c)
-{
-	for (int i = 0; i < c->count; i++) {
-		free(c->own_policies[i]);
-		free(c->own_sources[i]);
-	}
-	free(c->own_policies);
-	free(c->own_sources);
-	free(c);
-}
-
-static void on_submitted(void *arg, const struct store_created *created, const struct reeve_error *error)
-{
-	struct submit_call *c = arg;
-	if (error) {
-		rpc_call_fail_error(c->call, error);
-		submit_call_free(c);
-		return;
-	}
-	Reeve__V1__SubmitResponse response = REEVE__V1__SUBMIT_RESPONSE__INIT;
-	Reeve__V1__SubmittedTask *tasks = mem_calloc((size_t)c->count, sizeof *tasks);
-	response.tasks = mem_calloc((size_t)c->count, sizeof *response.tasks);
-	response.n_tasks = (size_t)c->count;
-	for (int i = 0; i < c->count; i++) {
-		reeve__v1__submitted_task__init(&tasks[i]);
-		tasks[i].id = created[i].id;
-		tasks[i].existing = created[i].existing;
-		tasks[i].restarted = created[i].restarted;
-		response.tasks[i] = &tasks[i];
-	}
-	rpc_call_reply(c->call, &response.base);
-	free(response.tasks);
-	free(tasks);
-	submit_call_free(c);
-}
-
-/* Sets the texts that are stored as they are. A task without a trace context has the caller's. */
-static void take_texts(struct store_task *task, const Reeve__V1__TaskSpec *spec, const struct rpc_call *call)
-{
-	static const ProtobufCFieldDescriptor *fields[SQL_SUBMITTED];
-	for (int i = 0; i < SQL_SUBMITTED; i++) {
-		if (!fields[i])
-			fields[i] = field_named(spec->base.descriptor, sql_columns_submitted[i]);
-		task->texts[i] = text_given(field_text(&spec->base, fields[i]));
-		if (!task->texts[i] && !strcmp(fields[i]->name, "traceparent"))
-			task->texts[i] = rpc_call_traceparent(call);
-	}
-}
-
-static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const struct rpc_call *call)
-{
-	const struct rpc_identity *identity = rpc_call_identity(call);
-	const Reeve__V1__RetryPolicy *retry = spec->retry;
-	struct store_task task = {
-	    .queue = *spec->queue ? spec->queue : "default",
-	    .type = spec->type,
-	    .details = spec->details,
-	    .priority = spec->priority,
-	    .own_priority = spec->own_priority || spec->priority,
-	    .run_at_us = spec->run_at_us ? spec->run_at_us : STORE_TIME_BEGIN,
-	    .delay_ms = spec->delay_ms,
-	    .key = *spec->key ? spec->key : NULL,
-	    .key_ttl_ms = spec->key_ttl_ms,
-	    .max_attempts = (int32_t)spec->max_attempts,
-	    .timeout_ms = spec->timeout_ms,
-	    .retry_given = retry != NULL,
-	    .retry_base_ms = retry ? retry_base_ms(retry) : 0,
-	    .retry_max_ms = retry ? retry_max_ms(retry) : 0,
-	    .retry_policy = retry ? retry_json(retry) : NULL,
-	    .task_version = spec->version,
-	    .batch = spec->batch_id,
-	    .pipeline = *spec->pipeline ? spec->pipeline : NULL,
-	    .stage = *spec->stage ? spec->stage : NULL,
-	    .source = *spec->source ? spec->source : rpc_call_actor(call),
-	    .owner = identity->roles & MAY_OPERATE ? NULL : identity->name,
-	    .parent = scope_parent(identity),
-	};
-	take_texts(&task, spec, call);
-	return task;
-}
-
-/* Checks whether the caller may submit a task. The queues and types of a pipeline's stages change with its
- * definition. */
-static bool may_submit(
-    const struct rpc_identity *identity, const char *field, const struct store_task *task, struct reeve_error *error)
-{
-	if (!scope_queue(identity, field, task->queue, error))
-		return false;
-	if (!task->pipeline)
-		return scope_type(identity, field, task->type, error);
-	return !scope_is_limited(identity) ||
-	    error_set(error, STATUS(PERMISSION_DENIED),
-	        "%s: \"%s\" may use no pipelines, as it is limited to some queues or types", field, identity->name);
-}
-
-/* Whether the batches of the tasks must be looked up first: see foreign_wait. */
-static bool batches_wait(
-    struct services *s, struct rpc_call *call, const Reeve__V1__SubmitRequest *request, rpc_method *method)
-{
-	int64_t *batches = mem_malloc(sizeof *batches * request->n_tasks);
-	size_t n = 0;
-	for (size_t i = 0; i < request->n_tasks; i++)
-		if (request->tasks[i]->batch_id && (n == 0 || batches[n - 1] != request->tasks[i]->batch_id))
-			batches[n++] = request->tasks[i]->batch_id;
-	bool waits = foreign_wait(s, call, &request->base, method, NULL, 0, batches, n);
-	free(batches);
-	return waits;
-}
-
-static void submit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	struct services *s = service;
-	const Reeve__V1__SubmitRequest *request = (const Reeve__V1__SubmitRequest *)message;
-	struct reeve_error error;
-	if (request->n_tasks == 0 || request->n_tasks > LIMIT_CALL_TASKS) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "tasks has %zu elements; from 1 to %d are taken",
-		    request->n_tasks, LIMIT_CALL_TASKS);
-		return;
-	}
-	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	if (!scope_sees_all(rpc_call_identity(call)) && batches_wait(s, call, request, submit))
-		return;
-	struct submit_call *c = mem_calloc(1, sizeof *c + sizeof *c->tasks * request->n_tasks);
-	c->call = call;
-	c->own_policies = mem_calloc(request->n_tasks, sizeof *c->own_policies);
-	c->own_sources = mem_calloc(request->n_tasks, sizeof *c->own_sources);
-	c->count = (int)request->n_tasks;
-	for (int i = 0; i < c->count; i++) {
-		char field[32];
-		snprintf(field, sizeof field, "tasks[%d]", i);
-		if (!check_task(field, request->tasks[i], s->core->base.options.max_details_bytes, &error)) {
-			rpc_call_fail_error(call, &error);
-			submit_call_free(c);
-			return;
-		}
-		c->tasks[i] = task_from(request->tasks[i], call);
-		c->own_policies[i] = (char *)c->tasks[i].retry_policy;
-		if (*request->tasks[i]->source)
-			c->own_sources[i] = rpc_identity_says(rpc_call_identity(call), request->tasks[i]->source);
-		if (c->own_sources[i])
-			c->tasks[i].source = c->own_sources[i];
-		if (!may_submit(rpc_call_identity(call), field, &c->tasks[i], &error)) {
-			rpc_call_fail_error(call, &error);
-			submit_call_free(c);
-			return;
-		}
-	}
-	submit_tasks(s->core->submits, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call),
-	    rpc_call_origin(call), on_submitted, c);
-}
 
 /* --- reads ------------------------------------------------------------------------------------------------------- */
 
@@ -338,7 +169,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 struct wait_call {
 	struct reading reading; /* used once some have ended */
 	int64_t *ids;
-	uint32_t asked;        /* how many ids were requested */
+	uint32_t asked;        /* how many different ids were requested */
 	struct waiter *waiter; /* while it waits */
 };
 
@@ -350,8 +181,8 @@ static void wait_end(struct wait_call *c, const struct reeve_error *error)
 	struct reeve_error foreign;
 	for (size_t i = 0; !error && i < response->n_ended; i++)
 		if (!scope_owns(rpc_call_identity(c->reading.call), response->ended[i]->source)) {
-			error_set(&foreign, STATUS(PERMISSION_DENIED), "task %lld is another caller's",
-			    (long long)response->ended[i]->id);
+			error_set(&foreign, STATUS(NOT_FOUND), "there is no task %lld",
+			    (long long)response->ended[i]->id); /* of its own */
 			error = &foreign;
 		}
 	response->pending = c->asked > response->n_ended ? c->asked - (uint32_t)response->n_ended : 0;
@@ -364,10 +195,11 @@ static void on_wait_read(struct store_op *op, const struct reeve_error *error)
 	wait_end((struct wait_call *)op, error);
 }
 
-static void on_waited(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+static void on_waited(void *arg, int asked, const int64_t *ended, int count, const struct reeve_error *error)
 {
 	struct wait_call *c = arg;
 	c->waiter = NULL;
+	c->asked = (uint32_t)asked;
 	if (error || count == 0) {
 		wait_end(c, error);
 		return;
@@ -407,13 +239,21 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 	reading_begin_of(&c->reading, s, call, SQL_WAIT_RESULTS, message, on_wait_read);
 	c->reading.op.quick = true;
 	rpc_call_on_closed(call, on_wait_gone, c);
-	c->asked = (uint32_t)request->n_ids;
 	int64_t wait = request->wait_ms < WAIT_MAX_MS ? request->wait_ms : WAIT_MAX_MS;
 	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, rpc_call_origin(call), on_waited, c, &c->waiter);
 }
 
+/* A caller that may read only its own tasks gets only their lines. */
+static void logs(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const int64_t *id = &((const Reeve__V1__LogsRequest *)message)->task_id;
+	if (!foreign_wait(service, call, message, logs, id, 1, NULL, 0))
+		read_method(service, call, message);
+}
+
 const struct rpc_entry task_methods[] = {
-    {"Submit", submit, RPC_ORDINARY, MAY_SUBMIT, NULL},
+    {"Submit", task_submit, RPC_ORDINARY, MAY_SUBMIT, NULL},
+    {"SubmitAndWait", task_submit_and_wait, RPC_WAITING, MAY_SUBMIT, NULL},
     {"Get", get, RPC_OPERATOR, MAY_READ_OWN, NULL},
     {"List", list, RPC_OPERATOR, MAY_READ, NULL},
     {"Wait", wait_for, RPC_WAITING, MAY_READ_OWN, NULL},
@@ -425,5 +265,6 @@ const struct rpc_entry task_methods[] = {
     {"Errors", read_method, RPC_OPERATOR, MAY_READ, &task_errors},
     {"Executions", read_method, RPC_OPERATOR, MAY_READ, &task_executions},
     {"Purge", task_purge, RPC_OPERATOR, MAY_OPERATE, NULL},
+    {"Logs", logs, RPC_OPERATOR, MAY_READ_OWN, &task_logs},
     {0},
 };

@@ -1,4 +1,4 @@
-/* TaskService: summaries of errors and executions. */
+/* TaskService: summaries of errors and executions, and log lines. */
 #include "common/limits.h"
 #include "manager/service/check.h"
 #include "manager/service/task_methods.h"
@@ -28,4 +28,13 @@ const struct method task_executions = {
         {"since_us", RULE_SINCE, .otherwise = DAY_US}, {"page", RULE_PAGE}},
     .names = true,
     .check = check_executions,
+};
+
+const struct method task_logs = {
+    SQL_LOGS,
+    .rules = {{"task_id", RULE_NUMBER, .min = 1, .max = INT64_MAX}, {"after_number", RULE_NUMBER, .max = INT64_MAX},
+        {"limit", RULE_NUMBER, .max = LIMIT_LOG_LINES, .otherwise = LIMIT_LOG_LINES}},
+    .quick = true,
+    .found = "status",
+    .missing = "there is no task {task_id}",
 };

@@ -110,10 +110,15 @@ static char *rights_json(const struct services *services, const struct rpc_call 
 	return text;
 }
 
+static void reload(struct services *s, int64_t deadline_ms, method_reloaded *done, void *arg)
+{
+	access_reload(s->access, deadline_ms, done, arg);
+}
+
 const struct rpc_entry token_methods[] = {
     {"Create", write_method, RPC_OPERATOR, MAY_ADMINISTER,
         METHOD(SQL_TOKEN_CREATE, .rules = {{"expires_in_ms", RULE_NUMBER, .max = DAYS_MS(LIMIT_DELAY_DAYS)}},
-            .check = check_create, .change = rights_json)},
+            .check = check_create, .change = rights_json, .reload = reload)},
     {"List", read_method, RPC_OPERATOR, MAY_ADMINISTER,
         METHOD(SQL_TOKEN_LIST,
             .rules = {{"after_name", RULE_NAME_OR_NONE},
@@ -122,9 +127,9 @@ const struct rpc_entry token_methods[] = {
         METHOD(SQL_TOKEN_ROTATE,
             .rules = {{"name", RULE_NAME}, {"grace_ms", RULE_NUMBER, .max = DAYS_MS(LIMIT_GRACE_DAYS)},
                 {"expires_in_ms", RULE_NUMBER, .max = DAYS_MS(LIMIT_DELAY_DAYS)}},
-            .check = check_rotate, .found = "id", .missing = "there is no access token \"{name}\"")},
+            .check = check_rotate, .reload = reload, .found = "id", .missing = "there is no access token \"{name}\"")},
     {"Revoke", write_method, RPC_OPERATOR, MAY_ADMINISTER,
-        METHOD(SQL_TOKEN_REVOKE, .rules = {{"name", RULE_NAME}}, .found = "id",
+        METHOD(SQL_TOKEN_REVOKE, .rules = {{"name", RULE_NAME}}, .reload = reload, .found = "id",
             .missing = "there is no identity \"{name}\"")},
     {0},
 };

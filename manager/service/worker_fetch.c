@@ -42,7 +42,7 @@ static bool check_where(const Reeve__V1__FetchRequest *r, struct reeve_error *er
 		if (f->statuses[i] != REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED &&
 		    f->statuses[i] != REEVE__V1__TASK_STATUS__TASK_STATUS_FAILED)
 			return error_set(error, STATUS(INVALID_ARGUMENT),
-			    "where.statuses asks for tasks that do not wait; only queued and failed ones can be fetched");
+			    "where.statuses selects tasks that do not wait; only queued and failed ones can be fetched");
 	return true;
 }
 
@@ -58,6 +58,11 @@ bool worker_fetch_check(const struct rpc_call *call, Reeve__V1__FetchRequest *r,
 	    check_queue_slots(r, error) && check_where(r, error) &&
 	    scope_accept_queues(identity, &r->queues, &r->n_queues, error) &&
 	    scope_accept_types(identity, &r->types, &r->n_types, error);
+}
+
+static bool backlogged(const void *call, int64_t max)
+{
+	return rpc_call_backlogged(call, (size_t)max);
 }
 
 void worker_fetch_start(struct services *s, struct rpc_call *call, const Reeve__V1__FetchRequest *r, bool in_report,
@@ -78,13 +83,15 @@ void worker_fetch_start(struct services *s, struct rpc_call *call, const Reeve__
 	    .exclude = r->exclude_ids,
 	    .limit_count = (int)r->n_queue_slots,
 	    .limits = limits,
-	    .wait_ms = in_report ? 0 : r->wait_ms,  /* in a report it never parks */
-	    .goes_on = in_report || r->wait_ms > 0, /* it is a worker's, which then parks another one */
+	    .wait_ms = in_report ? 0 : r->wait_ms,    /* in a report it never parks */
+	    .continues = in_report || r->wait_ms > 0, /* it is a worker's, which then parks another one */
 	    .again = r->resend,
 	    .max_bytes = r->max_bytes,
 	    .where = r->where && !in_report ? &r->base : NULL,
 	    .idle_ms = r->idle_since_start_ms,
 	    .origin = rpc_call_origin(call),
+	    .backlogged = backlogged,
+	    .caller = call,
 	};
 	dispatch_fetch(s->core->dispatch, &request, done, arg);
 	free(limits);

@@ -1,6 +1,7 @@
 /* Heartbeat. */
 #include "common/limits.h"
 #include "common/text.h"
+#include "manager/access/scope.h"
 #include "manager/core/leases.h"
 #include "manager/service/check.h"
 #include "manager/service/ownership.h"
@@ -67,7 +68,7 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 	if (!check_range("incarnation", r->incarnation, 1, INT64_MAX, error) ||
 	    !check_range("mode", r->mode, 0, REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING, error) ||
 	    !check_range("concurrency", r->concurrency, 0, LIMIT_CONCURRENCY, error) ||
-	    !check_range("succeeded", r->succeeded, 0, INT64_MAX, error) ||
+	    !check_range("completed", r->completed, 0, INT64_MAX, error) ||
 	    !check_range("failed", r->failed, 0, INT64_MAX, error) || !check_range("seq", r->seq, 1, INT64_MAX, error) ||
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
 	    !check_range("in_flight", (int64_t)r->n_in_flight, 0, LIMIT_IN_FLIGHT, error) ||
@@ -81,15 +82,31 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 			return error_set(
 			    error, STATUS(INVALID_ARGUMENT), "in_flight[%zu] must have a task_id and a token, both from 1", i);
 	for (size_t i = 0; i < r->n_counts; i++)
-		if (name_problem(r->counts[i]->queue, false) || r->counts[i]->batch_id < 0 || r->counts[i]->succeeded < 0 ||
+		if (name_problem(r->counts[i]->queue, false) || r->counts[i]->batch_id < 0 || r->counts[i]->completed < 0 ||
 		    r->counts[i]->failed < 0)
 			return error_set(error, STATUS(INVALID_ARGUMENT),
-			    "counts[%zu] must have a queue, and a batch_id, succeeded and failed from 0", i);
+			    "counts[%zu] must have a queue, and a batch_id, completed and failed from 0", i);
 	for (size_t i = 0; i < r->n_remarks; i++)
 		if (r->remarks[i]->task_id < 1 || r->remarks[i]->token < 1)
 			return error_set(
 			    error, STATUS(INVALID_ARGUMENT), "remarks[%zu] must have a task_id and a token, both from 1", i);
 	return true;
+}
+
+/* Leaves out types and queues that the caller may not use. A worker that reads its handlers again, or gets another
+ * identity, may have such; it must not lose its lease by that. */
+static void limit(const struct rpc_identity *identity, Reeve__V1__HeartbeatRequest *r)
+{
+	struct reeve_error error;
+	size_t types = 0, counts = 0;
+	for (size_t i = 0; i < r->n_types; i++)
+		if (scope_type(identity, "types", r->types[i], &error))
+			r->types[types++] = r->types[i];
+	for (size_t i = 0; i < r->n_counts; i++)
+		if (scope_queue(identity, "counts", r->counts[i]->queue, &error))
+			r->counts[counts++] = r->counts[i];
+	r->n_types = types;
+	r->n_counts = counts;
 }
 
 struct remarks_kept {
@@ -139,13 +156,14 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 
 void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	const Reeve__V1__HeartbeatRequest *request = (const Reeve__V1__HeartbeatRequest *)message;
+	Reeve__V1__HeartbeatRequest *request = (Reeve__V1__HeartbeatRequest *)message; /* of the call alone */
 	struct services *s = service;
 	struct reeve_error error;
 	if (!check_heartbeat(request, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	limit(rpc_call_identity(call), request);
 	if (owner_wait(s, call, message, worker_heartbeat, request->incarnation))
 		return;
 	struct heartbeat_call *c = mem_calloc(1, sizeof *c + sizeof *c->counts * request->n_counts);
@@ -157,7 +175,7 @@ void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .seq = request->seq,
 	    .mode = worker_modes[request->mode],
 	    .concurrency = request->no_slots ? -1 : (int32_t)request->concurrency,
-	    .succeeded = request->succeeded,
+	    .completed = request->completed,
 	    .failed = request->failed,
 	    .type_count = (int)request->n_types,
 	    .types = request->types,
@@ -168,7 +186,7 @@ void worker_heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 		c->counts[i] = (struct store_worker_count){.incarnation = request->incarnation,
 		    .queue = request->counts[i]->queue,
 		    .batch_id = request->counts[i]->batch_id,
-		    .succeeded = request->counts[i]->succeeded,
+		    .completed = request->counts[i]->completed,
 		    .failed = request->counts[i]->failed};
 	int64_t *ids = mem_malloc(sizeof *ids * 2 * (request->n_in_flight + 1)), *tokens = ids + request->n_in_flight;
 	for (size_t i = 0; i < request->n_in_flight; i++) {

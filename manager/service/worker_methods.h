@@ -7,7 +7,7 @@
 
 #include <reeve/v1/worker.pb-c.h>
 
-rpc_method worker_fetch, worker_report, worker_heartbeat;
+rpc_method worker_fetch, worker_report, worker_heartbeat, worker_progress;
 
 /* --- names, commands and texts (worker_service.c) --- */
 
@@ -19,7 +19,33 @@ void worker_command_fill(Reeve__V1__WorkerCommand *out, const struct store_worke
 
 /* Returns the text, or NULL if it is empty. Cuts a text that is too long, without splitting a character: its result
  * must not be lost. */
-const char *worker_text_cut(const char *text, size_t most);
+const char *worker_text_cut(const char *text, size_t max);
+
+/* Sets what an answer says of a result, or of progress, with this outcome in the store, without a note. */
+void worker_ack_fill(Reeve__V1__ResultAck *out, int64_t id, int64_t token, enum store_ack ack);
+
+/* --- progress (worker_progress.c), which a Report can bring too --- */
+
+/* What an AttemptProgress and a Result have of these: see REPORTED_BY. */
+struct reported {
+	bool has_progress;
+	double progress;
+	int64_t first_line;
+	Reeve__V1__LoggedLine *const *lines;
+	size_t n_lines;
+};
+
+#define REPORTED_BY(message)                                                                                           \
+	((struct reported){(message)->last_progress_case != 0, (message)->progress, (message)->first_line,                 \
+	    (message)->lines, (message)->n_lines})
+
+/* Checks it; `message` is its path in messages, `incarnation` that of the request, or 0. */
+bool worker_reported_check(
+    const char *message, const struct reported *reported, int64_t incarnation, struct reeve_error *error);
+
+/* Sets progress and lines, of which it cuts and drops what is too long. The lines belong to the call; the caller frees
+ * out->lines. */
+void worker_reported_fill(struct store_attempt_progress *out, const struct reported *reported);
 
 /* --- Fetches (worker_fetch.c), which a Report can bring too --- */
 

@@ -27,11 +27,15 @@ struct report_call {
 	int64_t incarnation, fetch_id;
 	const Reeve__V1__FetchRequest *fetch; /* or NULL */
 	struct store_own owning;
+	struct store_attempt_progress *progress; /* one for each result; NULL: none has any */
 	struct store_result results[];
 };
 
 static void report_free(struct report_call *c)
 {
+	for (int i = 0; c->progress && i < c->op.count; i++)
+		free(c->progress[i].lines);
+	free(c->progress);
 	free((int64_t *)c->owning.ids);
 	free(c->owning.own);
 	free(c->packed_fetch);
@@ -53,19 +57,15 @@ static void report_answer(struct report_call *c)
 		for (int i = 0; i < c->op.count; i++) {
 			const struct store_result *r = &c->results[i];
 			Reeve__V1__ResultAck *ack = response.acks[i] = &acks[i];
-			reeve__v1__result_ack__init(ack);
-			ack->task_id = r->id;
-			ack->token = r->token;
-			ack->status = r->ack == STORE_LATE ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST
-			    : r->ack == STORE_LATER        ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER
-			    : c->too_long[i]               ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_REFUSED
-			                                   : REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
-			if (r->ack == STORE_LATER)
+			worker_ack_fill(ack, r->id, r->token, r->ack);
+			if (r->ack == STORE_LATER) {
 				ack->note = (char *)"another transaction has locked the task, or its batch; report it again";
-			else if (r->ack == STORE_LATE)
+			} else if (r->ack == STORE_LATE) {
 				ack->note = (char *)"the lock had been lost; nothing was changed";
-			else if (c->too_long[i])
+			} else if (c->too_long[i]) {
+				ack->status = REEVE__V1__RESULT_STATUS__RESULT_STATUS_REFUSED;
 				ack->note = (char *)"the result is too long; the attempt was ended as fatal";
+			}
 		}
 		if (c->packed_fetch)
 			response.fetch = reeve__v1__fetch_response__unpack(NULL, c->packed_length, c->packed_fetch);
@@ -120,11 +120,12 @@ static const enum store_outcome outcomes[] = {
     [REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED] = STORE_LEASE_ENDED,
 };
 
-static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_error *error)
+static bool check_result(size_t i, const Reeve__V1__Result *r, int64_t incarnation, struct reeve_error *error)
 {
 	char field[48];
 	if (r->outcome >= REEVE__V1__OUTCOME__OUTCOME_COMPLETED && r->outcome <= REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED &&
-	    r->task_id >= 1 && r->token >= 1 && !name_problem(r->error_code, true) && !*r->stage)
+	    r->task_id >= 1 && r->token >= 1 && !name_problem(r->error_code, true) && !*r->stage &&
+	    !r->last_progress_case && !r->n_lines)
 		return true;
 	snprintf(field, sizeof field, "results[%zu].outcome", i);
 	if (!check_range(
@@ -142,18 +143,22 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 	snprintf(field, sizeof field, "results[%zu].stage", i);
 	if (!check_name(field, r->stage, true, error))
 		return false;
-	return r->outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s needs the outcome COMPLETED", field);
+	snprintf(field, sizeof field, "results[%zu]", i);
+	if (!worker_reported_check(field, &REPORTED_BY(r), incarnation, error))
+		return false;
+	return !*r->stage || r->outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s.stage needs the outcome COMPLETED", field);
 }
 
 static void report_start(struct report_call *c)
 {
 	struct services *s = c->services;
-	if (c->fetch)
+	bool fetches = c->fetch != NULL;
+	if (fetches)
 		rpc_call_on_closed(c->call, on_report_gone, c);
-	/* The report must begin before the call can be answered. */
+	/* The report must begin before the call can be answered. Without a Fetch the call is, if the store refuses it. */
 	report_results(s->core->reports, &c->op);
-	if (c->fetch)
+	if (fetches)
 		worker_fetch_start(s, c->call, c->fetch, true, on_report_fetched, c);
 }
 
@@ -194,9 +199,29 @@ static bool check_fetch(const struct rpc_call *call, const Reeve__V1__ReportRequ
 {
 	if (!r->fetch)
 		return true;
+	if (r->fetch->where || r->fetch->wait_retries)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "fetch.%s cannot be used in a report; make a call of its own",
+		    r->fetch->where ? "where" : "wait_retries");
 	return worker_fetch_check(call, r->fetch, error) &&
 	    (r->fetch->incarnation == r->incarnation || !scope_owner(rpc_call_identity(call)) ||
 	        error_set(error, STATUS(PERMISSION_DENIED), "fetch.incarnation must be the report's incarnation"));
+}
+
+/* Takes the progress and the lines of a result. */
+static void take_progress(struct report_call *c, size_t i, const Reeve__V1__ReportRequest *request)
+{
+	const Reeve__V1__Result *given = request->results[i];
+	struct store_result *r = &c->results[i];
+	if (!given->last_progress_case && !given->n_lines)
+		return;
+	if (!c->progress)
+		c->progress = mem_calloc(request->n_results, sizeof *c->progress);
+	struct store_attempt_progress *progress = &c->progress[i];
+	worker_reported_fill(progress, &REPORTED_BY(given));
+	progress->id = r->id;
+	progress->token = r->token;
+	progress->remark = ""; /* the end of the attempt sets it */
+	r->progress = progress;
 }
 
 void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -208,7 +233,7 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    !check_range("results", (int64_t)request->n_results, 1, LIMIT_CALL_TASKS, &error) ||
 	    !check_fetch(call, request, &error);
 	for (size_t i = 0; !bad && i < request->n_results; i++)
-		bad = !check_result(i, request->results[i], &error);
+		bad = !check_result(i, request->results[i], request->incarnation, &error);
 	if (bad) {
 		rpc_call_fail_error(call, &error);
 		return;
@@ -230,7 +255,7 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		c->too_long[i] = strlen(given->result) > longest || strlen(given->error) > longest;
 		if (c->too_long[i]) {
 			r->outcome = STORE_FATAL;
-			r->error = "the handler's result is longer than the manager takes (--max-result)";
+			r->error = "the handler's result is longer than the manager accepts (--max-result)";
 			r->error_code = "too_long";
 		} else if (r->outcome == STORE_COMPLETED) {
 			r->result = given->result;
@@ -244,15 +269,19 @@ void worker_report(void *service, struct rpc_call *call, const ProtobufCMessage 
 				r->retry_in_ms = DAYS_MS(LIMIT_RETRY_DAYS);
 		}
 		r->remark = worker_text_cut(given->remark, LIMIT_REMARK_BYTES);
+		take_progress(c, i, request);
 	}
 	c->op = (struct store_report){
 	    .op = service_op(s, call, on_reported),
 	    .incarnation = request->incarnation,
+	    .for_another = !request->incarnation || owner_differs(s, rpc_call_identity(call), request->incarnation),
+	    .identity = scope_owner(rpc_call_identity(call)),
+	    .actor = rpc_call_actor(call),
 	    .count = (int)request->n_results,
 	    .results = c->results,
 	};
-	/* A worker that asks for many more tasks than it reports, or for none, does not need the answer to go on. A pull client
-	 * (incarnation 0) may report one task after another. */
+	/* A worker that asks for many more tasks than it reports, or for none, does not need the answer to go on. A pull
+	 * client (incarnation 0) may report one task after another. */
 	c->op.op.can_wait = request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {

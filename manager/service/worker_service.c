@@ -26,10 +26,20 @@ void worker_command_fill(Reeve__V1__WorkerCommand *out, const struct store_worke
 	out->value = (uint32_t)command->value;
 }
 
-const char *worker_text_cut(const char *text, size_t most)
+void worker_ack_fill(Reeve__V1__ResultAck *out, int64_t id, int64_t token, enum store_ack ack)
 {
-	if (strlen(text) > most)
-		((char *)text)[utf8_cut(text, most)] = 0; /* of the call's own message */
+	reeve__v1__result_ack__init(out);
+	out->task_id = id;
+	out->token = token;
+	out->status = ack == STORE_LATE ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LOST
+	    : ack == STORE_LATER        ? REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER
+	                                : REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
+}
+
+const char *worker_text_cut(const char *text, size_t max)
+{
+	if (strlen(text) > max)
+		((char *)text)[utf8_cut(text, max)] = 0; /* of the call's own message */
 	return *text ? text : NULL;
 }
 
@@ -49,9 +59,13 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(c->call, error);
 	} else if (!c->op.incarnation) {
 		struct reeve_error taken;
-		error_set(&taken, STATUS(ALREADY_EXISTS),
-		    "a worker named \"%s\" lives already, process %d on %s; give each its own name, or wait until that one is gone",
-		    c->op.name, (int)c->op.other_pid, c->op.other_host);
+		if (c->op.other_pid || *c->op.other_host)
+			error_set(&taken, STATUS(ALREADY_EXISTS),
+			    "a worker named \"%s\" is already running, process %d on %s; give each its own name, or wait until that one is gone",
+			    c->op.name, (int)c->op.other_pid, c->op.other_host);
+		else
+			error_set(&taken, STATUS(ALREADY_EXISTS),
+			    "a worker named \"%s\" of another caller is already running; give each its own name", c->op.name);
 		uint64_t who = (uint64_t)c->op.pid;
 		for (const char *at = c->op.name; *at; at++)
 			who = who * 31 + (unsigned char)*at;
@@ -85,7 +99,7 @@ bool worker_names_check(
 	for (size_t i = 0; i < n_types; i++)
 		bytes += strlen(types[i]);
 	return bytes <= LIMIT_ACCEPTED_BYTES ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are taken",
+	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are allowed",
 	        bytes, LIMIT_ACCEPTED_BYTES);
 }
 
@@ -161,7 +175,7 @@ static void on_extended(struct store_op *op, const struct reeve_error *error)
 		error_set(
 		    &refused, STATUS(UNAVAILABLE), "another transaction has locked task %lld; try again", (long long)c->op.id);
 		rpc_call_fail_error(c->call, &refused);
-	} else if (c->op.run_ms <= 0) {
+	} else if (c->op.run_ms < 0) {
 		error_set(
 		    &refused, STATUS(FAILED_PRECONDITION), "the attempt has run for as long as an attempt may (--max-runtime)");
 		rpc_call_fail_error(c->call, &refused);
@@ -273,5 +287,6 @@ const struct rpc_entry worker_methods[] = {
     {"Heartbeat", worker_heartbeat, RPC_LEASE, MAY_HEARTBEAT, NULL},
     {"Leave", leave, RPC_LEASE, MAY_WORK, NULL},
     {"Extend", extend, RPC_LEASE, MAY_WORK, NULL},
+    {"Progress", worker_progress, RPC_ORDINARY, MAY_REPORT, NULL},
     {0},
 };

@@ -3,6 +3,7 @@
 
 #include "common/access_token.h"
 #include "common/mem.h"
+#include "common/new_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,15 +34,11 @@ static bool run(PGconn *pg, const char *sql, struct reeve_error *error)
 /* Writes the token to a new file. */
 static bool write_file(const char *path, const char *token, struct reeve_error *error)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	size_t length = strlen(token);
-	bool written = fd >= 0 && write(fd, token, length) == (ssize_t)length && write(fd, "\n", 1) == 1 && fsync(fd) == 0;
-	if (!written)
-		error_set(
-		    error, STATUS(PERMISSION_DENIED), "the admin's access token: cannot write %s: %s", path, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return written;
+	char line[ACCESS_TOKEN_BYTES + 1];
+	int length = snprintf(line, sizeof line, "%s\n", token);
+	return file_create(AT_FDCWD, path, line, (size_t)length, 0600) ||
+	    error_set(
+	        error, STATUS(PERMISSION_DENIED), "the admin's access token: cannot write %s: %s", path, strerror(errno));
 }
 
 /* Executes the statement. Sets *id; 0: there is an admin's token already. */

@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-/* Gives the identity "admin" a new access token, or creates it. If `only_first`, does so only if no admin has one. The token is
- * written to the file, with permissions for this user alone, or without a file (NULL) to standard output; *created says whether
- * there is a new one. It is committed only after it was written. Blocks. Returns false with *error set if it failed. */
+/* Gives the identity "admin", which it creates if necessary, a new access token. `only_first`: only if no admin has
+ * one. Writes the token to the file, which only this user can read, or to standard output (NULL), and then commits it.
+ * *created: there is a new token. Blocks. Returns false with *error set if it failed. */
 bool admin_token_create(
     const char *conninfo, bool only_first, const char *file, bool *created, struct reeve_error *error);
 

@@ -165,6 +165,8 @@ static void add_value(struct params *p, const char *name, const struct bind_valu
 		params_int8(p, values->max_details);
 	else if (!strcmp(name, "@max_task"))
 		params_int8(p, values->max_task);
+	else if (!strcmp(name, "@estimate"))
+		params_time_or_null(p, values->estimate_us);
 	else if (!strcmp(name, "@manager"))
 		params_int8(p, values->manager);
 	else if (!strcmp(name, "@max_scanned"))

@@ -4,9 +4,9 @@
  *
  * Parameters: an integer is passed as int8, a bool as bool, text as text, an enum as the name of its value in lower
  * case without the enum's name ("completed"; an unspecified one as null), a field whose name ends in _us as
- * timestamptz, repeated int64 as int8[], repeated text or enums as text[], a field of repeated messages (`LIST[].NAME`) as text[]
- * or int8[]. After `NAME?` the parameter is null if the field is 0, "" or empty. A field of a message that is not set
- * is null.
+ * timestamptz, repeated int64 as int8[], repeated text or enums as text[], a field of repeated messages (`LIST[].NAME`)
+ * as text[] or int8[]. After `NAME?` the parameter is null if the field is 0, "" or empty. A field of a message that is
+ * not set is null.
  *
  * Columns: a value is converted from the column's type to the field's type; an enum can be text or a number, a message
  * is jsonb (common/json.h), a list is text[], int8[] or timestamptz[]. A column `-` is not read. Null leaves the field
@@ -33,6 +33,7 @@ struct bind_values {
 	int64_t max_bytes;         /* @max_bytes: the maximum of an answer */
 	int64_t max_details;       /* @max_details: the maximum length of details that this manager assigns */
 	int64_t max_task;          /* @max_task: the maximum of a task's details, result and stack trace in an answer */
+	int64_t estimate_us;       /* @estimate: the manager's estimate of the time; 0 is passed as null */
 	int64_t manager;           /* @manager: the number of this manager */
 	int64_t max_scanned;       /* @max_scanned: the maximum of rows that a listing scans for an answer */
 	int64_t max_tasks;         /* @max_tasks: the maximum of tasks that a change selects */

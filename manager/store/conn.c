@@ -110,6 +110,7 @@ static void on_io(evutil_socket_t fd, short what, void *arg)
 			statement_flush(c);
 		notifications_take(c);
 		statement_results(c);
+		notifications_take(c); /* those behind a result */
 	}
 }
 

@@ -36,7 +36,7 @@ struct conn_settings {
 	struct statement_times *times; /* by enum sql_id, where the connection counts its statements; it must outlive it */
 	int lock_timeout_ms;           /* how long a statement waits for a lock; 0: until its own timeout */
 	int idle_timeout_ms;           /* how long PostgreSQL waits for the next statement of a transaction before it ends
-	                           * the session */
+	                                * the session */
 };
 
 /* The outcome of a statement. */
@@ -81,9 +81,9 @@ bool conn_up(const struct conn *conn);
 /* Runs a statement; conn_idle must be true. Copies the parameters before it returns. */
 void conn_run(struct conn *conn, enum sql_id statement, const struct params *params, conn_done *done, void *arg);
 
-/* Asks the server to cancel the statement in flight, if there is one, and again until it ends; its callback is called as
- * always. No statement can run until the server has received the request, so that it cannot cancel the next one. If the
- * server does not receive it within 5 s, the connection is closed. */
+/* Asks the server to cancel the statement in flight, if there is one, and again until it ends; its callback is called
+ * as always. No statement can run until the server has received the request, so that it cannot cancel the next one. If
+ * the server does not receive it within 5 s, the connection is closed. */
 void conn_cancel(struct conn *conn);
 
 /* True if a transaction is open. */

@@ -14,12 +14,12 @@ enum { COLLECT_MIN_MS = 300, COLLECT_MAX_MS = 1000, KEEP_MIN_MS = 2500, KEEP_MAX
 /* The longest time of the first pause, and of any. A pause takes at least half of its longest time. */
 enum { PAUSE_FIRST_MS = 2000, PAUSE_LAST_MS = 16000 };
 
-static int64_t between(int64_t least, int64_t most)
+static int64_t between(int64_t min, int64_t max)
 {
 	uint32_t chance = 0;
 	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != sizeof chance)
 		chance = 0;
-	return least + chance % (most - least + 1);
+	return min + chance % (max - min + 1);
 }
 
 static int connected(const struct conn_set *set)

@@ -1,12 +1,12 @@
 /*
- * Room at PostgreSQL for a manager's connections. PostgreSQL may refuse some because it has too many (max_connections, or
- * the limit of the role or the database). Managers that each keep a part would stop each other for ever. So one that has
- * been refused connections for a while closes all, and tries again after a pause, in which others get theirs. The times
- * are random, and the pauses grow.
+ * Room at PostgreSQL for a manager's connections. PostgreSQL may refuse some because it has too many (max_connections,
+ * or the limit of the role or the database). Managers that each keep a part would stop each other for ever. So one that
+ * has been refused connections for a while closes all, and tries again after a pause, in which others get theirs. The
+ * times are random, and the pauses grow.
  *
- * A manager without connections collecting them: it uses none before it has all. Otherwise it would count among the live
- * managers, with a share of the tasks, before it can work. One that has worked and lacks some keeps the rest if no other
- * is alive.
+ * A manager without connections collecting them: it uses none before it has all. Otherwise it would count among the
+ * live managers, with a share of the tasks, before it can work. One that has worked and lacks some keeps the rest if
+ * its heartbeats show that no other is alive.
  */
 #ifndef REEVE_MANAGER_STORE_CONN_SET_H
 #define REEVE_MANAGER_STORE_CONN_SET_H
@@ -19,7 +19,7 @@ struct conn_set {
 	struct conn *conns[CONN_SET_CONNECTIONS];
 	int count;
 	bool collecting;     /* no operation begins until all connections are ready */
-	bool others;         /* other managers are alive */
+	bool others;         /* other managers are alive, or may be: the connection for heartbeats is lost */
 	bool logged;         /* the lack has been logged as an error */
 	struct event *limit; /* pending since a refusal: when it fires, on_limit decides whether to close all */
 	int64_t pause_ms;    /* the longest next pause */

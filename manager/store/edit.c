@@ -1,8 +1,8 @@
 /*
- * Manual changes: cancel, discard, retry, update, purge. Each is one transaction, which first inserts its request id. If the id
- * already exists, the call is a repetition and is answered from the data stored by the first one. A change by a filter
- * first selects and locks the matching tasks, and continues with their ids; it stores all of them, and whether each was
- * changed.
+ * Manual changes: cancel, discard, retry, update, purge. Each is one transaction, which first inserts its request id.
+ * If the id already exists, the call is a repetition and is answered from the data stored by the first one. A change by
+ * a filter first selects and locks the matching tasks, and continues with their ids; it stores all of them, and whether
+ * each was changed.
  */
 #include "manager/store/bind.h"
 #include "manager/store/cancel.h"
@@ -25,7 +25,7 @@ struct edit {
 	int asked;     /* ids, as passed or selected */
 	int count;     /* different ids */
 	int missing;
-	int64_t goes_on; /* of a filter: there may be more after this id; 0: there are none */
+	int64_t next_after_id; /* of a filter: there may be more after this id; 0: there are none */
 	int64_t *ids;
 	struct store_edited **by_id;
 	int64_t *missing_ids;
@@ -129,7 +129,7 @@ static void on_states(struct role *role, const PGresult *rows)
 		else if (edit->tasks[i].id)
 			edit->missing_ids[edit->missing++] = edit->ids[i];
 	}
-	op->next_after_id = edit->goes_on;
+	op->next_after_id = edit->next_after_id;
 	op->tasks = edit->tasks;
 	op->missing = edit->missing_ids;
 	op->missing_count = edit->missing;
@@ -158,7 +158,7 @@ static void note(struct role *role)
 		if (edit->tasks[i].changed || op->filter)
 			params_add_int8(&role->params, edit->tasks[i].id);
 	if (op->filter)
-		params_add_int8(&role->params, edit->goes_on);
+		params_add_int8(&role->params, edit->next_after_id);
 	params_array_end(&role->params);
 	params_array_begin(&role->params, PARAMS_BOOL);
 	for (int i = 0; i < edit->asked && op->filter; i++)
@@ -366,7 +366,7 @@ static void take_recalled(struct role *role, const PGresult *rows)
 		edit->recalled = true;
 		for (int i = 0; i < flags; i++)
 			edit->ids[i] = row_array_int8(&ids);
-		edit->goes_on = n > flags ? row_array_int8(&ids) : 0;
+		edit->next_after_id = n > flags ? row_array_int8(&ids) : 0;
 		edit_index(edit);
 		for (int i = 0; i < flags; i++)
 			edit->tasks[i].changed = *row_array_next(&changed, &length) != 0;
@@ -431,7 +431,7 @@ static void on_matched(struct role *role, const PGresult *rows)
 	struct edit *edit = role->state = edit_make(n);
 	for (int row = 0; row < n; row++)
 		edit->ids[row] = row_int8(rows, row, 0);
-	edit->goes_on = n == STORE_FILTER_MAX ? edit->ids[n - 1] : row_int8(rows, 0, 2);
+	edit->next_after_id = n == STORE_FILTER_MAX ? edit->ids[n - 1] : row_int8(rows, 0, 2);
 	edit_index(edit);
 	if (n == 0)
 		note(role);

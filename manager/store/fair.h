@@ -1,8 +1,9 @@
 /*
- * The order of a role's waiting operations, by weighted fair queueing (Demers, Keshav, Shenker, 1989). An operation's turn is
- * when it would be over if all waiting origins were served at once, each as fast as the others: its work (its weight) after
- * the turn of the previous operation of the same origin. An origin with many operations, or a large one, waits for its
- * own; one with few and small ones is served at once. The manager's own operations (origin 0) have their turn now.
+ * The order of a role's waiting operations, by weighted fair queueing (Demers, Keshav, Shenker, 1989). An operation's
+ * turn is when it would be over if all waiting origins were served at once, each as fast as the others: its work (its
+ * weight) after the turn of the previous operation of the same origin. An origin with many operations, or a large one,
+ * waits for its own; one with few and small ones is served at once. The manager's own operations (origin 0) have their
+ * turn now.
  */
 #ifndef REEVE_MANAGER_STORE_FAIR_H
 #define REEVE_MANAGER_STORE_FAIR_H

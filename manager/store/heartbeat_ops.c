@@ -132,7 +132,7 @@ static bool add_heartbeats(struct role *role)
 	    COLUMN(struct store_heartbeat, seq, INT8),
 	    COLUMN(struct store_heartbeat, mode, TEXT),
 	    COLUMN(struct store_heartbeat, concurrency, INT4),
-	    COLUMN(struct store_heartbeat, succeeded, INT8),
+	    COLUMN(struct store_heartbeat, completed, INT8),
 	    COLUMN(struct store_heartbeat, failed, INT8),
 	    COLUMN(struct store_heartbeat, type_count, INT4),
 	};
@@ -168,7 +168,7 @@ static bool add_counts(struct role *role)
 	    COLUMN(struct store_worker_count, incarnation, INT8),
 	    COLUMN(struct store_worker_count, queue, TEXT),
 	    COLUMN(struct store_worker_count, batch_id, INT8),
-	    COLUMN(struct store_worker_count, succeeded, INT8),
+	    COLUMN(struct store_worker_count, completed, INT8),
 	    COLUMN(struct store_worker_count, failed, INT8),
 	};
 	int all = 0, n = 0;

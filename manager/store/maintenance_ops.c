@@ -7,9 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void heartbeat_start(struct role *role);
+
+static bool lists(const PGresult *rows, int64_t manager)
+{
+	for (int row = 0; row < PQntuples(rows); row++)
+		if (row_int8(rows, row, 3) == manager)
+			return true;
+	return false;
+}
+
 static void on_heartbeat(struct role *role, const PGresult *rows)
 {
 	struct store_manager_heartbeat *op = BATCH_OP(role, struct store_manager_heartbeat, 0);
+	if (!lists(rows, role->store->manager_id)) {
+		log_warn(NULL,
+		    "the database has no manager %lld, which is this one: it was restored, or the manager was away for long; registering again",
+		    (long long)role->store->manager_id);
+		role->store->manager_id = 0;
+		heartbeat_start(role);
+		return;
+	}
 	op->now_us = row_time(rows, 0, 0);
 	op->routes = row_int8(rows, 0, 1);
 	op->newest_assignment = row_int8(rows, 0, 2);
@@ -152,6 +170,7 @@ static const struct step {
     {SQL_PURGE_IDENTITIES, add_nothing, 0},
     {SQL_PURGE_EXECUTIONS, add_nothing, 0},
     {SQL_PURGE_ACTIVITY, add_nothing, 5000},
+    {SQL_PURGE_DEPTHS, add_nothing, 5000},
     {SQL_PURGE_ROUTES, add_days_and_place, 0},
     {SQL_PURGE_PIPELINES, add_days_and_place, 0},
 };

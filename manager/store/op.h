@@ -24,8 +24,8 @@
 #define STORE_TIME_BEGIN INT64_MIN
 #define STORE_TIME_NEVER INT64_MAX
 
-/* Maximum memory of the operations in a batch, unless it is one alone. A small operation waits for the batch in flight and
- * for its own, so long operations do not share a batch with others. */
+/* Maximum memory of the operations in a batch, unless it is one alone. A small operation waits for the batch in flight
+ * and for its own, so long operations do not share a batch with others. */
 enum { STORE_BATCH_BYTES = 2 << 20 };
 
 struct store;
@@ -50,7 +50,7 @@ struct store_op {
 	int64_t turn;      /* see fair.h */
 	int batch_limit, tries;
 	bool blocked;     /* it could not get a lock in time */
-	int64_t given_ms; /* when it was passed to the store; monotonic */
+	int64_t added_ms; /* when it was passed to the store; monotonic */
 };
 
 #endif

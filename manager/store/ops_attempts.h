@@ -23,8 +23,9 @@ struct store_page {
 	int64_t after_run_at_us, after_id;
 	int64_t due_us; /* the manager's estimate of now */
 	int limit;
-	int slices, shard;   /* the number of shards; which one (shard_of.sql); slices 1: all */
+	int shards, shard;   /* the number of shards; which one (shard_of.sql); shards 1: all */
 	int64_t other_bytes; /* the maximum length of the details of `other` */
+	bool alone;          /* it has failed before, and must not make others fail: no other page is in its statement */
 	/* results */
 	struct store_candidate *candidates;
 	int count;
@@ -46,7 +47,7 @@ struct store_streams {
 	int count;
 	const int *routes;
 	const int32_t *below; /* for each: only lower priorities; INT32_MAX: all */
-	int most;             /* the maximum for each route */
+	int max;              /* the maximum for each route */
 	/* results */
 	struct store_stream *streams;
 	int found;
@@ -100,7 +101,7 @@ struct store_claim {
 	int64_t expiry_grace_ms; /* from an attempt's timeout to its expiry */
 	bool limited;            /* some may be of queues with a limit; without this none of those is won */
 	bool careful;            /* some were locked the last time: wait for no lock. So does any claim just after
-	                                  * one that met a lock. */
+	                          * one that met a lock. */
 	/* results */
 	struct store_claimed *won;
 	int won_count;
@@ -118,6 +119,7 @@ struct store_pick {
 	struct store_op op;
 	const ProtobufCMessage *request; /* FetchRequest */
 	int64_t max_details;             /* the maximum length of details */
+	int64_t estimate_us;             /* the manager's estimate of the time if the clock is behind it; else 0 */
 	/* results */
 	struct store_picked *picked;
 	int count;
@@ -173,6 +175,32 @@ enum store_ack {
 	STORE_LATER,    /* not processed: another transaction has locked a row that would change; report it again */
 };
 
+struct store_line {
+	const char *text;
+	int64_t age_ms;
+	int32_t bytes;
+};
+
+/* What the handler of a running attempt has reported: see AttemptProgress in the contract. */
+struct store_attempt_progress {
+	int64_t id, token;
+	int64_t identity;   /* whose worker must have it; 0: any */
+	int32_t hundredths; /* -1: unchanged */
+	int32_t line_count;
+	const char *remark; /* or "" */
+	int64_t first_line; /* as its worker numbers them; 0: they have no numbers */
+	struct store_line *lines;
+	enum store_ack ack; /* result: ACCEPTED, LATER, or LATE: it does not hold the task */
+};
+
+/* Stores the progress of attempts. */
+struct store_progress {
+	struct store_op op;
+	int count;
+	struct store_attempt_progress *attempts;
+};
+void store_progress(struct store *store, struct store_progress *op);
+
 struct store_result {
 	int64_t id, token;
 	enum store_outcome outcome;
@@ -182,6 +210,8 @@ struct store_result {
 	int64_t retry_in_ms;              /* failed: the handler's choice; 0: by the policy */
 	const char *stage;                /* completed: the next stage, if the handler chooses it; NULL: it does not */
 	bool foreign;                     /* the caller does not hold the attempt: it is late */
+	/* What is stored before the attempt ends, or NULL. */
+	const struct store_attempt_progress *progress;
 	/* results */
 	enum store_ack ack;
 	bool batched;        /* and the task belonged to a batch */
@@ -196,7 +226,10 @@ struct store_result {
 /* Ends attempts as reported by their worker. */
 struct store_report {
 	struct store_op op;
-	int64_t incarnation;
+	int64_t incarnation; /* the worker; 0: a pull client */
+	bool for_another;    /* the caller may report for another one's worker: the audit shows that */
+	int64_t identity;    /* that reports; 0: an admin, who may report for all */
+	const char *actor;   /* the caller */
 	int count;
 	struct store_result *results;
 };

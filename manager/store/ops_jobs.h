@@ -54,6 +54,13 @@ struct store_activity {
 };
 void store_activity(struct store *store, struct store_activity *op);
 
+/* Samples how many tasks each queue has, unless that has been done in this minute or another manager does so. */
+struct store_depths {
+	struct store_op op;
+	int queues; /* how many have numbers of their own */
+};
+void store_depths(struct store *store, struct store_depths *op);
+
 /* A number of all managers together: see fleet.sql. */
 struct store_fleet_row {
 	const char *name, *queue, *type, *word; /* "": none */

@@ -185,13 +185,15 @@ struct store_pipeline_start {
 	const char *queue;        /* NULL: the task's own */
 };
 
-/* Looks up pipelines for tasks, and creates the routes of all their stages. NOT_FOUND names a pipeline or a stage that does
- * not exist. */
+/* Looks up pipelines for tasks, and creates the routes of all their stages. NOT_FOUND names a pipeline or a stage that
+ * does not exist. */
 struct store_pipelines_start {
 	struct store_op op;
 	int count;
 	const char **names, **queues, **stages; /* stages: in which they begin; NULL: the first */
-	/* result */
+	const uint8_t *request_id;              /* of their submit */
+	/* results */
+	bool repeated;                       /* the submit was executed before; else: */
 	struct store_pipeline_start *starts; /* one per name, in order */
 };
 void store_pipelines_start(struct store *store, struct store_pipelines_start *op);

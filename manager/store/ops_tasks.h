@@ -32,6 +32,7 @@ struct store_task {
 	const char *stage; /* that it begins with; NULL: core/submit sets the first of the pipeline */
 	int64_t parent;    /* the task whose handler submits it; 0: none */
 	const char *source;
+	bool begins_trace;                /* its trace context was made here */
 	const char *texts[SQL_SUBMITTED]; /* of the columns sql_columns_submitted, the key among them; NULL: null */
 	/* for the store only: its call's place in the batch from 1; its batch, 0: none; whether it is blocked until that
 	 * begins, and whether that begins with it */

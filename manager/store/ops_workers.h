@@ -21,7 +21,7 @@ struct store_register {
 	/* results */
 	int64_t incarnation;                          /* 0: another process has a living worker of this name: */
 	uint8_t credential_key[CREDENTIAL_KEY_BYTES]; /* of the incarnation (common/credential.h) */
-	char other_host[256];
+	char other_host[256];                         /* both empty: it is another identity's */
 	int32_t other_pid;
 };
 void store_register(struct store *store, struct store_register *op);
@@ -86,9 +86,9 @@ struct store_lose {
 };
 void store_lose(struct store *store, struct store_lose *op);
 
-/* How many of a worker's attempts of a queue and batch succeeded and failed. */
+/* How many of a worker's attempts of a queue and batch completed and failed. */
 struct store_worker_count {
-	int64_t incarnation, batch_id, succeeded, failed;
+	int64_t incarnation, batch_id, completed, failed;
 	const char *queue;
 };
 
@@ -99,7 +99,7 @@ struct store_heartbeat {
 	size_t carries;            /* bytes that stay in memory until it is done */
 	const char *mode;          /* running, paused, draining: a constant string */
 	int32_t concurrency;       /* 0: unchanged; −1: it has no slots */
-	int64_t succeeded, failed; /* attempts */
+	int64_t completed, failed; /* attempts */
 	int type_count;            /* the types it runs now; 0: unchanged */
 	const char *const *types;
 	int count_count;

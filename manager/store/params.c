@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An empty value has an address, too: libpq takes NULL for the value null. */
 static char *reserve(struct params *p, size_t bytes)
 {
-	if (p->length + bytes > p->capacity) {
+	if (!p->data || p->length + bytes > p->capacity) {
 		size_t capacity = p->capacity ? p->capacity : 4096;
 		while (capacity < p->length + bytes)
 			capacity *= 2;
@@ -37,8 +38,7 @@ static void put8(struct params *p, uint64_t value)
 
 static void put(struct params *p, const void *bytes, size_t length)
 {
-	if (length) /* without a first byte there may be no memory yet */
-		memcpy(reserve(p, length), bytes, length);
+	memcpy(reserve(p, length), bytes, length);
 }
 
 void params_reset(struct params *p)

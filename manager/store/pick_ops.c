@@ -22,7 +22,8 @@ static void on_picked(struct role *role, const PGresult *rows)
 static void pick_start(struct role *role)
 {
 	const struct store_pick *op = BATCH_OP(role, struct store_pick, 0);
-	bind_params(&role->params, SQL_FETCH_WHERE, op->request, &(struct bind_values){.max_details = op->max_details});
+	bind_params(&role->params, SQL_FETCH_WHERE, op->request,
+	    &(struct bind_values){.max_details = op->max_details, .estimate_us = op->estimate_us});
 	role_run(role, SQL_FETCH_WHERE, on_picked);
 }
 

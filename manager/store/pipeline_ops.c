@@ -6,6 +6,7 @@
 static void on_started(struct role *role, const PGresult *rows)
 {
 	struct store_pipelines_start *op = BATCH_OP(role, struct store_pipelines_start, 0);
+	op->repeated = op->count && !PQntuples(rows);
 	op->starts = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->starts);
 	for (int row = 0; row < PQntuples(rows) && row < op->count; row++)
 		op->starts[row] = (struct store_pipeline_start){
@@ -39,6 +40,7 @@ static void start_start(struct role *role)
 	for (int i = 0; i < op->count; i++)
 		params_add_text(&role->params, op->stages[i]);
 	params_array_end(&role->params);
+	params_uuid(&role->params, op->request_id);
 	role_run(role, SQL_PIPELINE_START, on_started);
 }
 

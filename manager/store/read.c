@@ -35,8 +35,8 @@ enum { SCANNED_MAX = 5000, SCATTERED_MAX = 1000 };
 static int64_t list_scanned(const list_request *request)
 {
 	bool all = !request->status && !*request->queue && !*request->type && only_batch(request->filter);
-	int64_t most = request->filter->batch_id ? SCATTERED_MAX : SCANNED_MAX;
-	return all && request->limit < most ? request->limit : most;
+	int64_t max = request->filter->batch_id ? SCATTERED_MAX : SCANNED_MAX;
+	return all && request->limit < max ? request->limit : max;
 }
 
 static enum sql_id add_list(struct role *role, const struct store_read *op)
@@ -240,7 +240,8 @@ static struct store_ended *asked(struct role *role, int i)
 	return BATCH_OP(role, struct store_ended, i);
 }
 
-/* Returns the first row whose id is not lower. The rows are in the order of ids, as most ids are: tries `next` first. */
+/* Returns the first row whose id is not lower. The rows are in the order of ids, as most ids are: tries `next` first.
+ */
 static int row_of(const PGresult *rows, int64_t id, int next)
 {
 	int low = 0, high = PQntuples(rows);

@@ -1,6 +1,8 @@
 /*
- * Ends attempts as reported. A batch of reports runs up to four of these statements, each in its own transaction:
+ * Ends attempts as reported. A batch of reports runs some of these statements, usually each in its own transaction:
  *
+ *   reporters_note.sql  notes the callers of pull clients' results
+ *   progress_keep.sql  the progress and log lines that results bring: then all is one transaction
  *   complete_one.sql  a completed attempt of a plain task, if the batch has no other attempt
  *   complete.sql      completed attempts of plain tasks, the usual case
  *   complete_all.sql  other completed attempts: only complete.sql finds out which tasks are plain, and leaves these
@@ -15,6 +17,7 @@
  * attempts whose rows are not free must be reported again. Several managers lock the row of a batch all the time, each
  * for some milliseconds: it is waited for, unless such a wait has just been in vain.
  */
+#include "manager/store/progress.h"
 #include "manager/store/steps.h"
 #include "manager/store/store_internal.h"
 
@@ -32,29 +35,11 @@ enum { REPORTS_BATCH_WAIT_MS = 1, REPORTS_BATCH = 100 };
  * waits for one row (FAST_LOCK_MS) take less than a hundredth of the time. */
 enum { CAREFUL_AGAIN_MS = 10000 };
 
-static const char *const outcome_names[STORE_OUTCOMES] = {
-    [STORE_COMPLETED] = "completed",
-    [STORE_FAILED] = "failed",
-    [STORE_FATAL] = "fatal",
-    [STORE_RETURNED] = "returned",
-    [STORE_CANCELLED] = "cancelled",
-    [STORE_LEASE_ENDED] = "lease_ended",
-    [STORE_EXPIRED] = "expired",
-    [STORE_LOST] = "lost",
-    [STORE_REQUEUED] = "requeued",
-};
-
-const char *store_outcome_name(enum store_outcome outcome)
-{
-	assert(outcome < STORE_OUTCOMES);
-	return outcome_names[outcome];
-}
-
 /* One reported attempt. One batch may contain several reports of the same attempt: the copies are chained to the
  * first and share its outcome. Those of callers that do not hold it are separate. */
 struct entry {
 	struct store_result *result;
-	int64_t incarnation;
+	const struct store_report *report;
 	struct entry *copy;
 	bool applied;
 	bool gone; /* it has lost its lock: the task has another token, or has ended; or it is another identity's */
@@ -120,7 +105,7 @@ static void add_outcomes(struct params *p, const struct batch *batch, int n)
 {
 	params_array_begin(p, PARAMS_TEXT);
 	for (int i = 0; i < n; i++)
-		params_add_text(p, outcome_names[batch->results[i]->outcome]);
+		params_add_text(p, store_outcome_name(batch->results[i]->outcome));
 	params_array_end(p);
 }
 
@@ -140,22 +125,11 @@ static void mark_accepted(struct role *role, struct entry *e)
 	e->result->committed = !conn_in_transaction(role->conn);
 }
 
-void report_row_take(struct store_result *r, const PGresult *rows, int row)
+static void mark_later(struct entry *e)
 {
-	static const char *const all[] = {"failed", "queued", "dead", "cancelled", "completed"};
-	const char *becomes = row_text(rows, row, 2);
-	int i = 0;
-	while (i < 4 && strcmp(all[i], becomes))
-		i++;
-	r->ack = STORE_ACCEPTED;
-	r->becomes = all[i];
-	r->ended = i >= 2;
-	r->due_us = row_time(rows, row, 3);
-	r->version = row_time(rows, row, 4);
-	r->route = row_int4(rows, row, 5);
-	r->priority = row_int4(rows, row, 6);
-	r->batched = row_bool(rows, row, 7);
-	r->attempt = row_int2(rows, row, 8);
+	e->result->ack = STORE_LATER;
+	e->result->ended = e->result->batched = false;
+	e->applied = true;
 }
 
 /* --- careful batches: locks first ------------------------------------------------------------------------------- */
@@ -204,10 +178,63 @@ static enum step_result take_locked(struct role *role, const PGresult *rows)
 			    &role->store->batch_locks, row_int8(rows, row, 2), row_bool(rows, row, 3), row_bool(rows, row, 4));
 		if (row_bool(rows, row, 1))
 			continue;
-		e->result->ack = STORE_LATER;
-		e->result->ended = e->result->batched = false;
-		e->applied = true;
+		mark_later(e);
 	}
+	return STEP_NEXT;
+}
+
+/* --- callers that are not workers --------------------------------------------------------------------------------- */
+
+static bool has_reporter(const struct entry *e)
+{
+	return may_end(e) && e->report->for_another;
+}
+
+static void add_actors(struct params *p, const struct batch *batch, int n)
+{
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < n; i++)
+		params_add_text(p, batch->some[i]->report->actor);
+	params_array_end(p);
+}
+
+static bool add_reporters(struct role *role)
+{
+	struct batch *batch = role->state;
+	int n = choose(batch, has_reporter);
+	params_columns(&role->params, batch->results, n, attempt_columns, ID_AND_TOKEN);
+	add_actors(&role->params, batch, n);
+	add_outcomes(&role->params, batch, n);
+	return n > 0;
+}
+
+/* --- progress ----------------------------------------------------------------------------------------------------- */
+
+static bool has_progress(const struct entry *e)
+{
+	return may_end(e) && e->result->progress;
+}
+
+static bool add_progress(struct role *role)
+{
+	struct batch *batch = role->state;
+	int n = choose(batch, has_progress);
+	const struct store_attempt_progress **all = n ? mem_malloc(sizeof *all * (size_t)n) : NULL;
+	for (int i = 0; i < n; i++)
+		all[i] = batch->results[i]->progress;
+	if (n)
+		progress_add(&role->params, all, n, 0);
+	free(all);
+	return n > 0;
+}
+
+/* An attempt whose task is locked must be reported again: its lines must not be lost. */
+static enum step_result take_progress(struct role *role, const PGresult *rows)
+{
+	struct batch *batch = role->state;
+	for (int row = 0; row < PQntuples(rows); row++)
+		if (row_bool(rows, row, 1))
+			mark_later(batch->some[row_int8(rows, row, 0) - 1]);
 	return STEP_NEXT;
 }
 
@@ -333,8 +360,16 @@ static bool add_open(struct role *role)
 	add_outcomes(p, batch, n);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < n; i++)
-		params_add_int8(p, batch->some[i]->incarnation);
+		params_add_int8(p, batch->some[i]->report->incarnation);
 	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < n; i++)
+		if (batch->some[i]->report->identity)
+			params_add_int8(p, batch->some[i]->report->identity);
+		else
+			params_add_null(p);
+	params_array_end(p);
+	add_actors(p, batch, n);
 	return n > 0;
 }
 
@@ -369,14 +404,17 @@ static bool share_with_copies(struct role *role)
 	return false;
 }
 
-static bool is_careful(struct role *role)
+static bool is_transaction(struct role *role)
 {
-	return ((struct batch *)role->state)->careful;
+	struct batch *batch = role->state;
+	return batch->careful || choose(batch, has_progress) > 0;
 }
 
 static const struct step steps[] = {
-    {is_careful, SQL_BEGIN, NULL},
+    {is_transaction, SQL_BEGIN, NULL},
     {add_to_lock, SQL_ATTEMPTS_LOCK, take_locked},
+    {add_reporters, SQL_REPORTERS_NOTE, NULL},
+    {add_progress, SQL_PROGRESS_KEEP, take_progress},
     {add_one, SQL_COMPLETE_ONE, take_plain},
     {add_many, SQL_COMPLETE, take_plain},
     {add_completed, SQL_COMPLETE_ALL, take_completed},
@@ -423,7 +461,7 @@ static void report_start(struct role *role)
 		struct store_report *op = BATCH_OP(role, struct store_report, i);
 		for (int k = 0; k < op->count; k++) {
 			batch->entries[n] = (struct entry){.result = &op->results[k],
-			    .incarnation = op->incarnation,
+			    .report = op,
 			    .applied = op->results[k].committed,
 			    .gone = op->results[k].foreign};
 			batch->sorted[n] = &batch->entries[n];
@@ -445,7 +483,8 @@ void store_report(struct store *store, struct store_report *op)
 	size_t bytes = 0;
 	for (int i = 0; i < op->count; i++) {
 		const struct store_result *r = &op->results[i];
-		bytes += 128 + (r->result ? strlen(r->result) : 0) + (r->error ? strlen(r->error) : 0);
+		bytes += 128 + (r->result ? strlen(r->result) : 0) + (r->error ? strlen(r->error) : 0) +
+		    (r->progress ? store_progress_bytes(r->progress) : 0);
 	}
 	store_give(store, ROLE_REPORT, &kind, &op->op, op->count, bytes);
 }

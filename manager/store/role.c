@@ -288,6 +288,8 @@ static void on_lost(void *arg)
 {
 	const struct role *role = arg;
 	conn_set_lost(&role->group->conns);
+	if (role->heartbeats)
+		role->group->conns.others = true; /* there may be some: it would not learn of them */
 }
 
 static void on_refused(void *arg)
@@ -350,13 +352,13 @@ void role_expire(struct role *role, int64_t now_ms)
 		if (!op->deadline_ms)
 			continue;
 		/* While the database is down, callers are answered early: another manager may reach it. */
-		bool in_vain = !up && !op->again && now_ms - op->given_ms > DOWN_LIMIT_MS;
+		bool in_vain = !up && !op->again && now_ms - op->added_ms > DOWN_LIMIT_MS;
 		if (!is_over(op, now_ms) && !in_vain)
 			continue;
 		struct reeve_error error;
 		if (op->again)
 			error_set(&error, STATUS(DEADLINE_EXCEEDED),
-			    "the database went away while it worked on this; ask again with the same request id");
+			    "the connection to the database broke during the call; repeat it with the same request id");
 		else if (!up)
 			error_set(&error, STATUS(UNAVAILABLE), "no database: %s",
 			    conn_up(role->conn) ? role_group_problem(role->group) : conn_problem(role->conn));
@@ -367,7 +369,7 @@ void role_expire(struct role *role, int64_t now_ms)
 		else
 			error_set(&error, STATUS(UNAVAILABLE),
 			    "it waited %lld ms for its turn on the database connection \"%s\", which works on: %s; try again",
-			    (long long)(now_ms - op->given_ms), role->name, role->count ? op_name(role->batch[0]) : "nothing");
+			    (long long)(now_ms - op->added_ms), role->name, role->count ? op_name(role->batch[0]) : "nothing");
 		unlink_waiting(role, op);
 		op->done(op, &error);
 	}

@@ -72,6 +72,7 @@ struct role {
 	struct conn *conn;
 	const char *name;
 	bool listens;                   /* for notifications */
+	bool heartbeats;                /* its answers say whether other managers are alive */
 	struct role *takes[ROLE_LISTS]; /* whose waiting operations it takes, the first one's before all others; or NULL */
 	struct store_op *waiting;       /* utlist, in the order of `fair` */
 	struct fair fair;

@@ -17,7 +17,7 @@ enum { LOCKED_PART = 32 };
 enum { CAREFUL_MS = 1000 };
 
 /* How long the role `lock_wait` tries an operation without a deadline before it fails. */
-enum { PATIENCE_MS = 10000 };
+enum { LOCK_WAIT_MS = 10000 };
 
 static reeve_status status_of_sqlstate(const char *state)
 {
@@ -83,10 +83,10 @@ static void batch_pass_on(struct role *role)
 	role_pump(role);
 }
 
-static bool patience_ends(const struct store_op *op)
+static bool lock_wait_over(const struct store_op *op)
 {
 	int64_t now = clock_monotonic_ms();
-	return op->deadline_ms ? op->deadline_ms <= now : op->given_ms + PATIENCE_MS <= now;
+	return op->deadline_ms ? op->deadline_ms <= now : op->added_ms + LOCK_WAIT_MS <= now;
 }
 
 static void refusal_apply(struct role *role, const struct refusal *refusal)
@@ -110,7 +110,7 @@ static void refusal_apply(struct role *role, const struct refusal *refusal)
 		free(state);
 		ops[0]->kind->blocked(role->store, ops[0], refusal->message);
 		role_pump(role);
-	} else if (refusal->locked && role->lock_wait && !patience_ends(role->batch[0])) {
+	} else if (refusal->locked && role->lock_wait && !lock_wait_over(role->batch[0])) {
 		batch_pass_on(role);
 	} else if (refusal->locked && role->batch[0]->kind->careful_again_ms && role->batch[0]->tries++ < TRIES_MAX) {
 		be_careful(role); /* it was locked after the check */

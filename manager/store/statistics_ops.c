@@ -119,7 +119,20 @@ void store_activity(struct store *store, struct store_activity *op)
 	store_give(store, ROLE_MAINTENANCE, &kind, &op->op, 1, 0);
 }
 
-/* --- the numbers of all managers ------------------------------------------------------------------------------------ */
+static void depths_start(struct role *role)
+{
+	params_int4(&role->params, BATCH_OP(role, struct store_depths, 0)->queues);
+	role_run(role, SQL_DEPTHS_SAMPLE, role_on_done);
+}
+
+void store_depths(struct store *store, struct store_depths *op)
+{
+	static const struct op_kind kind = {.name = "depths", .start = depths_start};
+	store_give(store, ROLE_MAINTENANCE, &kind, &op->op, 1, 0);
+}
+
+/* --- the numbers of all managers ------------------------------------------------------------------------------------
+ */
 
 static void on_fleet(struct role *role, const PGresult *rows)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, MAINTENANCE_TIMEOUT_MS = 60000 };
+enum { HOT_TIMEOUT_MS = 30000, READY_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, MAINTENANCE_TIMEOUT_MS = 60000 };
 
 /* Lock timeouts. All operations of a role share one connection, so none may wait long for a lock. FAST: longer than
  * most transactions, but short compared with the way of a task; an operation for which it is too short is left out,
@@ -26,12 +26,10 @@ enum { FIRST_MAX = 2 };
  *   lease       reclaims: no edit that waits for a lock delays the reassignment of tasks
  *   requeue     of tasks that never arrived: however much workers claim to hold, it delays no reclaim
  *   jobs        batches, schedules, inbox and counts: delayed by neither edits nor leases
- *   read, poll  quick reads have one connection exclusively (read), and precedence on poll-more over reads that may take
- *               long, which have precedence on poll
- *   callbacks   delayed by neither reads nor maintenance; else callbacks would be due again before their outcomes
- *               are recorded
- *   lookup      of workers and their Fetches: however many unknown workers call, they delay neither claims nor
- *               heartbeats
+ *   read, poll  quick reads have one connection exclusively (read), and precedence on poll-more over reads that may
+ * take long, which have precedence on poll callbacks   delayed by neither reads nor maintenance; else callbacks would
+ * be due again before their outcomes are recorded lookup      of workers and their Fetches: however many unknown
+ * workers call, they delay neither claims nor heartbeats
  */
 static const struct role_spec {
 	const char *name;
@@ -44,8 +42,8 @@ static const struct role_spec {
     [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000,
         {SQL_SUBMIT_ONE, SQL_SUBMIT_PLAIN}, 2},
     [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
-    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, READ_LOCK_MS, WINDOW_WEIGHT,
-        {SQL_WINDOW_STREAMS, SQL_WINDOW_PAGE}, 2},
+    [ROLE_READY] = {"ready", true, false, false, READY_TIMEOUT_MS, READ_LOCK_MS, READY_WEIGHT,
+        {SQL_READY_STREAMS, SQL_READY_PAGE}, 2},
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1, {SQL_CLAIM}, 1},
     [ROLE_LOOKUP] = {"lookup", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, LOOKUP_WEIGHT},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
@@ -119,6 +117,7 @@ struct store *store_open(
 		};
 		role_open(&store->roles[i], &store->group, &settings, specs[i].weight_limit);
 	}
+	store->roles[ROLE_HEARTBEAT].heartbeats = true;
 	store->roles[ROLE_EDIT].lock_wait = store->roles[ROLE_ROUTES].lock_wait = store->roles[ROLE_LOCK_WAIT].lock_wait =
 	    &store->roles[ROLE_LOCK_WAIT];
 	struct role *roles = store->roles;
@@ -136,8 +135,8 @@ void store_close(struct store *store)
 	free(store);
 }
 
-/* True if an origin's waiting operations exceed its share of what the others leave. The new one is not counted, so that one
- * may always wait. */
+/* True if an origin's waiting operations exceed its share of what the others leave. The new one is not counted, so that
+ * one may always wait. */
 static bool over_share(const struct store *store, const struct role *role, const struct store_op *op)
 {
 	size_t own = fair_bytes(&role->fair, op->origin), others = role->waiting_bytes - own;
@@ -150,7 +149,7 @@ void store_give(
 {
 	struct role *role = &store->roles[name];
 	op->kind = kind;
-	op->given_ms = clock_monotonic_ms();
+	op->added_ms = clock_monotonic_ms();
 	op->weight = weight;
 	op->bytes = bytes;
 	struct reeve_error error;

@@ -31,7 +31,7 @@ struct store_options {
 struct store_listener {
 	void (*notified)(void *arg, const char *payload); /* a notification from another manager */
 	void (*listening)(void *arg);                     /* the listen connection is up (again): notifications may have
-	                                                    * been missed */
+	                                                   * been missed */
 	void *arg;
 };
 
@@ -66,8 +66,8 @@ int64_t store_manager_id(const struct store *store);
 /* Returns the batches and operations of a role since the start; false if `role` is beyond the last. */
 bool store_counters(const struct store *store, int role, const char **name, int64_t *batches, int64_t *operations);
 
-/* Returns how often a statement has ended since the start, and how long all its runs took; false if `statement` is beyond the
- * last. */
+/* Returns how often a statement has ended since the start, and how long all its runs took; false if `statement` is
+ * beyond the last. */
 bool store_statement(const struct store *store, int statement, const char **name, int64_t *count, int64_t *us);
 
 #endif

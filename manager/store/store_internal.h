@@ -10,7 +10,7 @@
 enum role_name {
 	ROLE_SUBMIT,
 	ROLE_KEYS,
-	ROLE_WINDOW,
+	ROLE_READY,
 	ROLE_CLAIM,
 	ROLE_LOOKUP,
 	ROLE_REPORT,
@@ -41,7 +41,7 @@ enum { CALLBACKS_AT_ONCE = 64 };
 
 /* The maximum of candidates that one statement reads, in pages of many streams. An operation of this weight runs
  * alone. */
-enum { WINDOW_WEIGHT = 20000 };
+enum { READY_WEIGHT = 20000 };
 
 /* The maximum of routes that one statement creates. An operation of this weight runs alone. */
 enum { ROUTES_WEIGHT = 2000 };

@@ -151,17 +151,18 @@ static enum step_result take_batches(struct role *role, const PGresult *rows)
 static const struct params_column task_columns[] = {
     COLUMN(struct store_task, call, INT4),
     COLUMN(struct store_task, route, INT4),
+    COLUMN_OR_NULL(struct store_task, run_at_us, TIME, STORE_TIME_BEGIN),
+    COLUMN(struct store_task, delay_ms, INT8),
+    /* the lists strings and numbers */
     COLUMN(struct store_task, queue, TEXT),
     COLUMN(struct store_task, type, TEXT),
     COLUMN(struct store_task, details, TEXT),
+    COLUMN(struct store_task, source, TEXT),
     COLUMN(struct store_task, priority, INT4),
-    COLUMN_OR_NULL(struct store_task, run_at_us, TIME, STORE_TIME_BEGIN),
-    COLUMN(struct store_task, delay_ms, INT8),
     COLUMN(struct store_task, max_attempts, INT4),
     COLUMN(struct store_task, timeout_ms, INT8),
     COLUMN(struct store_task, retry_base_ms, INT8),
     COLUMN(struct store_task, retry_max_ms, INT8),
-    COLUMN(struct store_task, source, TEXT),
 };
 
 /* The columns that submit_plain.sql and submit_one.sql do not have, before the texts. */

@@ -1,4 +1,5 @@
-/* Keys and batches that a submit found locked by another transaction: submits with one of them wait in the role KEYS. */
+/* Keys and batches that a submit found locked by another transaction: submits with one of them wait in the role KEYS.
+ */
 #ifndef REEVE_MANAGER_STORE_SUBMIT_LOCKS_H
 #define REEVE_MANAGER_STORE_SUBMIT_LOCKS_H
 

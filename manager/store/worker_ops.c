@@ -283,7 +283,8 @@ void store_extend(struct store *store, struct store_extend *op)
 	store_give(store, ROLE_REPORT, &kind, &op->op, 1, 64);
 }
 
-/* --- ownership ----------------------------------------------------------------------------------------------------- */
+/* --- ownership -----------------------------------------------------------------------------------------------------
+ */
 
 static const struct store_own *owning(const struct role *role, int i)
 {
@@ -329,7 +330,8 @@ void store_own(struct store *store, struct store_own *op)
 	store_give(store, ROLE_LOOKUP, &kind, &op->op, op->count, 24 * (size_t)op->count);
 }
 
-/* --- remarks ------------------------------------------------------------------------------------------------------- */
+/* --- remarks -------------------------------------------------------------------------------------------------------
+ */
 
 static const struct store_remarks *remarks(const struct role *role, int i)
 {

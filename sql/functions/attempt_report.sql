@@ -22,11 +22,12 @@ begin
     raise exception using errcode = '22001', message = case when octet_length(remark) > LIMIT_REMARK_BYTES
       then 'remark has more than LIMIT_REMARK_BYTES' else 'stack_trace has more than LIMIT_STACK_BYTES' end || ' bytes';
   elsif greatest(octet_length(result), octet_length(error)) > max_details() then
-    raise exception using errcode = '22001', message = format('%s has %s bytes; at most %s are taken',
+    raise exception using errcode = '22001', message = format('%s has %s bytes; at most %s are allowed',
       case when octet_length(result) > max_details() then 'result' else 'error' end, greatest(octet_length(result), octet_length(error)),
       max_details());
   end if;
   perform from tasks t where t.id = of_task and t.last_updated = held for no key update;
+  perform reporters_note(array[of_task], array[held], array[session_user::text], array[outcome]);
   if outcome = 'completed' and stage is null then
     perform attempts_complete(array[of_task], array[held], array[coalesce(result, '')], days, array[nullif(remark, '')]);
     if found then
@@ -37,12 +38,13 @@ begin
   from attempts_end(array[of_task], array[held], array[outcome], array[error], array[code], true, days, array[nullif(remark, '')],
     array[nullif(stack_trace, '')], array[delay_ms], array[coalesce(result, '')], array[stage]) e;
   if found then
-    if ended.becomes in ('queued', 'failed') then
+    if ended.becomes in ('queued', 'failed') and isfinite(ended.due) then
       perform pg_notify('reeve_notify', format('0 %s %s %s', ended.route_id, ended.priority, time_us(ended.due)));
     end if;
     return ended.becomes;
   end if;
-  select l.reported, l.known into late from attempts_late(array[of_task], array[held], array[outcome], array[0::bigint]) l;
+  select l.reported, l.known into late from attempts_late(array[of_task], array[held], array[outcome], array[0::bigint],
+    array[null::bigint], array[session_user::text]) l;
   if not late.known then
     raise exception using errcode = 'P0002', message = format('there is no task %s', of_task);
   end if;

@@ -1,4 +1,4 @@
--- Ends attempts that succeeded as the statement complete_all does, whose parameters it has. Returns the ids of those that it ended.
+-- Ends attempts that completed as the statement complete_all does, whose parameters it has. Returns the ids of those that it ended.
 create or replace function attempts_complete(bigint[], timestamptz[], text[], int, text[]) returns setof bigint language plpgsql as $$
 #variable_conflict use_column
 declare

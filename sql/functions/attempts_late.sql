@@ -1,5 +1,5 @@
 -- Checks reports that matched no lock as the statement late_results does, whose parameters and first columns it has.
-create or replace function attempts_late(bigint[], timestamptz[], text[], bigint[])
+create or replace function attempts_late(bigint[], timestamptz[], text[], bigint[], bigint[], text[])
 returns table (n bigint, reported boolean, known boolean) language plpgsql as $$
 #variable_conflict use_column
 declare

@@ -101,8 +101,9 @@ begin
     where a.last_updated >= from_at and a.last_updated < behind)
   select e.at, e.task_id, e.version, e.event, w.name, e.worker_id, e.attempt, o.actor, left(e.note, 300), null::text
   from (
-    -- The version of a late result is its attempt's token, but it came after the event that had ended that attempt.
-    select *, case when event = 'late_result' then greatest(at, version) else version end as turn from (
+    -- The version of a late or refused result is its attempt's token, but it may have come after the event that had ended that
+    -- attempt.
+    select *, case when event in ('late_result', 'result_refused') then greatest(at, version) else version end as turn from (
     select created as at, id as task_id, created as version, 0 as place, 'submitted' as event, null::bigint as worker_id,
       null::smallint as attempt, source as actor, '' as note, queue, type
     from (
@@ -126,7 +127,10 @@ begin
     from ended h where h.token >= since_at
     union all
     select h.last_updated, h.task_id, h.last_updated, 2, h.status, h.worker_id, case when h.token is not null then h.attempt end,
-      case when not h.by_report then '' end, case when h.status <> 'completed' then concat_ws(': ', h.error_code, h.last_error) else '' end, h.queue, h.type
+      case when h.by_report then (
+        select v.actor from task_events v where v.task_id = h.task_id and v.version = h.token and v.event = 'reported' order by v.id desc limit 1)
+        else '' end,
+      case when h.status <> 'completed' then concat_ws(': ', h.error_code, h.last_error) else '' end, h.queue, h.type
     from ended h
     union all
     select a.token, a.task_id, a.token, 1, 'claimed', a.worker_id, a.attempt, null, 'assignment ' || a.assignment_id, a.queue, a.type
@@ -134,7 +138,10 @@ begin
     union all
     select a.last_updated, a.task_id, a.last_updated, 2,
       case when a.status in ('completed', 'dead', 'cancelled') then a.status else a.outcome end,
-      a.worker_id, a.attempt, case when not a.by_report then '' end, concat_ws(': ', a.error_code, a.error), a.queue, a.type
+      a.worker_id, a.attempt, case when a.by_report then (
+        select v.actor from task_events v where v.task_id = a.task_id and v.version = a.token and v.event = 'reported' order by v.id desc limit 1)
+        else '' end,
+      concat_ws(': ', a.error_code, a.error), a.queue, a.type
     from tried a
     union all
     select v.at, v.task_id, v.version, 3, v.event, v.worker_id, null, v.actor, v.note, t.queue, t.type

@@ -6,7 +6,7 @@ begin
   elsif name = '' then
     raise exception using errcode = '22023', message = parameter || ' is empty';
   elsif octet_length(name) > LIMIT_NAME_BYTES then
-    raise exception using errcode = '22001', message = format('%s has %s bytes; at most LIMIT_NAME_BYTES are taken', parameter, octet_length(name));
+    raise exception using errcode = '22001', message = format('%s has %s bytes; at most LIMIT_NAME_BYTES are allowed', parameter, octet_length(name));
   elsif name ~ '[\u0001-\u001f\u007f-\u009f]' then
     raise exception using errcode = '22023', message = parameter || ' holds a control character';
   end if;

@@ -4,15 +4,20 @@ create or replace function counts_fold() returns bigint language plpgsql as $$
 declare
   now_at constant timestamptz := clock_timestamp();
   most constant int := 5000;
+  passed_at timestamptz;
   changes bigint;
   passed bigint;
   dues timestamptz[];
   routes int[];
   used int[];
+  due_taken boolean;
 begin
-  perform from locks where name = 'counts' for no key update skip locked;
+  select us_time(holder) into passed_at from locks where name = 'counts' for no key update skip locked;
   if not found then
     return 0;
+  end if;
+  if date_trunc('second', passed_at) > now_at then
+    perform counts_set_back(now_at, passed_at);
   end if;
   with taken as (
     delete from count_changes where ctid = any(array(select ctid from count_changes limit most)) returning *),
@@ -36,8 +41,8 @@ begin
     on conflict (route_id) do update set live = c.live + excluded.live, retrying = c.retrying + excluded.retrying,
       delayed = c.delayed + excluded.delayed)
   select (select count(*) from taken), array_agg(due), array_agg(route_id),
-    (select array_agg(distinct route_id) from taken where live > 0 or count > 0)
-  into changes, dues, routes, used from later where count = 0;
+    (select array_agg(distinct route_id) from taken where live > 0 or count > 0), (select bool_or(due <= now_at) from taken)
+  into changes, dues, routes, used, due_taken from later where count = 0;
   perform routes_return(used);
   delete from live_due where (due, route_id) in (select * from unnest(dues, routes));
   with gone as (
@@ -47,5 +52,7 @@ begin
     update live_counts c set delayed = c.delayed - g.count
     from (select route_id, sum(count) as count from gone group by 1) g where c.route_id = g.route_id)
   select count(*) into passed from gone;
+  update locks set holder = time_us(now_at) where name = 'counts'
+    and (passed > 0 or due_taken or holder > time_us(now_at));
   return greatest(changes, passed);
 end $$;

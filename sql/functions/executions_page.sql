@@ -4,12 +4,12 @@
 -- counted and what is not counted yet (raw), then the hours before (hours), then the rest of the hour that contains the
 -- start time (first). If the rows of the hour that is being counted take more than half a page, they are not used, because
 -- they change between two pages: its attempts are read as not counted yet.
---   of_well: only those that succeeded (true), or that did not (false); null: all
+--   of_well: only those that completed (true), or that did not (false); null: all
 --   page: which of these parts, how far the counting had come when the first page was read, where to continue, the span
 --   of a step, since when (in us), and how many rows of the hour earlier pages had; the first page uses `since_at`
 create or replace function executions_page(of_queue text, of_type text, of_well boolean, by_type boolean, since_at timestamptz,
   page text, most_bytes bigint)
-returns table (hour timestamptz, queue text, type text, count bigint, succeeded bigint, total_us numeric, fastest_us bigint,
+returns table (hour timestamptz, queue text, type text, count bigint, completed bigint, total_us numeric, fastest_us bigint,
   slowest_us bigint, last timestamptz, last_us bigint, next_page text)
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -32,7 +32,7 @@ declare
   full_page boolean;
   upto timestamptz;
   behind timestamptz;
-  looked bigint;
+  rows_read bigint;
   sent int := 0;
   rows bigint;
   bytes bigint;
@@ -61,7 +61,7 @@ begin
           continue;
         end if;
       end if;
-      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last, last_us in
+      for hour, queue, type, count, completed, total_us, fastest_us, slowest_us, last, last_us in
         (select null::timestamptz as hour, x.queue, x.type, x.count, case when x.well then x.count else 0 end, x.total_us::numeric,
            x.fastest_us, x.slowest_us, x.last, x.last_us
          from executions x
@@ -96,20 +96,20 @@ begin
       behind := case part when 'raw' then 'infinity' else least(whole, until_at) end;
       upto := case when from_at + step >= least(behind, now_at) then behind else from_at + step end;
       if step > interval '1 ms' then
-        select count(*) into looked from (select from executions_raw(from_at, upto, kept_from, false) limit 10001) x;
-        if looked > 10000 then -- too many ended in this span for one page
+        select count(*) into rows_read from (select from executions_raw(from_at, upto, kept_from, false) limit 10001) x;
+        if rows_read > 10000 then -- too many ended in this span for one page
           step := greatest(least(step, least(behind, now_at) - from_at) / 8, interval '1 ms');
           continue;
         end if;
       end if;
-      looked := 0;
-      for hour, queue, type, count, succeeded, total_us, fastest_us, slowest_us, last, last_us, rows, bytes in
+      rows_read := 0;
+      for hour, queue, type, count, completed, total_us, fastest_us, slowest_us, last, last_us, rows, bytes in
         select g.*,
           coalesce(sum(100 + coalesce(octet_length(g.queue) + octet_length(g.type), 0)) filter (where g.count > 0) over (), 0) as bytes
         from (
           select case when not by_type then date_trunc('hour', e.ended, 'UTC') end as hour, case when by_type then e.queue end as queue,
             case when by_type then e.type end as type, count(*) filter (where e.wanted) as count,
-            count(*) filter (where e.wanted and e.well) as succeeded, sum(e.us) filter (where e.wanted) as total_us,
+            count(*) filter (where e.wanted and e.well) as completed, sum(e.us) filter (where e.wanted) as total_us,
             min(e.us) filter (where e.wanted) as fastest_us, max(e.us) filter (where e.wanted) as slowest_us,
             max(e.ended) filter (where e.wanted) as last,
             (max(array[time_us(e.ended), e.us]) filter (where e.wanted))[2] as last_us, count(*) as rows
@@ -121,7 +121,7 @@ begin
       loop
         full_page := bytes > room and (room < most_bytes or step > interval '1us');
         exit when full_page;
-        looked := looked + rows;
+        rows_read := rows_read + rows;
         if count > 0 then
           return next;
         end if;
@@ -132,8 +132,8 @@ begin
       elsif not full_page then
         room := room - coalesce(bytes, 0); -- null: there was nothing
         from_at := upto;
-        if looked < 2500 then
-          step := least(step * case when looked < 500 then 16 else 4 end, interval '1 hour');
+        if rows_read < 2500 then
+          step := least(step * case when rows_read < 500 then 16 else 4 end, interval '1 hour');
         end if;
         if part = 'raw' and from_at >= behind then
           from_at := (select max(x.hour) from executions x where x.hour < date_trunc('hour', until_at, 'UTC') and x.hour >= whole);

@@ -4,6 +4,7 @@
 --
 -- It goes through the priorities from the highest, and in each through pages of its due tasks. It locks no more of them than it
 -- claims, except in a queue of which a claim then gets fewer: that gives nothing more (its limit is reached, or it was halted).
+-- What is due when the clock was set back: see ready_page.
 create or replace function reeve.fetch(
   types text[] default '{}',
   exclude bigint[] default '{}',
@@ -19,7 +20,9 @@ declare
   of_types constant text[] := coalesce(types, '{}');
   of_queues constant text[] := coalesce(queues, '{}');
   client_name constant text := coalesce(client, session_user::text);
-  due_by constant timestamptz := least(ref_now, statement_timestamp());
+  ahead constant timestamptz := (select estimate from clock_ahead());
+  -- Tasks may have been submitted between the last heartbeat that saw the clock ahead and its setting back.
+  due_by constant timestamptz := least(ref_now, greatest(statement_timestamp(), ahead + interval '1 minute'));
   excluded constant bigint[] := array_remove(exclude, null);
   most_rows constant int := LIMIT_CALL_TASKS;
   won bigint[] := '{}';
@@ -42,7 +45,7 @@ begin
   perform check_name('types', name) from unnest(of_types) name;
   perform check_name('queues', name) from unnest(of_queues) name;
   if cardinality(of_types) > LIMIT_ACCEPTED or cardinality(of_queues) > LIMIT_ACCEPTED or cardinality(exclude) > LIMIT_EXCLUDED then
-    raise exception using errcode = '22023', message = 'at most LIMIT_ACCEPTED types and queues and LIMIT_EXCLUDED tasks to exclude are taken';
+    raise exception using errcode = '22023', message = 'at most LIMIT_ACCEPTED types and queues and LIMIT_EXCLUDED tasks to exclude are allowed';
   elsif max_tasks is null or max_tasks not between 1 and LIMIT_CALL_TASKS then
     raise exception using errcode = '22023', message = format('max_tasks is %s; it must be from 1 to LIMIT_CALL_TASKS', coalesce(max_tasks::text, 'NULL'));
   elsif current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
@@ -71,7 +74,7 @@ begin
         select p.id, p.run_at
         from (
           select array_agg(r) as routes, array_agg(level.priority) as priorities, array_agg(after_run_at) as times, array_agg(after_id) as ids,
-            array_agg('-infinity'::timestamptz) as estimates, array_agg(page_rows) as most, array_agg(1) as ones, array_agg(0) as zeros,
+            array_agg(due_by) as estimates, array_agg(page_rows) as most, array_agg(1) as ones, array_agg(0) as zeros,
             array_agg(0::bigint) as nones
           from unnest(way) r) s
         cross join lateral ready_pages(s.routes, s.priorities, s.times, s.ids, s.estimates, s.most, s.ones, s.zeros, s.nones) p
@@ -83,6 +86,8 @@ begin
         cross join lateral (
           select id, last_updated from tasks t
           where t.id = u.id and t.status in ('queued', 'failed') and t.cancel_requested_at is null and t.run_at <= due_by
+            and (t.run_at <= statement_timestamp() or t.run_at <= t.last_updated
+              or t.run_at <= ahead and t.last_updated > statement_timestamp())
           offset 0 for no key update skip locked) t
         where excluded is null or u.id <> all(excluded)
         limit wanted) l;

@@ -2,7 +2,7 @@
 create or replace function identity_text(rights jsonb, of_uid bigint, by_certificate boolean, expires timestamptz) returns text
 language sql stable as $$
   select concat_ws('; ',
-    array_to_string(array(select jsonb_array_elements_text(rights -> 'roles')), ', '),
+    nullif(array_to_string(array(select jsonb_array_elements_text(rights -> 'roles')), ', '), ''),
     (select string_agg(x.label || ' ' || array_to_string(array(select jsonb_array_elements_text(rights -> x.field)), ', '), '; ' order by x.place)
      from (values (1, 'queues', 'queues'), (2, 'types', 'types'), (3, 'metrics', 'metrics'), (4, 'callback_hosts', 'callback hosts'))
        x(place, field, label)

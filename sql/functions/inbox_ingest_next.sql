@@ -1,8 +1,8 @@
 -- Ingests tasks of the inbox: the first one after the id `beyond`, and those with the same queue, type and batch, up to
 -- `most`. Takes the locks that any submit takes; skips tasks that another manager is ingesting. Returns the id up to
 -- which it came (null: there are no more), how many tasks it ingested, and if their batch refuses them, which tasks the
--- caller must end in the same transaction, with the code and the reason. A closed batch takes those that were submitted before
--- it was closed, until it has ended: batch_step waits for them.
+-- caller must end in the same transaction, with the code and the reason. A closed batch takes them until it has ended
+-- (batch_step waits for them): when they were submitted, its close was not committed.
 create or replace function inbox_ingest_next(beyond bigint, most int, out walked bigint, out ingested int, out refused bigint[], out code text,
   out reason text)
 language plpgsql as $$
@@ -12,7 +12,6 @@ declare
   q queues;
   b record;
   closed batches;
-  early bigint[];
   ids bigint[];
   late bigint[];
   way int;
@@ -35,8 +34,10 @@ begin
         select max(task_id) from (select task_id from inbox where task_id >= a.task_id order by task_id limit most) n)
       and t.queue = a.queue and t.type = a.type and x.batch_id is not distinct from a.batch_id
     order by x.task_id for update of x skip locked);
+  -- A newer version may have changed the type since. Such a task stays in the inbox for a later call.
   ids := array(
     select id from tasks where id = any(ids) and status = 'queued' and blocked_run_at is not null and batch_id is null
+      and queue = a.queue and type = a.type
     order by id for no key update);
   perform pipeline_routes(p, a.queue) from (
     select distinct pipeline_id as p from tasks where id = any(ids) and pipeline_id is not null order by 1) p;
@@ -54,13 +55,10 @@ begin
   if ids = '{}' then
     return;
   end if;
-  select * into closed from batches where id = a.batch_id and closed_at is not null for no key update;
-  if closed.queue = a.queue and not closed.stopped and closed.phase not in ('exit', 'ended')
+  perform lock_batches(array[a.batch_id, q.batch_id], '{}', '{}');
+  select * into closed from batches where id = a.batch_id;
+  if closed.closed_at is not null and closed.queue = a.queue and not closed.stopped and closed.phase not in ('exit', 'ended')
     and coalesce(closed.entry_status, 'completed') = 'completed' then
-    early := array(select id from tasks where id = any(ids) and created <= closed.closed_at order by id);
-  end if;
-  if early <> '{}' then
-    ids := early;
     select closed.id as batch_id, closed.entry_type is not null and closed.phase in ('new', 'entry') as blocked, closed.phase = 'new' as begins
     into b;
   else

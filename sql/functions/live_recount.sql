@@ -20,6 +20,7 @@ begin
   insert into live_counts
   select l.route_id, sum(l.n), sum(l.retrying), coalesce((select sum(d.count) from later d where d.route_id = l.route_id), 0)
   from live l group by 1;
+  update locks set holder = time_us(clock_timestamp()) where name = 'counts';
   perform routes_return(array(
     select route_id from live_counts where live <> 0 union select route_id from history_counts where count <> 0));
 end $$;

@@ -5,7 +5,7 @@ begin
     perform from locks where name = 'metrics' for no key update; -- counts what others have created once it is committed
     if (select count(*) from metrics where manager_id is null) > LIMIT_METRICS then
       raise exception using errcode = 'RV429',
-        message = 'there are LIMIT_METRICS metrics already, as many as there may be; no further names are taken';
+        message = 'there are LIMIT_METRICS metrics already, the maximum; no further names are accepted';
     end if;
   end if;
 end $$;

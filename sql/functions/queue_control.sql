@@ -6,14 +6,19 @@ language plpgsql as $$
 declare
   call record := queue_request(request);
   q queues;
+  creates boolean;
   becomes text;
   live bigint;
 begin
   -- Creates a row to lock, so that one of two calls comes first. A queue may be paused before its first task.
-  if not call.repeated and (action = 'pause' or action = 'stop' and queue_known(of_queue)) then
-    insert into queues (name) values (of_queue) on conflict do nothing;
-  end if;
-  select * into q from queues where name = of_queue for no key update;
+  loop
+    creates := not call.repeated and (action = 'pause' or action = 'stop' and queue_known(of_queue));
+    if creates then
+      insert into queues (name) values (of_queue) on conflict do nothing;
+    end if;
+    select * into q from queues where name = of_queue for no key update;
+    exit when found or not creates;
+  end loop; -- another session has just deleted the row
   if call.repeated then
     return query select coalesce(q.state, 'running'), call.newest;
     return;
@@ -60,19 +65,21 @@ begin
     return;
   end case;
   if becomes <> coalesce(q.state, 'running') then
+    -- Submits lock the queue or a batch: those that came first are committed now, and the newest task's id is that of the last.
+    if becomes = 'stopping' then
+      update batches b set closed_at = coalesce(closed_at, clock_timestamp()), stopped = true
+      where b.id = any(array(select id from batches where queue = of_queue and phase <> 'ended'
+        order by id for no key update));
+    end if;
     update queues set state = becomes, state_since = clock_timestamp(), updated = clock_timestamp(),
       not_started = becomes = 'paused' and state = 'not_started',
       waiting_until = case when action = 'start' and waiting_ms > 0 then clock_timestamp() + interval '1ms' * waiting_ms
         else waiting_until end,
       stopped_at = case when becomes = 'stopping' then clock_timestamp() else stopped_at end,
       stopped_by = case when becomes = 'stopping' then by else stopped_by end,
-      stopped_id = case when becomes = 'stopping' then call.newest else stopped_id end
+      stopped_id = case when becomes = 'stopping' then (select case when is_called then last_value else 0 end from tasks_id_seq)
+        else stopped_id end
     where name = of_queue;
-    if becomes = 'stopping' then
-      update batches b set closed_at = coalesce(closed_at, clock_timestamp()), stopped = true
-      where b.id = any(array(select id from batches where queue = of_queue and phase <> 'ended'
-        order by id for no key update));
-    end if;
     perform queue_event(of_queue, case action when 'start' then 'queue_started' when 'pause' then 'queue_paused'
       when 'resume' then 'queue_resumed' else 'queue_stop_requested' end, by);
   end if;

@@ -18,7 +18,7 @@ declare
   counts constant boolean := next_route >= counted;
   most constant int := 10000;
   no_more constant int := 2147483647;
-  looks boolean := true;
+  searching boolean := true;
   room bigint := most_bytes;
   n int := 0;
   last_id int;
@@ -45,7 +45,7 @@ begin
     failed := coalesce(way.failed, 0);
     oldest_due := null;
     -- A task that was submitted just now may be due by the clock, but counts as delayed for the rest of the second.
-    if looks and (not counts or queued + failed + delayed > 0) then
+    if searching and (not counts or queued + failed + delayed > 0) then
       level := coalesce(level, (select t.priority from tasks t where t.lane is null and t.route_id = way.id
         order by t.priority desc limit 1));
       while level is not null loop
@@ -62,15 +62,15 @@ begin
       room := room - 100 - octet_length(queue) - octet_length(type); -- 100: the numbers
       return next;
     end if;
-    if looks then
+    if searching then
       next_route := case when level is null then way.id + 1 else way.id end;
-      looks := level is null and clock_timestamp() < over_at;
-      exit when not looks and not counts;
+      searching := level is null and clock_timestamp() < over_at;
+      exit when not searching and not counts;
     end if;
     exit when room <= 0;
   end loop;
   upto := case when not counts then counted when n = most or room <= 0 then last_id + 1 else no_more end;
-  if looks and (counts or room > 0) then
+  if searching and (counts or room > 0) then
     next_route := upto;
   end if;
   if next_route < no_more then

@@ -8,8 +8,11 @@ begin
     select * into q from queues where name = of_queue;
     return q;
   end if;
-  insert into queues (name) values (of_queue) on conflict do nothing;
-  select * into q from queues where name = of_queue for no key update;
+  loop
+    insert into queues (name) values (of_queue) on conflict do nothing;
+    select * into q from queues where name = of_queue for no key update;
+    exit when found;
+  end loop; -- another session has just deleted the row
   q := jsonb_populate_record(q, change);
   if q.callback_url is null then
     if change ->> 'callback_secret' is not null or (change ->> 'callback_tasks')::boolean then

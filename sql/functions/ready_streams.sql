@@ -1,5 +1,5 @@
--- Returns which priorities have tasks as the statement window_streams does, whose parameters it has.
+-- Returns which priorities have tasks as the statement ready_streams does, whose parameters it has.
 create or replace function ready_streams(int[], int[], int) returns table (route_id int, priority int, run_at timestamptz)
 language sql stable as $$
-{statement window_streams}
+{statement ready_streams}
 $$;

@@ -40,7 +40,7 @@ begin
   if num_nonnulls(cron, every, nullif(manual, false)) <> 1 then
     raise exception using errcode = '22023', message = 'one of cron, every and manual must be given';
   elsif octet_length(cron) > LIMIT_CRON_BYTES then
-    raise exception using errcode = '22001', message = format('cron has %s bytes; at most LIMIT_CRON_BYTES are taken', octet_length(cron));
+    raise exception using errcode = '22001', message = format('cron has %s bytes; at most LIMIT_CRON_BYTES are allowed', octet_length(cron));
   elsif not isfinite(start) or start not between '1970-01-01 00:00:00.000001Z' and '9999-12-31 23:59:59Z' then
     raise exception using errcode = '22023', message = format('start is %s; it must be from 1970-01-01 to 9999-12-31', start);
   elsif missed is null or (missed[1] = 'all') <> (missed[2] is not null) or missed[2]::int not between 1 and LIMIT_CATCH_UP then

@@ -7,7 +7,7 @@ language plpgsql as $$
 #variable_conflict use_column
 declare
   now timestamptz := clock_timestamp();
-  look timestamptz;
+  next_check timestamptz;
   due record;
   taken int := 0;
 begin
@@ -21,10 +21,10 @@ begin
     if due.waits_since is not null then
       -- The younger the task is that it waits for, the more often this is checked. The interval does not depend on how
       -- late the firing is, or a schedule that has fallen behind would be checked less often.
-      look := least(look, now + least(greatest((now - due.waits_since) / 8, interval '50ms'), interval '500ms'));
+      next_check := least(next_check, now + least(greatest((now - due.waits_since) / 8, interval '50ms'), interval '500ms'));
       continue;
     elsif taken = most or clock_timestamp() > now + interval '200ms' then
-      look := now;
+      next_check := now;
       exit;
     end if;
     taken := taken + 1;
@@ -48,11 +48,11 @@ begin
     end;
   end loop;
   if taken > 0 then
-    look := least(look, clock_timestamp() + interval '1s'); -- some may have been locked
+    next_check := least(next_check, clock_timestamp() + interval '1s'); -- some may have been locked
   end if;
   schedule_id := 0;
   schedule := '';
-  scheduled := least(look, (select greatest(next_at, retry_at) from schedules
+  scheduled := least(next_check, (select greatest(next_at, retry_at) from schedules
     where not paused and next_at is not null and greatest(next_at, retry_at) > now order by 1 limit 1));
   outcome := '';
   task_id := null;

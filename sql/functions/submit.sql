@@ -80,7 +80,7 @@ begin
   if submit.backoff is not null then
     spec := spec || backoff_spec(submit.backoff, submit.jitter);
   end if;
-  if spec ->> 'retry_base_ms' = '0' then -- linear: it begins with the resting period
+  if spec ->> 'retry_base_ms' = '0' and not spec ? 'pipeline_id' then -- linear: it begins with the resting period
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   if spec ? 'retry_base_ms' then

@@ -32,7 +32,9 @@ begin
   spec := spec || jsonb_build_object('run_at', due);
   select * into t from tasks where id = k.task_id for no key update;
   if not found then
-    delete from task_history where task_id = k.task_id returning * into h;
+    -- One whose time in the history is over is being forgotten: a new task takes its place.
+    delete from task_history
+    where task_id = k.task_id and keep_until >= (statement_timestamp() at time zone 'UTC')::date returning * into h;
   end if;
   update batches x set pending = x.pending + 1, completed = x.completed - (h.status = 'completed')::int,
     failed = x.failed - (h.status <> 'completed')::int
@@ -95,7 +97,8 @@ begin
     perform tasks_counted(array[t.id], 1);
   end if;
   if ingested then
-    insert into inbox (task_id) values (t.id) on conflict do nothing;
+    -- Locks a row of an earlier version, too: it must not be deleted, as one without a task, before this transaction has ended.
+    insert into inbox (task_id) values (t.id) on conflict (task_id) do update set task_id = excluded.task_id;
   end if;
   insert into task_events (task_id, version, event, actor, note)
     values (t.id, t.last_updated, 'restarted', spec ->> 'source', format('version %s', newer));

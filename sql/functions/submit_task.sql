@@ -30,7 +30,7 @@ begin
   if not spec ? 'retry_base_ms' then
     spec := spec || jsonb_build_object('retry_base_ms', queue_retry_base_ms(q, DEFAULT_RETRY_BASE_MS), 'retry_max_ms',
       coalesce(q.retry_max_ms, DEFAULT_RETRY_MAX_MS), 'retry_policy', q.retry_policy);
-  elsif (spec ->> 'retry_base_ms')::bigint = 0 then -- linear: it begins with the resting period
+  elsif (spec ->> 'retry_base_ms')::bigint = 0 and not spec ? 'pipeline_id' then -- linear: it begins with the resting period
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   spec := jsonb_strip_nulls(jsonb_build_object('max_attempts', coalesce(q.max_attempts, DEFAULT_ATTEMPTS), 'key_ttl_ms',

@@ -26,7 +26,7 @@ begin
   end if;
   if octet_length(details) > 0 and octet_length(details) > max_details() then
     raise exception using errcode = '22001',
-      message = format('details has %s bytes; at most %s are taken', octet_length(details), max_details());
+      message = format('details has %s bytes; at most %s are allowed', octet_length(details), max_details());
   end if;
   if priority not between -LIMIT_PRIORITY and LIMIT_PRIORITY then
     raise exception using errcode = '22023',

@@ -1,5 +1,5 @@
--- Adds a task and counts it; returns the row. Null fields get the table's defaults. Only the statements that add many
--- tasks do not use it (submit.sql, submit_plain.sql, retry_ended.sql), nor submit_one.sql, which must be fast.
+-- Adds a task and counts it; returns the row. Null fields get the table's defaults. Only the statements that must be
+-- fast do not use it: submit, submit_plain, submit_one and retry_ended.
 create or replace function task_insert(t tasks) returns tasks language plpgsql as $$
 begin
   t.id := coalesce(t.id, nextval('tasks_id_seq'));

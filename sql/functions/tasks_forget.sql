@@ -1,4 +1,4 @@
--- Deletes what other tables have of tasks that are being deleted: attempts, events, and the keys, each {"queue", "key",
+-- Deletes what other tables have of tasks that are being deleted: attempts, logs, events, and the keys, each {"queue", "key",
 -- "task_id"}. A key with a lifetime of its own, or with a version, stays. The key of a pipeline's task is in the queue in which
 -- that began. Locks the keys in the order in which all lock them.
 create or replace function tasks_forget(ids bigint[], keyed jsonb) returns void language sql as $$
@@ -13,5 +13,7 @@ create or replace function tasks_forget(ids bigint[], keyed jsonb) returns void 
     where k.keep_ms is null and k.version is null order by k.queue, k.key for update of k)
   delete from keys k using gone g where k.queue = g.queue and k.key = g.key;
   delete from task_attempts where task_id = any(ids);
+  delete from task_progress where task_id = any(ids);
+  delete from task_logs where task_id = any(ids);
   delete from task_events where task_id = any(ids)
 $$;

@@ -26,10 +26,13 @@ begin
     return null;
   end if;
   return (
-    select array_agg(array[r.reason, case when r.reason = 5 then coalesce(t.entry_id, 0) else 0 end,
-      case when r.reason = 10 then w.workers when r.reason in (11, 12) then w.running else 0 end,
-      case when r.reason in (11, 12) then w.slots when r.reason = 14 then t.maximum else 0 end,
-      case when r.reason in (11, 12) then w.busy else 0 end] order by u.place)
+    select array_agg(array[r.reason,
+      case when r.reason = WAIT_REASON_BATCH_ENTRY then coalesce(t.entry_id, 0) else 0 end,
+      case when r.reason = WAIT_REASON_WORKERS_PAUSED then w.workers
+        when r.reason in (WAIT_REASON_WORKERS_BUSY, WAIT_REASON_TURN) then w.running else 0 end,
+      case when r.reason in (WAIT_REASON_WORKERS_BUSY, WAIT_REASON_TURN) then w.slots
+        when r.reason = WAIT_REASON_QUEUE_LIMIT then t.maximum else 0 end,
+      case when r.reason in (WAIT_REASON_WORKERS_BUSY, WAIT_REASON_TURN) then w.busy else 0 end] order by u.place)
     from unnest(ids) with ordinality u(id, place)
     left join lateral (
       select t.queue, t.type, t.status, t.run_at, t.blocked_run_at, t.batch_id, octet_length(t.details) as details,
@@ -42,19 +45,19 @@ begin
     left join (select * from workers_for(due_queues, due_types, true) where due_queues is not null) w
       on w.queue = t.queue and w.type = t.type
     cross join lateral (select case
-      when t.status is null then 0
-      when t.queue_state in ('stopping', 'stopped') then 1
-      when t.queue_state = 'paused' then 2
-      when t.queue_state = 'not_started' then 3
-      when t.blocked_run_at is not null and t.batch_id is null then 4 -- in the inbox
-      when t.blocked_run_at is not null then 5
-      when t.run_at > now_at and t.status = 'failed' then 6
-      when t.run_at > now_at then 7
-      when t.details > max_details then 8
-      when t.queue_waits then 13
-      when w.workers is null then 9
-      when w.running = 0 then 10
-      when t.taken >= t.maximum then 14
-      when w.busy >= w.slots then 11
-      else 12 end as reason) r);
+      when t.status is null then WAIT_REASON_UNSPECIFIED
+      when t.queue_state in ('stopping', 'stopped') then WAIT_REASON_QUEUE_STOPPED
+      when t.queue_state = 'paused' then WAIT_REASON_QUEUE_PAUSED
+      when t.queue_state = 'not_started' then WAIT_REASON_QUEUE_NOT_STARTED
+      when t.blocked_run_at is not null and t.batch_id is null then WAIT_REASON_INBOX
+      when t.blocked_run_at is not null then WAIT_REASON_BATCH_ENTRY
+      when t.run_at > now_at and t.status = 'failed' then WAIT_REASON_RETRY_DELAY
+      when t.run_at > now_at then WAIT_REASON_NOT_DUE
+      when t.details > max_details then WAIT_REASON_DETAILS_TOO_LONG
+      when t.queue_waits then WAIT_REASON_WAITING_PERIOD
+      when w.workers is null then WAIT_REASON_NO_WORKER
+      when w.running = 0 then WAIT_REASON_WORKERS_PAUSED
+      when t.taken >= t.maximum then WAIT_REASON_QUEUE_LIMIT
+      when w.busy >= w.slots then WAIT_REASON_WORKERS_BUSY
+      else WAIT_REASON_TURN end as reason) r);
 end $$;

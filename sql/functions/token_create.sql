@@ -10,7 +10,7 @@ begin
     return before;
   end if;
   -- An expired one makes room for another of its name.
-  update identities set revoked = expires, revoked_by = '' where revoked is null and expires <= clock_timestamp()
+  update identities set revoked = expires where revoked is null and expires <= clock_timestamp()
     and (name = with_name or uid = of_uid);
   insert into identities (id, name, rights, hash, uid, certificate, created_by, expires, valid_ms) overriding system value
   values (made, with_name, with_rights, secret_hash, of_uid, by_certificate, by,

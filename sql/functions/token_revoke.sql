@@ -20,7 +20,7 @@ begin
     return next before;
     return;
   end if;
-  update identities set revoked = clock_timestamp(), revoked_by = by where id = of_id;
+  update identities set revoked = clock_timestamp() where id = of_id;
   perform token_event(of_name, 'token_revoked', by);
   return next of_id;
 end $$;

@@ -1,14 +1,14 @@
 -- Returns a page of the events of one task, in order. The last row has no event; if there may be another page, its
 -- next_page is the event after which that begins: its turn, place and time, and its number among those with the same.
--- The turn of an event is its version; that of a late result, whose version is its attempt's token, is its time, since
--- it came after the event that had ended that attempt. `newest`: returns no events, but the event after which the
+-- The turn of an event is its version; that of a late or refused result, whose version is its attempt's token, is its time, since
+-- it may have come after the event that had ended that attempt. `newest`: returns no events, but the event after which the
 -- newest begin.
 -- takes AuditRequest: task_id, since_us?, until_us?, limit, page?, newest, events?, worker?, actor?
 -- gives AuditResponse.events: at_us, task_id, token, event, worker, worker_id, attempt, actor, note, .next_page
 with events as materialized (
   select a.*, o.turn, row_number() over (partition by o.turn, place, at order by event, actor, note) as tie
   from audit_log a
-  cross join lateral (select case when event = 'late_result' then greatest(at, version) else version end as turn) o
+  cross join lateral (select case when event in ('late_result', 'result_refused') then greatest(at, version) else version end as turn) o
   where task_id = $1 and at >= coalesce($2::timestamptz, '-infinity')
     and at < coalesce($3::timestamptz, 'infinity') and ($7::text[] is null or event = any($7))
     and ($8::text is null or worker_id in (select id from workers where name = $8))

@@ -5,14 +5,14 @@
 -- queue for a frequent one.
 -- takes ListBatchesRequest: queue?, open_only, before_id, limit, @max_scanned, @max_details
 -- gives ListBatchesResponse.batches: [batch], [first_waiting], .next_before_id
-with looked as materialized (
+with scanned as materialized (
   (select id, queue from batches where $1::text is null and not $2::boolean and id < $3 order by id desc limit $4)
   union all
   (select id, queue from batches where queue between $1 and $1 and not $2::boolean and id < $3 order by queue desc, id desc limit $4)
   union all
   (select id, queue from batches where $2::boolean and phase <> 'ended' and id < $3
    order by id desc limit case when $1 is null then $4::bigint else $5::bigint end)),
- found as materialized (select id from looked where $1::text is null or queue = $1 order by id desc limit $4),
+ found as materialized (select id from scanned where $1::text is null or queue = $1 order by id desc limit $4),
  firsts as materialized (
   select f.id as batch_id, x.id, x.run_at, x.attempt, row_number() over () as place
   from found f cross join lateral (
@@ -28,7 +28,7 @@ select s.*, w.id as first_waiting, w.run_at, w.attempt, (select reasons from wai
   (select reasons from waits)[w.place::int][4] as slots, (select reasons from waits)[w.place::int][5] as busy, n.next_before
 from (
   select case when (select count(*) from found) = $4 then (select min(id) from found)
-    when (select count(*) from looked) >= $5 then (select min(id) from looked) else 0 end as next_before) n
+    when (select count(*) from scanned) >= $5 then (select min(id) from scanned) else 0 end as next_before) n
 left join (found f cross join lateral (select * from batches_shown b where b.id = f.id offset 0) s
   left join firsts w on w.batch_id = f.id) on true
 order by s.id desc

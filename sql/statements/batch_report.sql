@@ -27,11 +27,11 @@ with first as materialized (
   where b.id = $1),
  shown as materialized (select * from batches_shown where id = $1)
 select s.*, t.id, t.{shown},
-  case when details.omitted = 0 then t.details end, case when result.omitted = 0 then t.result end, t.last_error, t.error_code,
+  case when t.details_omitted = 0 then t.details end, case when t.result_omitted = 0 then t.result end, t.last_error, t.error_code,
   w.name as worker, t.last_updated, t.created as task_created, t.first_started, t.started, t.ended, t.expiry, t.cancel_requested,
   t.remark, null::text as stack_trace, t.batch_id, t.version as key_version, p.name as pipeline,
   t.stage, t.step, r.error_count, r.recoverable, r.processing_ms, r.last_failed,
-  nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted,
+  nullif(t.details_omitted + t.result_omitted, 0) as omitted, t.details_omitted, t.result_omitted,
   f.id as first_waiting, f.run_at as first_run_at, f.attempt as first_attempt, f.reasons[1][1] as reason, f.reasons[1][2] as waits_for,
   f.reasons[1][3] as workers, f.reasons[1][4] as slots, f.reasons[1][5] as busy,
   scanned.upto is not null as more, scanned.upto as next_after
@@ -40,8 +40,9 @@ left join waits f on true
 left join lateral (
   select max(task_id) as upto from ended where $7::text is not null having count(*) = 1000) scanned on true
 left join lateral (
-  select u.*, sum(coalesce(octet_length(last_error), 0) + coalesce(octet_length(remark), 0) + coalesce(octet_length(details), 0)
-      + coalesce(octet_length(result), 0))
+  select u.*, details.omitted as details_omitted, result.omitted as result_omitted,
+    sum(coalesce(octet_length(last_error), 0) + coalesce(octet_length(remark), 0) + n.details - details.omitted
+      + n.result - result.omitted)
     over (order by id rows between unbounded preceding and 2 preceding) as before
   from ((select id, {shown}, case when $6::boolean then details end as details, null::text as result, last_error,
      error_code, worker_id, last_updated, created,
@@ -60,12 +61,12 @@ left join lateral (
    from ended
    where $7::text is null or (status = 'completed') = ($7::text = 'completed')
    order by task_id limit $3::bigint + 1)
-  order by id limit $3::bigint + 1) u) t on coalesce(t.before, 0) < $4::bigint
+  order by id limit $3::bigint + 1) u
+  cross join lateral (select coalesce(octet_length(u.details), 0) as details, coalesce(octet_length(u.result), 0) as result) n
+  cross join lateral (select case when n.result > $8::bigint then n.result else 0 end as omitted) result
+  cross join lateral (
+    select case when n.details + n.result - result.omitted > $8::bigint then n.details else 0 end as omitted) details) t on coalesce(t.before, 0) < $4::bigint
 left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
 left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.ended) r on true
-left join lateral (select coalesce(octet_length(t.details), 0) as details, coalesce(octet_length(t.result), 0) as result) n on true
-left join lateral (select case when n.result > $8::bigint then n.result else 0 end as omitted) result on true
-left join lateral (
-  select case when n.details + n.result - result.omitted > $8::bigint then n.details else 0 end as omitted) details on true
 order by t.id limit $3::bigint + 1

@@ -192,7 +192,8 @@ with given as materialized (
     and exists (select from worker_events e where e.worker_id = w.id and e.event = 'lost')
     and not exists (select from workers o where o.name = w.name and o.gone_at is null)
   union all
-  select 'warning', 'workers', format('%s in queue %s', u.type, u.queue), format('%s tasks wait, and no worker takes them', u.tasks),
+  select 'warning', 'workers', format('%s in queue %s', u.type, u.queue),
+    case u.tasks when 1 then '1 task waits, and no worker takes it' else format('%s tasks wait, and no worker takes them', u.tasks) end,
     format('start a worker with a handler for "%s" that serves queue "%s"', u.type, u.queue)
   from unserved(null, null) u
   -- maintenance

@@ -12,8 +12,9 @@
 -- tasks_end.
 -- The permits of each attempt are returned, before `gone` locks batches.
 -- A task with a newer version is queued again as that version describes it, however this attempt ended, even with
--- success. A task that was to be started over is queued again unless the attempt succeeded. One that hung
--- (restart_mark) fails with the error `hanged` if its attempt was stopped.
+-- success; it is blocked if the batch that it has joined with that version has not begun. A task that was to be started
+-- over is queued again unless the attempt completed. One that hung (restart_mark) fails with the error `hanged` if its
+-- attempt was stopped.
 -- A task that has completed a stage of its pipeline is queued again for the next one, with its result as the input,
 -- unless a cancel was requested. After the last stage it is completed, whatever was requested.
 --   one element per attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
@@ -71,7 +72,10 @@ with locked as materialized (
     case when renewed then coalesce(nullif((restart ->> 'route_id')::int, 0), route_of(restart ->> 'queue', restart ->> 'type'))
       when advances then route_of(coalesce(next ->> 'queue', queue), next ->> 'type') else route_id end as new_route,
     case when renewed then (restart ->> 'priority')::int when advances then coalesce((next ->> 'priority')::int, priority)
-      else priority end as new_priority
+      else priority end as new_priority,
+    case when renewed and batch_id is not null then coalesce((
+      select b.entry_type is not null and b.phase in ('new', 'entry') and d.id is distinct from b.entry_id
+      from batches b where b.id = d.batch_id), false) else false end as blocked
   from decided d),
  again as (
   update tasks t set status = d.becomes, run_at = d.due, last_updated = d.ended,
@@ -88,7 +92,8 @@ with locked as materialized (
     retrying = case when d.becomes = 'failed' then true end
   from timed d where d.becomes in ('failed', 'queued') and not d.renewed and not d.advances and t.id = any(array[d.id])),
  renewed as (
-  update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
+  update tasks t set status = 'queued', run_at = case when d.blocked then 'infinity' else d.due end,
+    blocked_run_at = case when d.blocked then d.due end, last_updated = d.ended, attempt = 0, assignment_id = null,
     permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
     last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.new_remark, t.remark), cancel_requested_at = null,
     stop_code = null, restart = null, retrying = null, route_id = d.new_route,
@@ -97,8 +102,8 @@ with locked as materialized (
  advanced as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     permits = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
-    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.new_remark, t.remark), restart = null, retrying = null,
-    route_id = d.new_route, priority = d.new_priority, queue = coalesce(d.next ->> 'queue', t.queue), type = d.next ->> 'type',
+    last_error = null, error_code = null, stack_trace = null, remark = coalesce(d.new_remark, t.remark), restart = null, stop_code = null,
+    retrying = null, route_id = d.new_route, priority = d.new_priority, queue = coalesce(d.next ->> 'queue', t.queue), type = d.next ->> 'type',
     details = coalesce(d.result, ''),
     max_attempts = (d.next ->> 'max_attempts')::int, timeout_ms = (d.next ->> 'timeout_ms')::bigint,
     retry_base_ms = (d.next ->> 'retry_base_ms')::bigint, retry_max_ms = (d.next ->> 'retry_max_ms')::bigint,
@@ -109,7 +114,7 @@ with locked as materialized (
   select v.route_id, v.due, sum(v.live), sum(v.retrying)
   from timed t cross join lateral (values
     (t.route_id, delayed_to(t.retrying, t.run_at, t.last_updated), -1, case when t.retrying then -1 else 0 end),
-    (t.new_route, case when t.becomes = 'queued' then delayed_to(t.due, t.ended) end, 1, case when t.becomes = 'failed' then 1 else 0 end))
+    (t.new_route, case when t.becomes = 'queued' then delayed_to(case when t.blocked then 'infinity' else t.due end, t.ended) end, 1, case when t.becomes = 'failed' then 1 else 0 end))
     v(route_id, due, live, retrying)
   where t.becomes in ('failed', 'queued') group by 1, 2 having sum(v.live) <> 0 or sum(v.retrying) <> 0),
  attempts as (
@@ -126,13 +131,17 @@ with locked as materialized (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_events((
     select jsonb_agg(jsonb_build_object('event', 'attempt_end', 'batch_id', d.batch_id, 'id', d.id, 'type', d.type,
-      'status', d.becomes, 'attempt', d.attempt, 'error', d.error, 'error_code', d.code, 'remark', d.new_remark, 'worker_id', d.worker_id,
-      'details', d.details, 'result', coalesce(d.result, ''), 'started_at', d.last_updated, 'ended_at', d.ended, 'run_at', d.due)
+      'status', d.becomes, 'attempt', d.attempt, 'error', left(d.error, 1000), 'error_code', d.code, 'remark', d.new_remark, 'worker_id', d.worker_id,
+      'details', case when d.fits then d.details end, 'result', case when d.fits then coalesce(d.result, '') end,
+      'omitted', case when not d.fits then true end, 'started_at', d.last_updated, 'ended_at', d.ended, 'run_at', d.due)
       order by d.id)
-    from timed d cross join lateral (
-      select from batches b
-      where b.id = d.batch_id and b.callback_attempts and d.id is distinct from b.entry_id and d.id is distinct from b.exit_id offset 0) b
-    where d.becomes in ('failed', 'queued') and d.outcome <> 'requeued' and d.batch_id is not null), 'attempt_end')
+    from (
+      select d.*,
+{part fits} as fits
+      from timed d cross join lateral (
+        select octet_length(d.details) + coalesce(octet_length(d.result), 0) as bytes from batches b
+        where b.id = d.batch_id and b.callback_attempts and d.id is distinct from b.entry_id and d.id is distinct from b.exit_id offset 0) c
+      where d.becomes in ('failed', 'queued') and d.outcome <> 'requeued' and d.batch_id is not null) d), 'attempt_end')
   returning id),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
@@ -157,6 +166,6 @@ with locked as materialized (
     from timed where becomes in ('dead', 'cancelled', 'completed')), $7::int)
   where (select count(*) from returned) >= 0
     and exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))
-select id, last_updated as token, becomes, due, ended as version, new_route as route_id, new_priority as priority,
+select id, last_updated as token, becomes, case when blocked then 'infinity' else due end as due, ended as version, new_route as route_id, new_priority as priority,
   batch_id is not null and (becomes in ('dead', 'cancelled', 'completed') or exists (select from attempted)) as batched, attempt
 from timed left join gone on true

@@ -3,7 +3,7 @@
 -- is cut; a result or details that do not fit are null, and the last columns say how long they are.
 -- takes WaitRequest: ids, @max_task, @max_details
 -- gives ListResponse.tasks: [task], waiting.[waiting], omitted.bytes, omitted.details_bytes,
---   omitted.result_bytes
+--   omitted.result_bytes, progress
 with waits as materialized (select tasks_waiting($1::bigint[], $3::bigint) as reasons)
 select t.id, t.{shown},
   case when details.omitted = 0 then t.details end, case when result.omitted = 0 then t.result end, t.last_error, t.error_code,
@@ -13,7 +13,8 @@ select t.id, t.{shown},
   (select reasons from waits)[n.place][1] as reason, (select reasons from waits)[n.place][2] as waits_for,
   (select reasons from waits)[n.place][3] as workers, (select reasons from waits)[n.place][4] as slots,
   (select reasons from waits)[n.place][5] as busy,
-  nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted
+  nullif(details.omitted + result.omitted, 0) as omitted, details.omitted as details_omitted, result.omitted as result_omitted,
+  (select p.progress from task_progress p where p.task_id = t.id and p.token = t.started) as progress
 from all_tasks t left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
 cross join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.ended) r

@@ -37,12 +37,12 @@ with held as materialized ( -- executing ones, by the journal
     (select * from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
      order by task_id desc limit $21)) h),
  -- The lowest id down to which both tables have been read.
- looked as materialized (
+ checked as materialized (
   select greatest((select min(id) from (select id from live where $22::int <> 2 union all select id from held) x having count(*) >= $21),
     (select min(id) from ended having count(*) >= $21), 0) as down_to),
  found as materialized (
   select * from (select * from live union all select * from ended) t
-  where id >= (select down_to from looked)
+  where id >= (select down_to from checked)
     and ($1::text is null or status = $1) and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
     and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
     and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
@@ -74,7 +74,7 @@ select t.id, t.{shown},
   (select reasons from waits)[t.place::int][5] as busy,
   case when (select count(*) from fitting) < (select count(*) from found) or (select count(*) from found) = $5
     then (select min(id) from fitting) else l.down_to end as next_before
-from looked l
+from checked l
 left join fitting t on true
 left join workers w on w.id = t.worker_id left join pipelines p on p.id = t.pipeline_id
 left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.ended) r on true

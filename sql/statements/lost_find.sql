@@ -1,4 +1,5 @@
--- Returns attempts whose worker is lost, or has no row any more. It starts from the open journal rows and runs
+-- Returns attempts whose worker is lost, or has no row any more; but those of a pull client that was purged run until their
+-- expiry. It starts from the open journal rows and runs
 -- repeatedly without end, since a claim may be committed long after its worker was lost. A skip scan finds the workers
 -- with open rows, one probe each; or only those are checked that have just been reported lost. They are checked in the
 -- order of workers and journal rows, so that rows that another session has locked do not come again and again. The last
@@ -23,7 +24,7 @@ with recursive holder as (
     cross join lateral (select from assignments where worker_id = u.id and closed_at is null limit 1) a
     where u.id >= $3::bigint) h
   left join lateral (select * from workers w where w.id = h.worker_id offset 0) w on true
-  where coalesce(w.lost, true)
+  where coalesce(w.lost and not (w.manual and w.mode = 'draining'), true)
   order by h.worker_id limit $1::bigint + 1),
  due as materialized (
   select a.id, a.task_ids, g.worker_id, g.name, g.hb_at

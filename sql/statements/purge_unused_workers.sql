@@ -7,7 +7,7 @@
 -- index, however few workers the journal's rows belong to.
 --   $1 unused; the place: $2 gone_at, $3 id
 with recursive page as materialized (
-  select id, registered, gone_at, lost and succeeded + failed = 0 and gone_at < registered + interval '1 hour' as unused
+  select id, registered, gone_at, lost and completed + failed = 0 and gone_at < registered + interval '1 hour' as unused
   from workers where gone_at < statement_timestamp() - interval '1 day' and (gone_at, id) > ($2, $3)
   order by gone_at, id limit 1000),
  span as materialized (

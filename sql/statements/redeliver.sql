@@ -7,7 +7,7 @@
 -- It returns queue and type, because a manager that has just started may not know the route yet.
 -- Another manager with a larger message size may have claimed the tasks: of each Fetch as many have their details as
 -- fit into one message of this manager, the shortest first; those of the others are null. What fits is computed as for
--- a claim (deal.c), so that a manager can send again whatever it has sent.
+-- a claim (match.c), so that a manager can send again whatever it has sent.
 -- The details of all Fetches together are limited, too, because their rows are in memory at once. Those of Fetches
 -- beyond that limit are null and "later" is true; the first Fetch with tasks always gets them.
 --   one element per Fetch: $1 incarnations, $2 Fetch ids; $3 the maximum bytes of details, $4 and of an answer with

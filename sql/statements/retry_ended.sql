@@ -4,8 +4,11 @@
 -- without being counted. The batches are locked first, so that their state holds until the tasks are created and
 -- counted.
 -- A task that was submitted by SQL and ended before it was ingested has no route yet.
+-- A task whose time in the history is over stays there: what other tables have of it is being deleted (history_forget).
 -- $1 ids, $2 actor.
-with gone as (delete from task_history where task_id = any($1::bigint[]) returning *),
+with gone as (
+  delete from task_history
+  where task_id = any($1::bigint[]) and keep_until >= (statement_timestamp() at time zone 'UTC')::date returning *),
  theirs as materialized (
   select id, phase, entry_type, entry_id, exit_id from batches where id = any(array(select batch_id from gone))
   order by id for no key update),
@@ -15,11 +18,11 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
       from theirs x where x.id = g.batch_id), false) as blocked
   from gone g),
  made as (
-  insert into tasks (id, route_id, {kept}, status, run_at, attempt, batch_id, key, last_error, error_code, first_started, started,
-    last_updated, remark, stack_trace, blocked_run_at, pipeline_id, stage, step) overriding system value
+  insert into tasks (id, route_id, {kept}, status, run_at, attempt, last_error, error_code, first_started, started,
+    last_updated, remark, stack_trace, blocked_run_at) overriding system value
   select task_id, case when route_id = 0 then route_of(queue, type) else route_id end, {kept}, 'queued',
-    case when blocked then 'infinity' else moment end, 0, batch_id, key, last_error, error_code, first_started, started,
-    moment, remark, stack_trace, case when blocked then moment end, pipeline_id, stage, step
+    case when blocked then 'infinity' else moment end, 0, last_error, error_code, first_started, started,
+    moment, remark, stack_trace, case when blocked then moment end
   from versioned order by task_id
   returning id, last_updated, run_at, route_id, priority),
  counted as (

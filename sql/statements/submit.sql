@@ -1,18 +1,16 @@
 -- Creates the tasks of many submit calls at once. A call whose request id is known already creates nothing and has no
 -- row in the answer; a task whose key is taken is not created and has a null id.
---   $1 the calls' request ids; then one element per task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
---   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 max_attempts, $11 timeout_ms,
---   $12 retry_base_ms, $13 retry_max_ms, $14 source, and what submit_plain has not: $15 the key's lifetime in ms or
---   null for the queue's, $16 retry policy or null, $17 version or null, $18 batch or null, whose row is locked, $19 whether it is blocked
---   until that begins, $20 pipeline or null, $21 its first stage, $22 the task whose handler submits
---   it, or null; from $23 texts of the TaskSpec, each or null
+--   the parameters of submit_plain, and one element per task: $15 the key's lifetime in ms or null for the queue's,
+--   $16 retry policy or null, $17 version or null, $18 batch or null, whose row is locked, $19 whether it is blocked
+--   until that begins, $20 pipeline or null, $21 its first stage, $22 the task whose handler submits it, or null; from
+--   $23 texts of the TaskSpec, each or null
 with given as materialized (
   select u.*, nextval('tasks_id_seq') as id
-  from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::timestamptz[], $9::bigint[],
-      $10::int[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[], $16::text[],
-      $17::bigint[], $18::bigint[], $19::boolean[], $20::bigint[], $21::text[], $22::bigint[], {submitted from $23}) with ordinality
-    u(request, route_id, queue, type, details, priority, run_at, delay_ms, max_attempts, timeout_ms, retry_base_ms,
-      retry_max_ms, source, keep_ms, retry_policy, version, batch_id, blocked, pipeline_id, stage, parent_id, {submitted}, n)),
+  from unnest($2::int[], $3::int[], $4::timestamptz[], $5::bigint[], {strings from $6}, {numbers from $10},
+      $15::bigint[], $16::text[], $17::bigint[], $18::bigint[], $19::boolean[], $20::bigint[], $21::text[], $22::bigint[],
+      {submitted from $23}) with ordinality
+    u(request, route_id, run_at, delay_ms, {strings}, {numbers},
+      keep_ms, retry_policy, version, batch_id, blocked, pipeline_id, stage, parent_id, {submitted}, n)),
  moment as materialized (select clock_timestamp() as at),
  accepted as (
   insert into requests (id, task_ids)
@@ -20,7 +18,8 @@ with given as materialized (
   on conflict do nothing
   returning id),
  fresh as materialized (
-  select g.*, m.at from given g join accepted a on a.id = ($1::uuid[])[g.request] cross join moment m),
+  select g.*, m.at, greatest(g.run_at, m.at) + interval '1ms' * g.delay_ms as due
+  from given g join accepted a on a.id = ($1::uuid[])[g.request] cross join moment m),
  taken as (
   insert into keys (queue, key, task_id, keep_ms, expires_at, version)
   select distinct on (queue, key) queue, key, id, lifetime, case when version is not null
@@ -31,13 +30,10 @@ with given as materialized (
   on conflict do nothing
   returning task_id),
  made as (
-  insert into tasks (id, route_id, priority, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms,
-    retry_max_ms, source, created, last_updated, retry_policy, version, batch_id, blocked_run_at,
-    pipeline_id, stage, step, parent_id, {submitted}) overriding system value
-  select f.id, f.route_id, f.priority, f.queue, f.type, f.details,
-    case when f.blocked then 'infinity' else greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.max_attempts,
-    f.timeout_ms, f.retry_base_ms, f.retry_max_ms, f.source, f.at, f.at, f.retry_policy::jsonb, f.version, f.batch_id,
-    case when f.blocked then greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.pipeline_id, f.stage,
+  insert into tasks (id, route_id, {strings}, {numbers}, run_at, blocked_run_at, created, last_updated,
+    retry_policy, version, batch_id, pipeline_id, stage, step, parent_id, {submitted}) overriding system value
+  select f.id, f.route_id, f.{strings}, f.{numbers}, case when f.blocked then 'infinity' else due end,
+    case when f.blocked then due end, f.at, f.at, f.retry_policy::jsonb, f.version, f.batch_id, f.pipeline_id, f.stage,
     case when f.pipeline_id is not null then 1 end, f.parent_id, f.{submitted}
   from fresh f left join taken k on k.task_id = f.id
   where f.key is null or k.task_id is not null

@@ -6,12 +6,10 @@ with fresh as (
   on conflict do nothing
   returning task_ids[1] as id, clock_timestamp() as at),
  timed as materialized (
-  select id, at, greatest(($8::timestamptz[])[1], at) + interval '1ms' * ($9::bigint[])[1] as run_at from fresh),
+  select id, at, greatest(($4::timestamptz[])[1], at) + interval '1ms' * ($5::bigint[])[1] as run_at from fresh),
  made as (
-  insert into tasks (id, route_id, priority, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms,
-    retry_max_ms, source, created, last_updated) overriding system value
-  select id, ($3::int[])[1], ($7::int[])[1], ($4::text[])[1], ($5::text[])[1], ($6::text[])[1], run_at,
-    ($10::int[])[1], ($11::bigint[])[1], ($12::bigint[])[1], ($13::bigint[])[1], ($14::text[])[1], at, at
+  insert into tasks (id, route_id, {strings}, {numbers}, run_at, created, last_updated) overriding system value
+  select id, ($3::int[])[1], {strings from $6 at 1}, {numbers from $10 at 1}, run_at, at, at
   from timed),
  counted as (
   insert into count_changes (route_id, due, live) select ($3::int[])[1], delayed_to(run_at, at), 1 from timed)

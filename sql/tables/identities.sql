@@ -12,7 +12,6 @@ create table identities (
   expires timestamptz not null default 'infinity',
   valid_ms bigint,                         -- how long a new secret is valid; null: until it is revoked
   revoked timestamptz,
-  revoked_by text,
   constraint identities_kind check (num_nonnulls(hash, uid, nullif(certificate, false)) = 1)
 );
 create unique index identities_name on identities (name) where revoked is null;

@@ -22,11 +22,13 @@ create table managers (
 --   history    create partitions of the history
 --   metrics    count the metrics after new ones were added
 --   archive    write the history to files; `holder` is the manager that does so, across its transactions
---   counts     add up count_changes, remove a part of the history, or retire routes
+--   counts     add up count_changes, remove a part of the history, or retire routes; `holder` is the time, in us, until which
+--              due tasks do not count as delayed any more
+--   depths     sample how many tasks there are
 --   identities create the first admin's access token
 --   worker N   register a worker whose name has that hash
 create table locks (
   name text primary key,
   holder bigint);
 insert into locks (name)
-select unnest(array['history', 'metrics', 'archive', 'counts', 'identities']) union all select 'worker ' || n from generate_series(0, 63) n;
+select unnest(array['history', 'metrics', 'archive', 'counts', 'depths', 'identities']) union all select 'worker ' || n from generate_series(0, 63) n;

@@ -1,4 +1,4 @@
--- Ended attempts by hour, queue and type, and whether they succeeded; times in microseconds. These rows stay when the
+-- Ended attempts by hour, queue and type, and whether they completed; times in microseconds. These rows stay when the
 -- tasks are deleted. Hours that are older than a year are added up in the hour 1970-01-02 00:00 UTC (purge_executions).
 create table executions (
   hour timestamptz not null,
@@ -48,7 +48,7 @@ create table activity (
   route_id int not null,                   -- 0: the queues and types beyond --metrics-routes of a manager
   submitted bigint not null,               -- tasks, by calls
   begun bigint not null,                   -- attempts, by their claim
-  completed bigint not null,               -- attempts that succeeded,
+  completed bigint not null,               -- attempts that completed,
   failed bigint not null,                  -- … that did not, not those that were returned or never arrived
   retried bigint not null,                 -- failed attempts after which the task waits for another one
   dead bigint not null,                    -- tasks that ended dead,
@@ -60,3 +60,24 @@ create table activity (
   took_us bigint not null,
   primary key (hourly, at, route_id)
 ) with (fillfactor = 50);
+
+-- How many tasks there were: a sample a minute (for a day), and the sums of an hour's samples (for a year), by queue. A
+-- queue without tasks has no row; the row of all is there whenever a sample was taken.
+create table depths (
+  hourly boolean not null,
+  at timestamptz not null,                 -- the beginning of the minute or hour
+  queue text not null,                     -- '': all; 'other': the queues beyond --metrics-routes, and one of that name
+  samples int not null,                    -- so many are added up: 1 by minute
+  queued bigint not null,                  -- due tasks,
+  delayed bigint not null,                 -- … whose time has not come,
+  executing bigint not null,
+  failed bigint not null,                  -- … that wait for a retry,
+  dead bigint not null,                    -- … in the history
+  max_queued bigint not null,              -- the maximum of one sample
+  max_delayed bigint not null,
+  max_executing bigint not null,
+  max_failed bigint not null,
+  max_dead bigint not null,
+  primary key (hourly, queue, at)
+) with (fillfactor = 80);
+create index depths_at on depths (hourly, at);

@@ -10,31 +10,32 @@
 --   kept       stays as it is when the task ends, and when it is started over
 --   shown      is read as it is by all that show tasks
 --   renewed    a newer version of the task sets it again
+--   strings, numbers  what every submit sets; the manager computes it from TaskSpec and the queue
 --   submitted  a text that TaskSpec has under the same name; if it is empty there, the column is null
 --   assigned   a text that Assignment has under the same name
 create table tasks (
   id bigint generated always as identity primary key,
   route_id int not null,                   -- 0: submitted by SQL, and the route did not exist yet (see inbox)
-  priority int not null default 0,         -- {kept shown renewed}
-  queue text not null,                     -- {kept shown renewed}
-  type text not null,                      -- {kept shown renewed}
-  details text not null default '',        -- {kept renewed}
+  priority int not null default 0,         -- {kept shown renewed numbers}
+  queue text not null,                     -- {kept shown renewed strings}
+  type text not null,                      -- {kept shown renewed strings}
+  details text not null default '',        -- {kept renewed strings}
   status text not null default 'queued' check (status in ('queued', 'executing', 'failed')), -- {shown}
   run_at timestamptz not null,             -- {shown} when it is due; infinity: see blocked_run_at
   attempt smallint not null default 0,     -- {shown}
-  max_attempts smallint not null default DEFAULT_ATTEMPTS, -- {kept shown renewed}
-  timeout_ms bigint not null default DEFAULT_TIMEOUT_MS, -- {kept shown renewed}
-  retry_base_ms bigint not null default DEFAULT_RETRY_BASE_MS, -- {kept renewed}
-  retry_max_ms bigint not null default DEFAULT_RETRY_MAX_MS, -- {kept renewed}
+  max_attempts smallint not null default DEFAULT_ATTEMPTS, -- {kept shown renewed numbers}
+  timeout_ms bigint not null default DEFAULT_TIMEOUT_MS, -- {kept shown renewed numbers}
+  retry_base_ms bigint not null default DEFAULT_RETRY_BASE_MS, -- {kept renewed numbers}
+  retry_max_ms bigint not null default DEFAULT_RETRY_MAX_MS, -- {kept renewed numbers}
   worker_id bigint,                        -- {kept}
   assignment_id bigint,
   expiry timestamptz,
   returns smallint not null default 0,     -- attempts in a row that were requeued or ended with a lease
   lane text,                               -- {kept} always null: reserved for tasks outside of the order of tasks_ready
   permits bigint[],                        -- of its running attempt: the limits under which it was claimed
-  batch_id bigint,
-  key text,                                -- {shown submitted assigned}
-  source text not null default '',         -- {kept shown renewed}
+  batch_id bigint,                         -- {kept}
+  key text,                                -- {kept shown submitted assigned}
+  source text not null default '',         -- {kept shown renewed strings}
   last_error text,
   error_code text,
   cancel_requested_at timestamptz,
@@ -57,9 +58,9 @@ create table tasks (
                                            -- this time, whichever is later
   -- A task of a pipeline is one task from the first stage to the last. Its type, details, attempts, timeout and retry
   -- delays are those of its current stage.
-  pipeline_id bigint,                      -- {renewed}
-  stage text,                              -- {renewed assigned}
-  step int,                                -- {renewed} how many stages it has entered, including this one
+  pipeline_id bigint,                      -- {kept renewed}
+  stage text,                              -- {kept renewed assigned}
+  step int,                                -- {kept renewed} how many stages it has entered, including this one
   retrying boolean,                        -- it had failed at its last write other than a claim: true, or null
   traceparent text,                        -- {kept shown renewed submitted assigned} the submitter's trace context
   parent_id bigint,                        -- {kept shown} the task whose handler submitted it
@@ -125,7 +126,7 @@ create index task_history_batch on task_history (batch_id, task_id) where batch_
 -- summarize the index (history_summarize). With autosummarize every completion would write to it, which costs 1.2 us
 -- each, a tenth of its total time.
 create index task_history_ended on task_history using brin (last_updated) with (pages_per_range = 32);
--- Dead tasks by the time they ended: few, compared with all that succeeded.
+-- Dead tasks by the time they ended: few, compared with all that completed.
 create index task_history_dead on task_history (last_updated) where status = 'dead';
 create table task_history_default partition of task_history default;
 -- Finds the default partition's rows of one day without a scan of all of them.
@@ -172,6 +173,27 @@ create table task_attempts (
   primary key (task_id, token));
 create index task_attempts_when on task_attempts (last_updated, task_id);
 
+-- What attempts have reported while they ran: one row each, of the last hundred of a task.
+create table task_progress (
+  task_id bigint not null,
+  token timestamptz not null,
+  at timestamptz not null,                 -- the last write
+  progress float8,                         -- percent
+  sent bigint not null,                    -- the number of its worker's last log line, as that counts its own
+  primary key (task_id, token)) with (fillfactor = 50);
+
+-- The log lines of tasks, a row for each write.
+create table task_logs (
+  task_id bigint not null,
+  first bigint not null,                   -- the number of its first line within the task
+  last bigint not null,
+  attempt smallint not null,
+  at timestamptz not null,
+  bytes int not null,                      -- of the lines
+  lines text[] not null,
+  ages_ms bigint[] not null,               -- how long before `at` each was written
+  primary key (task_id, first));
+
 -- The audit of tasks: everything out of the ordinary, with its actor.
 create table task_events (
   id bigint generated always as identity primary key,
@@ -184,5 +206,5 @@ create table task_events (
   note text not null default '');
 create index task_events_at on task_events (at, id);
 create index task_events_task on task_events (task_id, id);
--- One event for an attempt whose result came too late, however often that is reported.
-create unique index task_events_late on task_events (task_id, version) where event = 'late_result';
+-- One event for an attempt whose result came too late, or from another identity, however often that is reported.
+create unique index task_events_late on task_events (task_id, version, event) where event in ('late_result', 'result_refused');

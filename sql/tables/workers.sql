@@ -20,7 +20,7 @@ create table workers (
   -- Reported by the workers.
   mode text not null default 'running' check (mode in ('running', 'paused', 'draining')),
   mode_since timestamptz not null default clock_timestamp(),
-  succeeded bigint not null default 0,
+  completed bigint not null default 0,
   failed bigint not null default 0,
   identity bigint,                        -- who registered it, and alone may act for it, besides admins; null: an admin
   actor text not null default ''          -- the caller that registered it, for the audit
@@ -44,7 +44,7 @@ create table worker_counts (
   worker_id bigint not null,
   queue text not null,
   batch_id bigint not null,
-  succeeded bigint not null,
+  completed bigint not null,
   failed bigint not null,
   primary key (worker_id, queue, batch_id)
 ) with (fillfactor = 50);

@@ -3,6 +3,7 @@
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/locks.bash"
 
 start_postgres
 start_manager
@@ -71,20 +72,26 @@ test_a_handler_runs_as_another_user() {
 		[handler who]
 		exec = /bin/sh -c 'id -un; id -Gn; echo seen >/dev/stderr; ls /root 2>&1 | grep -o denied'
 		user = nobody
-		environment =
+		env =
 		[handler what]
 		exec = /usr/bin/env
 		user = nobody
-		environment = PATH
+		env = PATH
+		[handler has]
+		exec = /bin/sh -c 'ls /proc/self/fd; grep -E "^Cap(Prm|Eff|Amb)" /proc/self/status | cut -f 2 | sort -u'
+		user = nobody
+		env = PATH
 		[handler stays]
 		exec = /bin/sleep 1000
 		user = nobody
-		environment =
+		env =
 	END
-	SECRET=x start_worker other --type who,what,stays
+	SECRET=x start_worker other --type who,what,has,stays
 	expect_eq "nobody $(id -Gn nobody) denied" "$(reeve submit who --wait | xargs)"
 	expect_eq "HOME=$(getent passwd nobody | cut -d: -f6) LOGNAME=nobody PATH=$PATH USER=nobody" \
 		"$(reeve submit what --wait | grep -vE '^(REEVE_|TRACEPARENT=)' | sort | xargs)"
+	# Its descriptors (3: for remarks, 4: that of `ls`) and capabilities.
+	expect_eq '0 1 2 3 4 0000000000000000' "$(reeve submit has --wait | xargs)"
 	expect_eq 'dead timeout' "$(id=$(reeve submit stays --timeout 1s --retry-limit 0) && { reeve wait "$id" >/dev/null || true; } &&
 		reeve show "$id" --json | jq -r '"\(.status) \(.error_code)"')"
 	# It ends with the supervisor.
@@ -95,14 +102,14 @@ test_a_handler_runs_as_another_user() {
 	kill -KILL "$supervisor"
 	wait_until 10 '! kill -0 "$sleeper" 2>/dev/null'
 	ended other
-	for wrong in 'user = nobody' $'user = no-such-user\nenvironment =' $'user = nobody\nuser = nobody\nenvironment ='; do
+	for wrong in 'user = nobody' $'user = no-such-user\nenv =' $'user = nobody\nuser = nobody\nenv ='; do
 		handlers <<<"[handler who]
 exec = /usr/bin/env
 $wrong"
 		expect_fail 2 "$REEVE_BIN/reeve-worker" --check --handlers "$HANDLERS"
-		expect_match 'user(:| needs environment| is given twice)' "$OUTPUT"
+		expect_match 'user(:| needs env| is given twice)' "$OUTPUT"
 	done
-	printf '[handler who]\nexec = /usr/bin/env\nuser = root\nenvironment =\n' >"$DIR/handlers.other"
+	printf '[handler who]\nexec = /usr/bin/env\nuser = root\nenv =\n' >"$DIR/handlers.other"
 	chmod 755 "$DIR"
 	chmod 644 "$DIR/handlers.other"
 	expect_fail 2 as_user "$REEVE_BIN/reeve-worker" --check --handlers "$DIR/handlers.other"
@@ -114,10 +121,10 @@ test_a_handler_gets_the_variables_that_it_names() {
 	handlers <<-END
 		[handler some]
 		exec = /usr/bin/env
-		environment = PATH OURS_* MISSING OURS_A REEVE_TASK_ID
+		env = PATH OURS_* MISSING OURS_A REEVE_TASK_ID
 		[handler none]
 		exec = /usr/bin/env
-		environment =
+		env =
 		[handler all]
 		exec = /usr/bin/env
 	END
@@ -139,9 +146,9 @@ PATH=$PATH" "$(variables some)"
 	for wrong in A=b '*' 'A*B' HOME,LANG; do
 		handlers <<<"[handler some]
 exec = /usr/bin/env
-environment = PATH $wrong"
+env = PATH $wrong"
 		expect_fail 2 "$REEVE_BIN/reeve-worker" --check --handlers "$HANDLERS"
-		expect_match 'environment: .* is not the name of a variable' "$OUTPUT"
+		expect_match 'env: .* is not the name of a variable' "$OUTPUT"
 	done
 	stop chooser
 }
@@ -158,8 +165,8 @@ test_tokens_grow_with_the_attempts() {
 test_wait_prints_the_result_and_only_that() {
 	expect_eq 'a result' "$(reeve submit sh 'echo noise >&2; printf "a result"' --wait 2>"$DIR/said")"
 	expect_eq '' "$(cat "$DIR/said")"
-	expect_fail 1 reeve submit sh 'echo because >&2; exit 65' --wait
-	expect_match 'dead after 1 attempt: exit:65: because' "$OUTPUT"
+	expect_fail 1 reeve submit sh 'printf "because\nof this" >&2; exit 65' --wait
+	expect_match 'dead after 1 attempt: exit:65: because of this' "$OUTPUT"
 	expect_eq '' "$(reeve submit sh 'echo part; exit 65' --wait 2>/dev/null || true)" 'a failed attempt has no result'
 	expect_eq 'completed 7' "$(reeve submit sh 'printf 7' --wait --json | jq -r '"\(.status) \(.result)"')"
 	code=0
@@ -177,6 +184,8 @@ test_wait_sets_the_exit_code() {
 	expect_fail 1 reeve wait "$bad"
 	expect_fail 1 reeve wait "$good" "$bad"
 	expect_match "$good +nothing +completed.*$bad +sh +dead" "$OUTPUT"
+	expect_fail 1 reeve wait "$bad" "$good"
+	expect_match "$bad +sh +dead.*$good +nothing +completed" "$OUTPUT" 'in the order given'
 	expect_fail 1 reeve wait "$late" --max-wait 100ms
 	expect_match 'not ended in time' "$OUTPUT"
 	expect_fail 1 reeve wait "$good" "$late" --max-wait 0
@@ -199,6 +208,7 @@ test_wait_sets_the_exit_code() {
 }
 
 # A Wait that began before the task's end is answered at that end, not by polling.
+# measures time
 test_wait_returns_at_once() {
 	id=$(reeve submit nothing --delay 2s)
 	begin=$(ms)
@@ -209,22 +219,19 @@ test_wait_returns_at_once() {
 	expect [ $(($(ms) - finished)) -lt 5000 ]
 }
 
-# The end is committed at another manager. A caller learns it after at most the task's own time again.
-# measures time
+# The end is committed at another manager. A caller learns it after at most the task's own time again; without other
+# managers it would look for the end 500 ms after its call at the earliest.
 test_wait_returns_soon_if_another_managers_worker_runs_the_task() {
-	local half
 	start_manager other
 	handlers <<-'END'
 		[handler short]
-		exec = /bin/sleep 0.05
+		exec = /bin/sleep 0.1
 	END
-	start_worker away --queue away
-	REEVE_MANAGER=${URL[manager]} start calls "$REEVE_BIN/steady-calls" 1 short away
-	wait_until 30 '[ "$(grep -c wait "$DIR/log/calls.log")" -ge 40 ]'
-	stop calls
-	half=$(awk '$3 == "wait" { print $2 }' "$DIR/log/calls.log" | sort -n | sed -n 20p)
-	note "half of the calls took up to $half ms"
-	expect [ "$half" -le 150 ]
+	start_worker away --queue away --concurrency 2
+	REEVE_MANAGER=${URL[manager]} start far "$REEVE_BIN/steady-calls" 1 short away
+	median() { awk '$3 == "wait" { print $2 }' "$DIR/log/far.log" | tail -n 7 | sort -n | sed -n 4p; } # of the last seven
+	wait_until 60 '[ "$(grep -c wait "$DIR/log/far.log")" -ge 7 ] && [ "$(median)" -lt 400 ]'
+	stop far
 }
 
 test_a_bulk_file_becomes_tasks_in_its_order() {
@@ -243,6 +250,7 @@ test_a_bulk_file_becomes_tasks_in_its_order() {
 	expect_fail 1 reeve submit --bulk "$DIR/tasks.jsonl" nothing --wait
 	expect_match '1 completed, 1 dead, 0 cancelled' "$OUTPUT"
 	expect_eq 2 "$(printf '{"type":"nothing"}\n{"type":"nothing"}\n' | reeve submit --bulk - | wc -l)"
+	expect_eq 'completed' "$(echo '{"type":"nothing"}' | reeve submit --bulk - --wait --json | jq -r .status)"
 }
 
 test_a_bulk_file_may_be_an_array_or_bare_details() {
@@ -252,6 +260,29 @@ test_a_bulk_file_may_be_an_array_or_bare_details() {
 	expect_eq 'one|{"n":2}|{"name":"Tuhin1"}|{"name":"Tuhin2"}|{"name":"Tuhin3"}|text' \
 		"$(sql "select string_agg(result, '|' order by task_id) from task_history where queue = 'array'")"
 	expect_eq 6 "$(wc -l <"$DIR/ids")"
+}
+
+# What a file or a child writes as JSON is stored as it is written: no number is rounded, and none is too large.
+test_numbers_keep_their_digits() {
+	local numbers='{"p":19.99,"n":12345678901234567890,"f":1e400}'
+	id=$(printf '{"type":"nothing","details":%s,"key":"digits"}\n' "$numbers" | reeve submit --bulk -)
+	expect_eq "$numbers" "$(reeve show "$id" --json | jq -r .details)"
+	expect_eq "$id" "$(reeve list --where 'details.p=19.99' --json | jq .id)"
+	expect_eq "$id" "$(reeve list --where 'details.n=12345678901234567890' --json | jq .id)"
+	id=$(printf '{"p": 0.1}\n' | reeve submit --bulk - --type nothing)
+	expect_eq '{"p":0.1}' "$(reeve show "$id" --json | jq -r .details)"
+	expect_fail 4 reeve submit --bulk - < <(printf '{"type":"nothing","details":{"p":1e400,"n":01}}\n')
+	expect_match 'is not JSON: invalid token' "$OUTPUT"
+	expect_fail 4 reeve submit --bulk - < <(printf '{"type":"nothing","priority":1e400}\n')
+	expect_match 'is not JSON: real number overflow' "$OUTPUT"
+	cat >"$DIR/handlers.ini" <<-'END'
+		[handler decimal]
+		stdio = jq -cr --unbuffered '"{\"id\":\(.id | tojson),\"result\":\(.details)}"'
+	END
+	start decimal "$REEVE_BIN/reeve-worker" --handlers "$DIR/handlers.ini" --name decimal
+	expect_eq 0.1 "$(reeve submit decimal 0.1 --wait)"
+	expect_eq "$numbers" "$(reeve submit decimal "$numbers" --wait)"
+	stop decimal
 }
 
 # Programs depend on these names. A field without a value yet, such as `ended` of a waiting task, is left out.
@@ -270,7 +301,7 @@ test_json_has_stable_names() {
 	expect_eq "$(jq -c '. - ["details", "result", "stack_trace"] + ["waiting"] | sort' <<<"$every")" "$(reeve list --queue json --json | names)"
 	expect_eq '["actor","at","attempt","event","note","task_id","token","worker","worker_id"]' "$(reeve audit "$done" --json | names)"
 	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queue list --queue json --json | names)"
-	expect_eq '["batch_failed","batch_succeeded","concurrency","failed","heartbeat","holding","host","incarnation","manual","mode","mode_since","name","owner","pid","queue_failed","queue_succeeded","queues","registered","state","succeeded","types","uptime_ms","version"]' \
+	expect_eq '["batch_completed","batch_failed","completed","concurrency","failed","heartbeat","holding","host","incarnation","manual","mode","mode_since","name","owner","pid","queue_completed","queue_failed","queues","registered","state","types","uptime_ms","version"]' \
 		"$(reeve worker list --json | names)"
 	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","queued","workers_alive"]' \
 		"$(reeve stats --json | names)"
@@ -399,14 +430,6 @@ test_results_have_a_bound() {
 	id=$(reeve submit sh 'cat /dev/zero') # it would never end by itself
 	expect_fail 1 reeve wait "$id"
 	expect_match 'longer than 1048576 bytes' "$(field "$id" last_error)"
-	id=$(reeve submit sh 'printf "a\xff"')
-	expect_fail 1 reeve wait "$id"
-	expect_eq dead "$(field "$id" status)"
-	expect_match 'UTF-8' "$(field "$id" last_error)"
-	id=$(reeve submit sh 'printf "a\0b"')
-	expect_fail 1 reeve wait "$id"
-	expect_eq dead "$(field "$id" status)"
-	expect_match 'NUL' "$(field "$id" last_error)"
 }
 
 test_names_may_be_long_and_hold_anything_printable() {
@@ -427,6 +450,49 @@ test_names_may_be_long_and_hold_anything_printable() {
 	reeve wait "$id" >/dev/null
 	expect_eq "$type" "$(field "$id" type)"
 	expect_eq "$id" "$(reeve list --type "$type" --json | jq .id)"
+}
+
+# The lines that were not sent are named, and the exit code is not 0.
+test_a_bulk_file_that_becomes_shorter_is_noticed() {
+	local file=$DIR/tasks.jsonl stored
+	seq -f '{"type":"t","details":"%06.0f"}' 10000 >"$file"
+	hold table 'lock table tasks in access exclusive mode'
+	start bulk "$REEVE_BIN/reeve" submit --bulk "$file" --queue shorter
+	wait_until 20 'blocked submit'
+	truncate -s 0 "$file"
+	let_go table
+	ended bulk 60
+	expect_eq 4 "$STATUS"
+	stored=$(grep -cx '[0-9]*' "$DIR/log/bulk.log")
+	note "$stored tasks had been sent"
+	expect [ "$stored" -ge 1000 ]
+	expect [ "$stored" -lt 10000 ]
+	expect_eq "reeve: $file has become shorter while it was read
+reeve: $file: the tasks from line $((stored + 1)) on were not sent
+reeve: $stored of 10000 tasks were stored" "$(grep '^reeve: ' "$DIR/log/bulk.log")"
+	expect_eq "$stored 000001 $(printf %06d "$stored")" "$(sql "select count(*), min(details), max(details) from all_tasks
+		where queue = 'shorter'" | tr '|' ' ')"
+	# One call with --wait: the file is cut before it is read again.
+	printf '{"type":"t"}\n\n{"type":"t"}\n' >"$file"
+	cat >"$DIR/cut.c" <<-'END'
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <unistd.h>
+		void rewind(FILE *file)
+		{
+			static int calls;
+			if (++calls == 2 && truncate(getenv("TO_CUT"), 0))
+				abort();
+			fseek(file, 0, SEEK_SET);
+		}
+	END
+	cc -shared -fPIC -o "$DIR/cut.so" "$DIR/cut.c"
+	expect_fail 4 env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" LD_PRELOAD="$DIR/cut.so" TO_CUT="$file" \
+		"$REEVE_BIN/reeve" submit --bulk "$file" --queue cut --wait
+	expect_eq "reeve: $file has become shorter while it was read
+reeve: $file: the tasks from line 1 on were not sent
+reeve: 0 of 2 tasks were stored" "$OUTPUT"
+	expect_eq 0 "$(sql "select count(*) from all_tasks where queue = 'cut'")"
 }
 
 run_tests

@@ -36,6 +36,43 @@ test_the_audit_has_the_identity_of_the_caller() {
 	admin token revoke shop >/dev/null
 }
 
+# Each event of the audit that a caller causes.
+test_the_audit_has_who_changed_what() {
+	local token id other old
+	token=$(admin token create ops --role operator,submitter)
+	ops() { with "$token" reeve "$@" >/dev/null; }
+	admin token create works --role worker --output "$DIR/works"
+	start_worker worker --access-token-file "$DIR/works"
+	start_worker second --access-token-file "$DIR/works"
+	id=$(with "$token" reeve submit nothing --queue away --key k --key-version 1 --delay 1h)
+	ops submit nothing --queue away --key k --key-version 2 --delay 1h
+	ops update "$id" --priority 3
+	ops cancel "$id"
+	ops retry "$id"
+	admin wait "$id" >/dev/null
+	for option in --details-only --reason=old; do
+		id=$(with "$token" reeve submit nothing --queue away)
+		admin wait "$id" >/dev/null
+		ops purge "$id" $option
+	done
+	ops discard "$(with "$token" reeve submit nothing --queue away --delay 1h)"
+	id=$(with "$token" reeve submit sh 'sleep 60' --queue away --key runs --key-version 1)
+	wait_until 20 '[ "$(admin show "$id" --json | jq -r .status)" = executing ]'
+	ops submit sh 'sleep 60' --queue away --key runs --key-version 2
+	ops retry "$id" --executing
+	ops queue set away --resting 0s
+	for action in pause resume stop; do ops queue $action away; done
+	wait_until 20 '[ "$(admin audit --event queue_stopped --json)" ]'
+	for action in start purge delete; do ops queue $action away; done
+	for action in 'scale worker 2' 'pause worker' 'resume worker' 'stop worker' 'drain second'; do ops worker $action; done
+	ops schedule add nightly --every 1d nothing
+	ops schedule edit nightly --every 2d
+	for action in pause resume remove; do ops schedule $action nightly; done
+	expect_eq 'cancel_requested discard_requested drain_requested erased newer_version paused purged queue_deleted queue_paused queue_purged queue_resumed queue_set queue_started queue_stop_requested queue_stopped restart_requested restarted resumed retried scaled schedule_added schedule_edited schedule_paused schedule_removed schedule_resumed stop_requested submitted updated' \
+		"$(admin audit --actor ops --all --json | jq -r .event | sort -u | xargs)"
+	for name in ops works; do admin token revoke $name >/dev/null; done
+}
+
 # What a worker does has the caller that registered it; what a manager does by itself has none.
 test_the_audit_has_who_worked() {
 	local token id incarnation
@@ -67,9 +104,14 @@ test_the_audit_has_who_worked() {
 	admin token revoke hand >/dev/null
 }
 
-# 10,000 guesses on 20 connections: in ten seconds some hundreds are answered. A caller with a token notices nothing.
+identity_scans() {
+	sql "select sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0)) from pg_stat_user_tables where relname = 'identities'"
+}
+
+# 10,000 guesses on 20 connections: in ten seconds some hundreds are answered. A caller with a token notices nothing, nor does the
+# database.
 test_guesses_are_slow_and_logged_once() {
-	local n token answered since
+	local n token answered since before
 	token=$(admin token create honest --role reader)
 	for n in $(seq 20); do
 		REEVE_ACCESS_TOKEN=reeve_1_$n start "guesser-$n" "$REEVE_BIN/raw-call" "$TCP" /reeve.v1.TaskService/List 500
@@ -85,6 +127,17 @@ test_guesses_are_slow_and_logged_once() {
 		expect_match '^16 the access token is not valid' "$(REEVE_ACCESS_TOKEN=reeve_1_x "$REEVE_BIN/raw-call" "$TCP" /reeve.v1.TaskService/List </dev/null)"
 	done
 	expect [ $((${EPOCHREALTIME/./} - since)) -ge 1500000 ]
+	# The identities are read each second, and not for each of them.
+	pause 1.5 # until the database has counted earlier reads
+	before=$(identity_scans) since=$SECONDS
+	for n in $(seq 40); do
+		REEVE_ACCESS_TOKEN=reeve_1_$n start "stranger-$n" "$REEVE_BIN/raw-call" "$TCP" /reeve.v1.TaskService/List
+		pause 0.06
+	done
+	for n in $(seq 40); do ended "stranger-$n" 60; done
+	pause 1.5
+	n=$(($(identity_scans) - before)) since=$((SECONDS - since))
+	[ $n -le $((2 * since + 20)) ] || fail "the identities were read $n times in $since s"
 	with "$token" reeve list >/dev/null
 	admin token revoke honest
 }
@@ -104,7 +157,7 @@ sys.stdout.buffer.write(field(1, b"/reeve.v1.TaskService/List") + field(4, b"x" 
 test_a_long_token_is_refused() {
 	expect_match '^16 the access token is not valid' "$(envelope 4096 | "$REEVE_BIN/raw-call" "$TCP" -)"
 	for bytes in 4097 1048576; do
-		expect_match "^3 token has $bytes bytes; at most 4096 are taken" "$(envelope $bytes | "$REEVE_BIN/raw-call" "$TCP" -)"
+		expect_match "^3 token has $bytes bytes; at most 4096 are allowed" "$(envelope $bytes | "$REEVE_BIN/raw-call" "$TCP" -)"
 	done
 	# Nor does a program send one.
 	head -c 1048576 /dev/zero | tr '\0' x >"$DIR/long"
@@ -133,11 +186,32 @@ test_users_of_the_machine_have_identities_on_ipc_sockets() {
 	expect_fail 4 user list
 	expect_match 'has no identity' "$OUTPUT"
 	admin token create nob --role reader --user "$USER_NAME"
+	expect_match "nob +reader +$USER_NAME " "$(admin token list)"
 	user list >/dev/null
 	expect_fail 4 user submit nothing
 	expect_match '"nob" may not call' "$OUTPUT"
 	admin token revoke nob
 	wait_until 10 'expect_fail 4 user list'
+}
+
+# Of a manager that is not root's, its own user and root are, and others are nobody.
+test_the_managers_own_user_and_root_are_admins() {
+	local own user socket=$DIR/own/socket
+	[ "$(id -u)" = 0 ] || return 0
+	own=$(stat -c %U "$PGDIR") # who can reach the database
+	chmod 755 "$DIR"
+	mkdir "$DIR/own"
+	chown "$own" "$DIR/own"
+	start own as "$own" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$socket" --socket-mode 0666 --auth required
+	user() { (as "$1" env HOME=/nonexistent "$REEVE_BIN/reeve" --manager "ipc://$socket" "${@:2}"); }
+	wait_until 60 'user "$own" stats >/dev/null'
+	for user in "$own" root; do
+		user "$user" token list >/dev/null
+		expect_match "^${user}[@/]" "$(user root show "$(user "$user" submit nothing)" --json | jq -r .source)"
+	done
+	expect_fail 4 user daemon list
+	expect_match 'the user [0-9]+ of this machine has no identity' "$OUTPUT"
+	stop own
 }
 
 test_programs_of_a_worker_do_not_get_its_token() {
@@ -174,13 +248,14 @@ test_a_manager_that_others_reach_starts_only_with_insecure() {
 	sql 'delete from identities'
 	start exposed nsenter --net="/proc/$(pid network)/ns/net" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://0.0.0.0:7000 \
 		--insecure --admin-token-file "$DIR/first"
-	wait_until 30 '[ -e "$DIR/first" ]'
+	wait_until 30 '[ -e "$DIR/first" ] && grep -q "without an access token may do everything" "$DIR/log/exposed.log"'
 	expect_match 'warn .*--insecure: other machines can reach tcp://0.0.0.0:7000' "$(cat "$DIR/log/exposed.log")"
 	expect_match 'callers on this machine without an access token may do everything' "$(cat "$DIR/log/exposed.log")"
 	from() { (in_network "$REEVE_BIN/reeve" --manager "tcp://$1:7000" "${@:2}"); }
 	wait_until 30 'from 127.0.0.1 list'
 	expect_fail 4 from 10.99.0.1 list
 	expect_match 'the call has no access token' "$OUTPUT"
+	expect_match '^16 the call has no access token' "$( (in_network "$REEVE_BIN/raw-call" tcp://10.99.0.1:7000 /reeve.v1.TaskService/List) </dev/null)"
 	expect_eq 600 "$(stat -c %a "$DIR/first")"
 	from 10.99.0.1 --access-token-file "$DIR/first" token list >/dev/null
 	stop exposed
@@ -209,11 +284,29 @@ test_one_manager_creates_the_first_admins_token() {
 	expect_eq 1 "$(sql 'select count(*) from identities')"
 	# Also after the name was used for something else.
 	with "$new" reeve token create other --role admin >/dev/null
-	with "$new" reeve token revoke admin >/dev/null
+	OUTPUT=$(with "$new" reeve token revoke admin 2>&1)
+	expect_eq 'admin: revoked' "$OUTPUT"
 	"$REEVE_BIN/reeve" --manager "ipc://$DIR/first-1" token create admin --role reader --certificate
+	OUTPUT=$("$REEVE_BIN/reeve" --manager "ipc://$DIR/first-1" token revoke other 2>&1)
+	expect_match 'warning: this was the last identity with the role admin; .reeve-manager --create-admin-token' "$OUTPUT"
 	new=$("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --create-admin-token 2>/dev/null)
-	wait_until 5 'with "$new" reeve token list >/dev/null'
+	with "$new" reeve token list >/dev/null
 	for n in 1 2 3; do stop "first-$n"; done
+}
+
+# Managers read the identities again before they refuse a token that they do not know.
+test_every_manager_knows_a_new_token_at_once() {
+	local n token
+	start elsewhere "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/elsewhere" --auth required
+	wait_until 30 '"$REEVE_BIN/reeve" --manager "ipc://$DIR/elsewhere" stats >/dev/null'
+	for n in $(seq 20); do
+		token=$("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --create-admin-token 2>/dev/null)
+		token=$(with "$token" reeve token create "new-$n" --role admin)
+		with "$token" "$REEVE_BIN/reeve" --manager "ipc://$DIR/elsewhere" list >/dev/null
+		# A caller that ends its own token gets the answer.
+		with "$token" "$REEVE_BIN/reeve" --manager "ipc://$DIR/elsewhere" token revoke "new-$n"
+	done
+	stop elsewhere
 }
 
 # Also into a pipe or a file, while the manager runs.

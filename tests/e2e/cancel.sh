@@ -3,11 +3,11 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-SHORT_LEASES=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
+LEASES=(--lease 30s --heartbeat 400ms --expiry-grace 40s --fetch-wait 300ms) # workers stand still for a while
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
-	start_manager "${SHORT_LEASES[@]}"
+	start_manager "${LEASES[@]}"
 	start_worker worker "$@"
 }
 
@@ -78,7 +78,7 @@ test_a_handler_that_will_not_end_is_killed() {
 	reeve cancel "$id" >/dev/null
 	expect_fail 1 reeve wait "$id" --max-wait 15s
 	expect_eq cancelled "$(field "$id" status)"
-	wait_until 5 "[ -z \"\$(birth \$(cat $DIR/handler))\" ]"
+	wait_until 20 "[ -z \"\$(birth \$(cat $DIR/handler))\" ]"
 }
 
 # The handler completed before the worker got the command: its result counts, and the audit shows the order of events.
@@ -154,7 +154,7 @@ test_a_cancel_outlives_the_manager() {
 	signal worker STOP
 	reeve cancel "$id" >/dev/null
 	kill_manager
-	start_manager "${SHORT_LEASES[@]}"
+	start_manager "${LEASES[@]}"
 	signal worker CONT
 	expect_fail 1 reeve wait "$id" --max-wait 20s
 	expect_eq 'cancelled 1' "$(field "$id" status) $(field "$id" attempt)"

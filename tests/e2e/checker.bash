@@ -3,6 +3,9 @@
 # run without violations. Each test copies the run, inserts a violation, and expects the checker to report it.
 #
 #	start_fleet                  starts a database, two managers, programs and functions, for the run
+#	start_batches                starts a receiver of callbacks, and the submitter b, which opens batches
+#	end_run [WORKER…]            waits until the submitters s and b and all tasks have ended, and stops the programs and
+#	                             these workers
 #	copy                         copies the run: $COPY is the copy's database, $LEDGERS the folder of its ledgers
 #	change STATEMENT             changes the copy's database
 #	line KIND LINE, edit SED     appends a line to the copy's ledger of that kind; edits all its ledgers
@@ -21,6 +24,26 @@ start_fleet() {
 	export REEVE_MANAGER=${URL[one]},${URL[two]}
 	start_fault_exec programs --concurrency 4
 	start_fault_function functions --concurrency 8 --prefetch 4
+}
+
+start_batches() {
+	port=$(free_port)
+	start receiver python3 "$TOP/tests/tools/http_receiver.py" --port "$port" --log "$LEDGERS/http.received"
+	wait_until 20 "curl -s -o /dev/null -d '{}' http://127.0.0.1:$port/status/200"
+	: >"$LEDGERS/http.received"
+	start_submitter b --count 40 --rate 100 --seed 3 --cancel 5 --batches 100 --callback "http://127.0.0.1:$port/fail/1" \
+		--mix short=10,recover=2,fail=2
+}
+
+end_run() { # [WORKER…]
+	"$CHECK" --database "$CONNINFO" --ledgers "$LEDGERS" --running --one-clock >"$DIR/while" 2>&1 || true
+	ended s 60
+	ended b 60
+	wait_until 60 all_ended
+	for name in programs functions "$@" one two; do
+		stop $name
+		expect_eq 0 "$STATUS" "exit code of $name"
+	done
 }
 
 # Copies the run: $COPY is the copy's database, $LEDGERS the folder of its ledgers.

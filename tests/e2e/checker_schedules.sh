@@ -34,7 +34,7 @@ test_nothing_is_found_where_all_went_well() {
 	# The run has everything that the other tests need, and each kind of outcome.
 	expect_eq 'too_many_steps unknown_stage' "$(sql "select distinct error_code from task_history
 		where error_code in ('unknown_stage', 'too_many_steps') order by 1" | xargs)"
-	expect_eq 'acted overlapped submitted' "$(sql 'select distinct outcome from schedule_runs order by 1' | xargs)"
+	expect_eq 'acted overlapped submitted' "$(sql "select distinct outcome from schedule_runs where outcome <> 'missed' order by 1" | xargs)" # a busy machine misses some
 	expect_eq 'schedule_edited schedule_paused schedule_resumed' "$(sql "select distinct event from schedule_events
 		where event in ('schedule_edited', 'schedule_paused', 'schedule_resumed') order by 1" | xargs)"
 }

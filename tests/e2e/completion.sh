@@ -9,6 +9,9 @@ start_manager
 reeve submit nothing --queue mail --delay 1h >/dev/null
 reeve submit invoice --queue 'odd:a b' --delay 1h >/dev/null
 reeve schedule add nightly --manual report >/dev/null
+batch=$(reeve batch open monthly --queue mail)
+reeve metric put shop orders 1
+start_worker helper
 export PATH=$REEVE_BIN:$PATH
 
 words() { # WORD…: what can follow, without explanations
@@ -17,7 +20,7 @@ words() { # WORD…: what can follow, without explanations
 
 test_commands_options_and_words_are_offered() {
 	expect_eq 'queue' "$(words qu)"
-	expect_match 'show list .*status progress describe set' "$(words '') $(words queue '')"
+	expect_match 'show logs list .*status progress describe set' "$(words '') $(words queue '')"
 	expect_eq 'progress pause purge' "$(words queue p)"
 	expect_eq '--queue' "$(words list --que)"
 	expect_match '^--manager	addresses of the managers$' "$(reeve completion words -- --mana)"
@@ -39,6 +42,10 @@ test_names_and_ids_come_from_the_manager() {
 	expect_eq 'mail' "$(words list -q mai)"
 	expect_eq 'invoice nothing' "$(words submit '')"
 	expect_eq 'nightly' "$(words schedule run '')"
+	expect_eq "$batch$batch" "$(words batch close '')$(words submit --batch '')"
+	expect_eq 'shop' "$(words metric list sh)"
+	expect_eq 'helper' "$(words worker drain he)"
+	expect_eq 'helper' "$(words audit --worker he)"
 	expect_eq '1 2' "$(words cancel '' | tr ' ' '\n' | sort | paste -sd' ')"
 	expect_eq '2' "$(words show 2)"
 	expect_eq '2' "$(words cancel 1 2)"

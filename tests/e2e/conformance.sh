@@ -29,8 +29,13 @@ ticks_stand() { # FILE: whether its handler has stopped
 	[ "$(wc -l <"$1")" = "$before" ]
 }
 
+begin_worker() {
+	BEFORE=$(worker_incarnation tested) # it may seem alive until its lease ends
+	start worker bash -c "exec $COMMAND"
+}
+
 is_up() {
-	reeve worker list --json | jq -e 'select(.state == "alive" and .name == "tested")' >/dev/null
+	reeve worker list --json | jq -e "select(.state == \"alive\" and .name == \"tested\" and .incarnation > $BEFORE)" >/dev/null
 }
 
 echoes() { # TEXT: whether a task with that result is run in time
@@ -133,21 +138,25 @@ POINTS=(takes_tasks_and_reports_results reports_failures_which_are_retried runs_
 	does_not_go_on_after_a_lost_lease drains_by_command drains_at_sigterm)
 
 again() { # a supervisor starts a worker that has ended
-	soon 30 '{ alive worker || start worker bash -c "exec $COMMAND"; } && is_up'
+	soon 30 '{ alive worker || begin_worker; } && is_up'
 }
 
-conform() { # COMMAND: checks all points
-	local point failed=()
-	COMMAND=$1
-	start worker bash -c "exec $COMMAND"
+check_points() { # COMMAND: sets $FAILED, those that it fails
+	local point
+	COMMAND=$1 FAILED=()
+	begin_worker
 	soon 30 is_up || fail "the worker does not register within 30 s"
 	for point in "${POINTS[@]}"; do
 		if ! $point; then
-			failed+=("$point")
+			FAILED+=("${point//_/ }")
 			again || break
 		fi
 	done
-	[ ${#failed[@]} = 0 ] || fail "it fails these points: $(printf '%s; ' "${failed[@]//_/ }")"
+}
+
+conform() { # COMMAND
+	check_points "$1"
+	[ ${#FAILED[@]} = 0 ] || fail "it fails these points: $(printf '%s; ' "${FAILED[@]}")"
 }
 
 test_reeve_worker() {
@@ -160,6 +169,15 @@ test_clients_python() {
 
 test_clients_node() {
 	conform "node $TOP/tests/conformance/node.mjs"
+}
+
+# Only some points: most that a worker fails take long.
+test_the_points_that_a_worker_fails_are_named() {
+	local POINTS=(takes_tasks_and_reports_results reports_failures_which_are_retried drains_by_command)
+	sed 's/lambda task: task.details/lambda task: "x"/; s/raise RuntimeError(task.details)/raise Fatal(task.details)/; s/import Client/import Fatal, Client/' \
+		"$TOP/tests/conformance/python.py" >"$DIR/wrong.py"
+	check_points "env PYTHONPATH=$TOP/clients/python python3 $DIR/wrong.py"
+	expect_eq 'takes tasks and reports results,reports failures which are retried' "$(IFS=, && echo "${FAILED[*]}")"
 }
 
 test_the_given_worker() {

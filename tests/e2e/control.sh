@@ -56,7 +56,7 @@ test_one_worker_is_scaled_while_its_tasks_run() {
 	reeve worker scale one 1
 	expect_eq 'registered scaled scaled' "$(worker_events one)"
 	# The worker counts its tasks.
-	wait_until 20 '[ "$(worker one succeeded)" = 8 ]'
+	wait_until 20 '[ "$(worker one completed)" = 8 ]'
 	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
 	wait_until 20 '[ "$(worker one failed)" = 1 ]'
 	expect_match "one +alive +running +[0-9]+s +1 +0 +8 +1 +[0-9]+s" "$(reeve worker list)"
@@ -84,7 +84,7 @@ test_a_worker_is_scaled_beyond_what_it_can_run() {
 	start_worker worker --concurrency 2 --prefetch 0
 	reeve worker scale worker 1000 >"$DIR/null"
 	wait_until 20 '[ "$(worker worker concurrency)" = 28 ]'
-	expect_match 'are enough for 28 programs at once; running 28 at once instead of 1000' "$(cat "$DIR/log/worker.log")"
+	expect_match 'is enough for 28 programs at once; running 28 at once instead of 1000' "$(cat "$DIR/log/worker.log")"
 	mapfile -t ids < <(hold 40)
 	wait_until 20 '[ "$(began)" = 28 ]'
 	release
@@ -99,7 +99,7 @@ test_a_worker_is_scaled_beyond_what_it_can_run() {
 	launch_worker worker --concurrency 1000
 	ended worker
 	expect_eq 1 "$STATUS"
-	expect_match 'error .*are enough for 28 programs at once' "$(tail -n 2 "$DIR/log/worker.log")"
+	expect_match 'error .*is enough for 28 programs at once' "$(tail -n 2 "$DIR/log/worker.log")"
 }
 
 test_a_workers_state_is_shown_before_its_next_heartbeat() {
@@ -114,7 +114,7 @@ test_a_workers_state_is_shown_before_its_next_heartbeat() {
 	wait_until 10 '[ "$(worker worker concurrency)" = 3 ]'
 	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
 	reeve submit nothing --wait
-	wait_until 10 '[ "$(worker worker succeeded) $(worker worker failed)" = "1 1" ]'
+	wait_until 10 '[ "$(worker worker completed) $(worker worker failed)" = "1 1" ]'
 }
 
 test_a_worker_is_paused_and_resumed() {
@@ -130,7 +130,7 @@ test_a_worker_is_paused_and_resumed() {
 	waiting=$(reeve submit nothing)
 	release
 	reeve wait "$id" >"$DIR/null" # what runs finishes
-	wait_until 20 '[ "$(worker worker succeeded)" = 1 ]'
+	wait_until 20 '[ "$(worker worker completed)" = 1 ]'
 	expect_eq queued "$(field "$waiting" status)"
 	expect_eq "paused $since" "$(worker worker mode) $(worker worker mode_since)" # since then, whatever it was asked since
 	reeve worker pause worker >"$DIR/null"
@@ -187,26 +187,22 @@ test_a_stopped_worker_returns_its_tasks() {
 # before the next heartbeat.
 test_through_another_manager() {
 	start_postgres
-	start_manager first --lease 60s --heartbeat 15s --expiry-grace 70s
+	start_manager first --lease 600s --heartbeat 150s --expiry-grace 700s
 	one=$REEVE_MANAGER
 	start_worker worker --concurrency 1 --prefetch 0 --manager "$one"
-	start_manager second --lease 60s --heartbeat 15s --expiry-grace 70s
+	start_manager second --lease 600s --heartbeat 150s --expiry-grace 700s
 	mapfile -t ids < <(hold 1)
 	wait_began "${ids[0]}"
 	release
 	reeve wait "${ids[0]}" >"$DIR/null"
 	rm "$DIR/released"
-	begin=$(ms)
 	reeve worker scale worker 3 >"$DIR/null"
 	mapfile -t ids < <(hold 3)
-	wait_until 10 '[ "$(began)" = 4 ]'
-	expect [ $(($(ms) - begin)) -lt 10000 ]
+	wait_until 30 '[ "$(began)" = 4 ]'
 	release
 	reeve wait "${ids[@]}" >"$DIR/null"
-	begin=$(ms)
 	reeve worker drain worker >"$DIR/null"
 	ended worker
-	expect [ $(($(ms) - begin)) -lt 10000 ]
 	expect_eq 'registered scaled drain_requested left' "$(worker_events worker)"
 }
 

@@ -74,6 +74,44 @@ test_a_task_submitted_without_a_listener_is_found() {
 	stop a
 }
 
+# As after a restore to a time before the manager's start.
+test_a_manager_whose_row_is_gone_registers_again() {
+	start_postgres
+	start_manager one
+	start_manager two
+	for gone in 'id = (select min(id) from managers)' true; do
+		sql "delete from managers where $gone" >/dev/null
+		wait_until 10 "[ \"\$(sql 'select count(*) from managers where hb_seq >= 2')\" = 2 ]"
+	done
+	grep 'the database has no manager [0-9]*, which is this one' "$DIR/log/one.log"
+}
+
+# The manager b reads the answer to its own notification together with one of a, about a priority that b does not know.
+test_a_notification_behind_an_answer_is_taken() {
+	local backend before='' state=''
+	start_postgres
+	start_manager a
+	start_manager b
+	start_worker
+	reeve submit nothing --wait >/dev/null
+	backend=$(sql "select pid from pg_stat_activity where application_name = 'reeve-manager listen' order by backend_start desc limit 1")
+	while [ "$state" != idle ]; do # until b was stopped after it had sent its notification
+		[ -z "$before" ] || signal b CONT
+		before=$(sql "select query_start from pg_stat_activity where pid = $backend")
+		kill -s STOP "$backend"
+		reeve submit other >/dev/null # b tells a
+		pause 0.2
+		signal b STOP
+		kill -s CONT "$backend"
+		pause 0.2
+		state=$(sql "select state from pg_stat_activity where pid = $backend and query_start > '$before'")
+	done
+	id=$(reeve --manager "${URL[a]}" submit nothing --priority 7)
+	pause 0.3
+	signal b CONT
+	expect reeve --manager "${URL[a]}" wait "$id" --max-wait 5s
+}
+
 manager_connections() {
 	sql "select count(*) from pg_stat_activity where application_name like 'reeve-manager%'"
 }
@@ -92,16 +130,18 @@ test_with_connections_for_one_manager_one_works() {
 		order by application_name offset 0) a" >/dev/null
 	expect timeout 15 "$REEVE_BIN/reeve" submit nothing --manager "$both" --wait
 	# The other one tries again, which does not disturb the one that works.
+	for name in one two; do cp "$DIR/log/$name.log" "$DIR/$name.before"; done
 	for n in $(seq 1 40); do
-		begin=$(ms)
 		expect timeout 15 "$REEVE_BIN/reeve" submit nothing --manager "$both" --wait
-		took=$(($(ms) - begin))
-		[ $took -lt 2000 ] || fail "task $n took $took ms"
 		sleep 0.2
 	done
 	works=one lacks=two
 	reeve check --manager "${URL[one]}" --call-timeout 2s || works=two lacks=one
 	expect reeve check --manager "${URL[$works]}"
+	# That the other one is silent shows after three seconds, so perhaps only now; but once. The first submit does not need all
+	# connections: some may come back after it. That one breaks is a line of its own.
+	expect_eq '' "$(tail -n "+$(($(wc -l <"$DIR/$works.before") + 1))" "$DIR/log/$works.log" |
+		sed '0,/is silent; its share of the tasks is taken over$/{//d}; / info .*: the database is back$/d')" 'it was disturbed'
 	lack='PostgreSQL has room for only [0-9]* of the 19 connections that a manager needs: .*too many connections for role "reeve"'
 	wait_until 20 '{ reeve check --manager "${URL[$lacks]}" --call-timeout 2s || true; } | grep -q "^REEVE UNKNOWN - .*does not reach its database: $lack"'
 	grep "$lack; it leaves them to others, and tries again from time to time" "$DIR/log/$lacks.log"
@@ -135,7 +175,7 @@ test_a_single_manager_works_with_too_few_connections() {
 	expect timeout 15 "$REEVE_BIN/reeve" submit nothing --wait
 	sql 'alter role reeve connection limit -1'
 	wait_until 10 'reeve check --call-timeout 2s'
-	expect_match 'room for the manager.s connections again' "$(cat "$DIR/log/manager.log")"
+	wait_until 20 'grep -q "room for the manager.s connections again" "$DIR/log/manager.log"'
 }
 
 # Calls wait for the database until their callers' timeout; then the error names the database.

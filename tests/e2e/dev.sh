@@ -2,6 +2,7 @@
 # `reeve dev`: one command starts everything, Ctrl-C ends it, and nothing is left however it ends.
 # quick
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/disk.bash"
 
 # Starts `reeve dev` on $DIR/data, for the first time or again, and waits until it is up. Only the first test creates a
 # cluster, which takes longer than all the rest; the others, unless they have made the folder, go on with a copy of it.
@@ -33,10 +34,31 @@ test_a_task_runs_and_ctrl_c_ends_it_all() {
 	reeve wait "$id"
 	expect_eq 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824 "$(result_of "$id" | cut -d' ' -f1)"
 	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 2 ]'
+	# The dashboard's overview shows nothing to repair.
+	expect_eq '' "$(reeve doctor --json | jq -r '.findings[] | select(.area == "rights" or .area == "settings").subject')"
 	stop dev INT
 	expect_eq 0 "$STATUS"
 	expect_eq '' "$(descendants)" 'processes left behind'
 	cp -a "$DIR/data" "$SUITE_DIR/data"
+}
+
+test_it_prints_the_dashboards_address() {
+	http=http://127.0.0.1:$(free_port)
+	start_dev --http "$http"
+	wait_until 20 'grep -q "^Ctrl-C ends it all" "$DIR/log/dev.log"'
+	code=$(sed -n "s,^Dashboard: $http/#code=,,p" "$DIR/log/dev.log")
+	expect_match '^reeve_[0-9]+_' "$code"
+	expect_match '<title>Reeve' "$(curl -sSf "$http/")"
+	expect_eq ROLE_ADMIN "$(curl -sS -H 'content-type: application/json' -H "authorization: Bearer $code" -d '{}' \
+		"$http/reeve.v1.AdminService/WhoAmI" | jq -r '.roles[]')"
+	expect_eq unauthenticated "$(curl -sS -H 'content-type: application/json' -d '{}' "$http/reeve.v1.AdminService/WhoAmI" | jq -r .code)"
+	expect_eq '' "$(find "$DIR" -name '*.code')" 'files with codes'
+	# Programs in other languages show the token.
+	token=$(sed -n 's/^Its access token, for this user, is in //p' "$DIR/log/dev.log")
+	expect_match '^[0-9]+$' "$(REEVE_ACCESS_TOKEN_FILE=$token PYTHONPATH=$TOP/clients/python python3 -B -c \
+		"from reeve import Client; print(Client('$http').submit('nothing'))")"
+	stop dev
+	expect_eq 0 "$STATUS"
 }
 
 test_what_was_submitted_is_there_again() {
@@ -94,7 +116,7 @@ test_killed_it_leaves_nothing_and_starts_again() {
 	wait_until 20 '[ -s "$DIR/handler.pid" ]'
 	stop dev KILL
 	wait_until 20 '[ -z "$(descendants)" ]'
-	wait_until 5 '[ -z "$(birth "$(cat "$DIR/handler.pid")")" ]'
+	wait_until 20 '[ -z "$(birth "$(cat "$DIR/handler.pid")")" ]'
 
 	rm "$DIR/handler.pid"
 	# The former worker's name is free when its lease has ended; leases are short here.
@@ -181,21 +203,6 @@ test_wrong_usage_is_refused() {
 	expect_match "$HANDLERS" "$OUTPUT"
 	expect_no_match 'starting PostgreSQL|Reeve is up' "$OUTPUT" 'it began all the same'
 	expect [ ! -e "$DIR/data/postgres" ]
-}
-
-# Runs a command that sees a disk of its own of so many MiB at $DIR/disk.
-with_disk() { # MIB COMMAND…
-	local changed=()
-	mkdir -p "$DIR/disk"
-	if [ "$(id -u)" = 0 ]; then
-		# In a chroot the root is no mount point, whose propagation unshare could change.
-		mountpoint -q / || changed=(--propagation unchanged)
-		# shellcheck disable=SC2016
-		exec unshare -m "${changed[@]}" bash -c 'mount -t tmpfs -o size="$1"m,mode=755 none "$2"; exec "${@:3}"' - "$1" "$DIR/disk" "${@:2}"
-	fi
-	# shellcheck disable=SC2016
-	exec unshare -Urm bash -c 'mount -t tmpfs -o size="$1"m none "$2"; exec unshare -U --map-user="$3" --map-group="$4" "${@:5}"' \
-		- "$1" "$DIR/disk" "$(id -u)" "$(id -g)" "${@:2}"
 }
 
 test_a_full_disk_is_named() {

@@ -22,6 +22,7 @@ times_begun() { # how often handlers with $HOLD have begun
 	find "$DIR" -maxdepth 1 -name 'began.*' | wc -l
 }
 
+# measures time
 test_an_idle_worker_leaves_at_once() {
 	start_postgres
 	start_manager
@@ -186,7 +187,7 @@ test_a_leaving_worker_reports_its_results_first() {
 
 # No manager starts: the worker ends anyway, with an exit code for that, and another worker runs its task again.
 test_results_that_no_manager_accepts_are_logged() {
-	local options=(--lease 1s --heartbeat 300ms --expiry-grace 1500ms)
+	local options=(--lease 4s --heartbeat 400ms --expiry-grace 5s)
 	start_postgres
 	start_manager "${options[@]}"
 	start_worker worker --drain-timeout 1s

@@ -3,6 +3,7 @@
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/locks.bash"
 
 # Whether the counts of live tasks equal those of a recount.
 expect_counted() {
@@ -73,16 +74,18 @@ test_an_update_does_not_wait_for_a_key() {
 	start_postgres
 	start_manager
 	id=$(reeve submit nothing --queue q --key old --key-version 1 --delay 1h)
+	hold gate 'select pg_advisory_lock(77)'
 	start submitter "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "begin;
 		select reeve.submit('nothing', queue => 'q', key => 'new');
-		select pg_sleep(5);
+		select pg_advisory_lock(77);
 		select reeve.submit('nothing', queue => 'q', key => 'old', version => 2, delay => '1 h');
 		commit"
-	sleeps() { sql "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"; }
-	wait_until 20 '[ "$(sleeps)" = 1 ]'
+	waits() { sql "select count(*) from pg_stat_activity where wait_event = 'advisory'"; }
+	wait_until 20 '[ "$(waits)" = 1 ]'
 	expect_fail 4 reeve update "$id" --key new
 	expect_match 'another task of the queue has the key' "$OUTPUT"
-	expect_eq 1 "$(sleeps)" 'the submit that still has the key'
+	expect_eq 1 "$(waits)" 'the submit that still has the key'
+	let_go gate
 	ended submitter 20
 	expect_eq 0 "$STATUS" 'the submit'
 	expect_eq 0 "$(cat "$DIR"/log/postgres* | grep -c 'deadlock detected')"
@@ -98,12 +101,16 @@ test_updates_race_with_claims() {
 	start_manager
 	start_manager second
 	start_worker one --concurrency 3 --queue a
-	for _ in $(seq 150); do echo '{"type": "sh", "details": "echo $REEVE_QUEUE old"}'; done | reeve submit --bulk - --queue a >"$DIR/ids"
+	# The worker goes on when the first of them have been moved.
+	for _ in $(seq 150); do
+		echo '{"type": "sh", "details": "until [ -e $REEVE_TEST_DIR/moved ]; do sleep 0.01; done; echo $REEVE_QUEUE old"}'
+	done | reeve submit --bulk - --queue a >"$DIR/ids"
 	for round in 1 2 3 4 5; do
 		# shellcheck disable=SC2046
 		reeve update $(sed -n "$((round * 25 + 1)),$((round * 25 + 25))p" "$DIR/ids") --details 'echo new' --queue b --json >"$DIR/changed" || true
 		n=$(jq -s 'map(select(.changed)) | length' "$DIR/changed")
 		moved=$((moved + n))
+		touch "$DIR/moved"
 	done
 	expect [ "$moved" -gt 0 ]
 	start_worker two --concurrency 3 --queue b
@@ -112,6 +119,25 @@ test_updates_race_with_claims() {
 	expect_eq $((150 - moved)) "$(sql "select count(*) from task_history where queue = 'a' and details ~ 'old' and attempt = 1")"
 	expect_eq "$moved" "$(sql "select count(*) from task_events where event = 'updated' and note ~ 'queue a -> b'")"
 	expect_counted
+}
+
+# Executing tasks are repeated while their results come, through two managers: both lock the tasks in the same order.
+test_repeating_executing_tasks_races_with_results() {
+	local round repeated=0
+	start_postgres -c deadlock_timeout=200ms
+	start_manager
+	start_manager second
+	start_worker worker --concurrency 16
+	for _ in $(seq 300); do echo '{"type": "sh", "details": "sleep 0.1$((RANDOM % 10))"}'; done | reeve submit --bulk - >"$DIR/ids"
+	wait_until 20 "[ \"\$(sql \"select count(*) from tasks where status = 'executing'\")\" != 0 ]"
+	for round in $(seq 12); do
+		reeve retry --where 'status=executing' --json >"$DIR/changed.$round" || expect_eq 4 $? # none runs just now
+	done
+	repeated=$(cat "$DIR"/changed.* | jq -s 'map(select(.changed)) | length')
+	expect [ "$repeated" -gt 0 ]
+	reeve wait - --max-wait 60s <"$DIR/ids" >/dev/null
+	expect_eq 300 "$(sql "select count(*) from task_history where status = 'completed'")"
+	expect_eq 0 "$(cat "$DIR"/log/postgres* | grep -c 'deadlock detected')"
 }
 
 # The limits of both queues stay exact (invariant I9), and paused queues give out nothing.
@@ -182,7 +208,7 @@ test_what_cannot_be_edited() {
 	start_manager --max-details 1000
 	id=$(reeve submit nothing --delay 1h)
 	expect_fail 4 reeve update "$id" --details "$(printf '%01001d' 0)"
-	expect_match 'details has 1001 bytes; at most 1000 are taken' "$OUTPUT"
+	expect_match 'details has 1001 bytes; at most 1000 are allowed' "$OUTPUT"
 	expect_fail 4 reeve update "$id" --details "$(printf 'a\xff')"
 	expect_match 'details is not valid UTF-8' "$OUTPUT"
 	expect_fail 2 reeve update "$id" --queue ''

@@ -37,7 +37,7 @@ psql "$APP_DATABASE" -Xq -v ON_ERROR_STOP=1 -v task="$REEVE_TASK_ID" -v token="$
 SQL'
 
 start_postgres
-start_manager --lease 1s --heartbeat 300ms --expiry-grace 2s
+start_manager --lease 30s --heartbeat 300ms --expiry-grace 40s # so long that a busy machine ends none; see end_lease
 export PATH=$REEVE_TEST_PG_BIN:$PATH APP_DATABASE="host=$PGDIR user=postgres dbname=app"
 sql 'create database app'
 psql "$APP_DATABASE" -Xq -v ON_ERROR_STOP=1 -f "$TOP/examples/effects/schema.sql"
@@ -90,6 +90,11 @@ gone() { # PID
 	[ -z "$(birth "$1")" ]
 }
 
+# Lets the manager find a worker that is dead or frozen lost now, instead of at the end of its lease.
+end_lease() { # WORKER
+	sql "update workers set lease_ms = 500 where name = '$1' and gone_at is null"
+}
+
 # Waits until attempt N has reached its point, starts OTHER, and kills WORKER, and with it the handler.
 kill_held() { # N WORKER OTHER
 	local handler
@@ -98,6 +103,7 @@ kill_held() { # N WORKER OTHER
 	start_worker "$3" --concurrency 1
 	! gone "$handler" || fail "attempt $1 is not there any more"
 	kill_worker "$2"
+	end_lease "$2"
 	wait_until 5 "gone $handler"
 }
 
@@ -176,6 +182,7 @@ test_a_provider_that_has_not_answered_yet() {
 	wait_until 20 '[ "$(charges bob)" = 1 ]'
 	start_worker second --concurrency 1
 	kill_worker first
+	end_lease first
 	rm "$UNANSWERED"
 	wait_until 20 '[ -e $GATE/held.2 ]'
 	expect [ ! -e "$GATE/code.1" ]
@@ -208,6 +215,7 @@ test_a_temporary_file_and_a_rename() {
 	touch "$GATE/hold.2"
 	start_worker second --concurrency 1
 	kill_worker first
+	end_lease first
 	kill_held 2 second third
 	expect_eq "$(printf 'apple\nfig\npear')" "$(cat "$REPORTS/report-$id")"
 	inode=$(stat -c %i "$REPORTS/report-$id")
@@ -226,8 +234,9 @@ former_attempt_writes() { # TYPE
 	supervisor=$(sed -n 's/^PPid:\t//p' "/proc/$handler/status")
 	expect_eq reeve-superviso "$(cat "/proc/$supervisor/comm")"
 	kill -s STOP -- "$supervisor" "-$handler"
-	signal first STOP # last: from now on its lease runs out
+	signal first STOP
 	start_worker second --concurrency 1
+	end_lease first
 	reeve wait "$id" >/dev/null
 	expect_outcomes "$id" completed lost
 	expect_eq 'text, by attempt 2' "$(app "select content from documents where task_id = $id")"

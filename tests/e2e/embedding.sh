@@ -108,7 +108,7 @@ test_installed_libraries_and_programs_work_wherever_they_are() {
 	start_postgres
 	PORT[manager]=$(free_port)
 	REEVE_BIN=$DIR/prefix/bin start_manager
-	start worker "$DIR/build/mine" "$REEVE_MANAGER"
+	start worker "$DIR/build/mine" # it finds the manager by REEVE_MANAGER
 	expect_match 'batch 1: 2 completed, 1 failed' "$("$DIR/mine/batch" "$REEVE_MANAGER" book '{"room": 7}' '{"room": 13}' '{}')"
 	expect_eq '1 2 3' "$("$DIR/prefix/bin/reeve" list --json | jq .id | sort -n | xargs)"
 	expect [ -s "$DIR/prefix/share/reeve/proto/reeve/v1/task.proto" ]

@@ -107,7 +107,7 @@ test_executions_by_hour_and_by_type() {
 	many 2 '{"queue":"count","max_attempts":2,"retry":{"base":"1ms"},"details":"exit 3"}' >"$DIR/bad"
 	reeve wait - <"$DIR/good" >/dev/null
 	expect_fail 1 reeve wait - <"$DIR/bad"
-	expect_eq 'count sh 9 5' "$(executions type '\(.queue) \(.type) \(.count) \(.succeeded)' --queue count)"
+	expect_eq 'count sh 9 5' "$(executions type '\(.queue) \(.type) \(.count) \(.completed)' --queue count)"
 	want=$(sql "select concat_ws(' ', count(*), round(sum(ms)), round(avg(ms)), round(min(ms)), round(max(ms))) from (
 		select extract(epoch from last_updated - token) * 1000 as ms from task_history where queue = 'count'
 		union all
@@ -125,7 +125,7 @@ test_executions_by_hour_and_by_type() {
 	hour=$(sql "select to_char(date_trunc('hour', min(last_updated) at time zone 'UTC'), 'YYYY-MM-DD\"T\"HH24:MI:SS.000000\"Z\"')
 		from task_history where queue = 'count'")
 	expect_eq "$hour 3 3" \
-		"$(executions hour '\(.hour) \(.count) \(.succeeded)' --queue count | head -n 1)"
+		"$(executions hour '\(.hour) \(.count) \(.completed)' --queue count | head -n 1)"
 	expect_eq 9 "$(executions hour '\(.count)' --queue count | jq -s add)"
 	expect_eq 6 "$(executions hour '\(.count)' --queue count --since '1h ago' | jq -s add)"
 	expect_match 'HOUR +ATTEMPTS +COMPLETED +TOTAL +AVERAGE +FASTEST +SLOWEST +LATEST +LAST.*[0-9]+:00Z +3 +3 ' "$(reeve stats --by hour --queue count)"

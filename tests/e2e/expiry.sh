@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-SHORT_LEASES=(--lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms)
+SHORT_LEASES=(--lease 4s --heartbeat 400ms --expiry-grace 5s --fetch-wait 300ms)
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
@@ -18,42 +18,49 @@ gone() { # FILE of process ids
 	done <"$1"
 }
 
+# Runs a script that does not end, with the first timeout in which it writes that many process ids: a busy machine needs a
+# longer one. Sets id and timeout.
+time_out() { # PIDS SCRIPT
+	for timeout in 500 5000 30000; do
+		rm -f "$DIR/pids"
+		id=$(reeve submit sh "$2" --timeout "${timeout}ms" --max-attempts 1)
+		expect_fail 1 reeve wait "$id"
+		expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
+		[ "$(cat "$DIR/pids" | wc -l)" != "$1" ] || return 0
+	done
+	fail "not $1 process ids: $(xargs <"$DIR/pids")"
+}
+
 test_a_timeout_ends_the_handler_and_its_grandchildren() {
 	begin
-	id=$(reeve submit sh "echo started >&2
+	time_out 4 "echo started >&2
 		bash -c 'sleep 1000 & echo \$! >>$DIR/pids; echo \$\$ >>$DIR/pids; wait' &
-		echo \$\$ >>$DIR/pids; sleep 1000 & echo \$! >>$DIR/pids; wait" --timeout 500ms --max-attempts 1)
-	expect_fail 1 reeve wait "$id"
-	expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
-	expect_match '500 ms: started' "$(field "$id" last_error)"
-	expect_eq 4 "$(wc -l <"$DIR/pids")"
-	wait_until 5 'gone "$DIR/pids"'
-	expect_eq t "$(sql "select last_updated - token >= '500ms' from task_history where task_id = $id")"
+		echo \$\$ >>$DIR/pids; sleep 1000 & echo \$! >>$DIR/pids; wait"
+	expect_match "$timeout ms: started" "$(field "$id" last_error)"
+	wait_until 20 'gone "$DIR/pids"'
+	expect_eq t "$(sql "select last_updated - token >= '${timeout}ms' from task_history where task_id = $id")"
 }
 
 test_one_that_ignores_the_polite_signal_is_killed() {
 	begin --kill-grace 500ms
-	id=$(reeve submit sh "trap '' TERM
-		bash -c 'echo \$\$ >>$DIR/pids; sleep 1000; sleep 1000' & echo \$\$ >>$DIR/pids; while :; do sleep 0.1; done" \
-		--timeout 500ms --max-attempts 1)
-	expect_fail 1 reeve wait "$id"
-	expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
-	wait_until 5 'gone "$DIR/pids"'
-	expect_eq 2 "$(wc -l <"$DIR/pids")"
+	time_out 2 "trap '' TERM
+		bash -c 'echo \$\$ >>$DIR/pids; sleep 1000; sleep 1000' & echo \$\$ >>$DIR/pids; while :; do sleep 0.1; done"
+	wait_until 20 'gone "$DIR/pids"'
 }
 
 test_a_handler_leaves_no_children_behind() {
 	begin
 	id=$(reeve submit sh "sleep 1000 & echo \$! >$DIR/pids; sleep 1001 >/dev/null 2>&1 & echo \$! >>$DIR/pids; printf done")
 	expect_eq "done" "$(reeve wait "$id" --json | jq -r .result)"
-	wait_until 5 'gone "$DIR/pids"'
+	wait_until 20 'gone "$DIR/pids"'
 }
 
 test_a_timed_out_task_is_retried() {
 	begin
-	id=$(reeve submit sh '[ $REEVE_ATTEMPT = 3 ] || sleep 1000; printf third' --timeout 300ms --retry-base 10ms)
+	id=$(reeve submit sh '[ $REEVE_ATTEMPT -ge 3 ] || sleep 1000; printf third' --timeout 300ms --retry-base 10ms --max-attempts 30)
 	expect_eq third "$(reeve wait "$id" --json | jq -r .result)"
-	expect_eq 'submitted claimed failed claimed failed claimed completed' "$(events "$id")"
+	# A busy machine does not end every further attempt within the timeout.
+	expect_match '^submitted claimed failed claimed failed (claimed failed )*claimed completed$' "$(events "$id")"
 }
 
 test_a_handlers_own_timeout_counts_if_it_is_shorter() {
@@ -71,8 +78,8 @@ test_a_handlers_own_timeout_counts_if_it_is_shorter() {
 # The lease is renewed while a handler runs, however much longer it takes; nothing is reclaimed from a live worker.
 test_a_long_task_of_a_living_worker_is_left_alone() {
 	begin --concurrency 2
-	long=$(reeve submit sh 'sleep 5; printf long' --timeout 10s)
-	other=$(reeve submit sh 'sleep 4; printf other' --timeout 10s)
+	long=$(reeve submit sh 'sleep 6; printf long' --timeout 30s)
+	other=$(reeve submit sh 'sleep 5; printf other' --timeout 30s)
 	reeve wait "$long" "$other" >/dev/null
 	expect_eq 'submitted claimed completed' "$(events "$long")"
 	expect_eq 'submitted claimed completed' "$(events "$other")"
@@ -84,7 +91,7 @@ test_a_killed_workers_task_is_run_by_another() {
 	wait_began "$id"
 	expect_eq worker "$(field "$id" worker)"
 	kill_worker
-	wait_until 5 'gone "$DIR/pids"' # its handlers do not outlive it
+	wait_until 20 'gone "$DIR/pids"' # its handlers do not outlive it
 	last_seen=$(sql "select time_text(hb_at) from workers where name = 'worker'")
 	release
 	start_worker other
@@ -95,7 +102,7 @@ test_a_killed_workers_task_is_run_by_another() {
 	expect_eq 'worker other' "$(event_field "$id" claimed worker | xargs)"
 	expect_eq worker "$(event_field "$id" lost worker)"
 	expect_eq "lost; last heartbeat of worker worker at $last_seen" "$(event_field "$id" reclaimed note)"
-	expect_eq t "$(sql "select gone_at - hb_at between '1s' and '3s' from workers where name = 'worker'")"
+	expect_eq t "$(sql "select gone_at - hb_at between '4s' and '10s' from workers where name = 'worker'")"
 	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
 	expect_match 'worker +(late|gone)' "$(reeve worker list --all)"
 }

@@ -12,7 +12,9 @@ test_a_claim_is_committed_after_its_worker_was_lost() {
 	start_proxy network one
 	CONNINFO="$CONNINFO options=-csynchronous_commit=local" start_manager two "${CALM[@]}"
 	start_manager one "${CALM[@]}" --fetch-wait 15s
+	tell network message copy /Fetch "$DIR/fetch"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
+	wait_until 10 '[ -e "$DIR/fetch" ]' # a is registered before its Fetch is on its way
 	tell network drop up
 	stop a KILL
 	standby_absent
@@ -44,13 +46,20 @@ test_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 	first=$(reeve submit nothing)
 	standby_absent
 	start submit "$REEVE_BIN/reeve" submit nothing
+	start edit "$REEVE_BIN/reeve" queue set q --priority 3
 	for round in 1 2 3; do
-		wait_until 5 'waits_for_standby submit'
-		sql "select pg_cancel_backend(pid) from pg_stat_activity where application_name = 'reeve-manager submit'" >/dev/null
+		for call in submit edit; do
+			wait_until 5 "waits_for_standby $call"
+			sql "select pg_cancel_backend(pid) from pg_stat_activity where application_name = 'reeve-manager $call'" >/dev/null
+		done
 		sleep 0.7
-		alive submit || fail "acknowledged: $(cat "$DIR/log/submit.log")"
+		for call in submit edit; do
+			alive $call || fail "acknowledged: $(cat "$DIR/log/$call.log")"
+		done
 	done
 	standby_back
+	ended edit
+	expect_eq 0 "$STATUS"
 	ended submit
 	expect_eq 0 "$STATUS"
 	expect_eq 2 "$(sql 'select count(*) from tasks')" 'tasks'
@@ -64,23 +73,20 @@ test_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 # after the jump is noticed.
 test_its_clock_jumps_an_hour_each_way() {
 	start_postgres_with_clock
-	start_manager "${SHORT[@]}"
+	start_manager "${CALM[@]}"
 	start_fault_exec a --concurrency 12
 	start_fault_exec b --concurrency 12
 	start_submitter load --rate 10 --mix short=1 --cancel 0 --types fault-exec=1
 	for clock in 3600 0; do
-		submit_scripts "running$clock" 4 run=3000 '"timeout":"4s"'
-		running=("${IDS[@]}")
+		submit_scripts "running$clock" 4 run=3000 '"timeout":"1m"'
 		submit_scripts "delayed$clock" 1 run=20 '"delay_ms":2500'
-		delayed=("${IDS[@]}")
 		submit_scripts "resting$clock" 1 'run=20 fail=1' '"retry":{"base_ms":3000}'
 		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where status = 'executing' and details like 'running%'\")\" = 4 ]"
 		wait_until 10 "[ \"\$(sql \"select status from tasks where details like 'resting%'\")\" = failed ]"
 		jump "$clock"
 		jumped=$(now_us)
+		# What goes wrong by the clock is wrong by an hour.
 		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details ~ '^(running|resting|delayed)'\")\" = 0 ]"
-		expect_within 5000000 "$jumped" "$(now_us)" 'all that was under way is done'
-		expect_within 3500000 "$jumped" "$(last_end "${delayed[@]}" "${IDS[@]}")" 'what was delayed, and what rested, is done'
 		expect_within "$BACK_US" 0 "$(longest_wait "$jumped")" 'the longest that a task waited since'
 		expect_eq "failed $(sql "select count(*) from task_history where details like 'resting%'")" "$(outcomes)" 'after the jump'
 		expect_eq 2 "$(sql 'select count(*) from workers where not lost')" 'workers'
@@ -90,11 +96,9 @@ test_its_clock_jumps_an_hour_each_way() {
 		later=("${IDS[@]}")
 		submit_scripts "resting-later$clock" 1 'run=20 fail=1' '"retry":{"base_ms":2400}'
 		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details like '%later%'\")\" = 0 ]"
-		for id in "${later[@]}" "${IDS[@]}"; do
-			took=$(($(last_end "$id") - asked))
-			expect [ "$took" -ge 1800000 ]
-			expect [ "$took" -le 4500000 ]
-		done
+		for id in "${later[@]}" "${IDS[@]}"; do expect [ $(($(last_end "$id") - asked)) -ge 1800000 ]; done
+		expect_eq 00:00:02 "$(sql "select run_at - created from task_history where task_id = ${later[0]}")"
+		expect_eq t "$(sql "select run_at - last_updated between '1.8s' and '2.4s' from task_attempts where task_id = ${IDS[0]}")"
 	done
 	for clock in 3600 0; do
 		submit_scripts "dead$clock" 2 run=1500
@@ -102,7 +106,7 @@ test_its_clock_jumps_an_hour_each_way() {
 		jump "$clock"
 		victim=$(sql "select w.name from tasks t join workers w on w.id = t.worker_id where details like 'dead%' limit 1")
 		kill_now "$victim"
-		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where details like 'dead%'\")\" = 0 ]"
+		wait_until 30 "[ \"\$(sql \"select count(*) from tasks where details like 'dead%'\")\" = 0 ]"
 		expect_within $((BACK_US + 1000000)) "$KILLED_US" "$(last_end "${IDS[@]}")" 'the tasks of a dead worker done'
 		start_fault_exec "${victim}x" --concurrency 12
 	done
@@ -162,7 +166,8 @@ forget_clock() { # the first time it may note when the clock was set back, and w
 }
 
 # Tasks that were submitted while the clock was ahead do not wait until it shows that time again, although the only
-# manager that has seen it ahead was killed: before the clock was set back, or after.
+# manager that has seen it ahead was killed: before the clock was set back, or after. Pull clients get them, too, with a
+# filter and by SQL. A waiting period that began then is not longer than it should be.
 test_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 	start_postgres_with_clock
 	for killed in before after; do # the clock is set back
@@ -171,11 +176,18 @@ test_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 		wait_until 10 '[ "$(sql "select count(*) from managers where hb_at - to_timestamp($(date +%s)) > make_interval(hours => 1) and hb_seq > 1")" -gt 0 ]'
 		for n in 1 2 3; do reeve submit echo "$n" >/dev/null; done
 		three_s=$(reeve submit echo delayed --delay 3s)
+		reeve queue set slow --waiting 1s >/dev/null
+		reeve queue pause slow >/dev/null
+		reeve queue start slow >/dev/null
+		reeve submit echo waited --queue slow >/dev/null
+		reeve submit by-sql x >/dev/null
+		filtered=$(reeve submit by-filter x)
 		start late "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c begin -c "select reeve.submit('echo', 'late')" \
 			-c "\\! until [ -e $DIR/$killed ]; do sleep 0.1; done" -c commit
 		wait_until 10 '[ -s "$DIR/log/late.log" ]'
 		if [ $killed = before ]; then
 			kill_now old
+			sql "update managers set hb_at = hb_at - interval '2 s', clock_estimate = clock_estimate - interval '2 s'" # before the submits
 			jump 0
 		else
 			jump 0
@@ -184,6 +196,12 @@ test_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 			kill_now old
 		fi
 		start_manager new "${SHORT[@]}"
+		for type in by-sql by-filter; do reeve submit $type 'not due' --delay 30m >"$DIR/$type"; done
+		wait_until 10 "[ \"\$(sql \"select reeve.complete(id, token) from reeve.fetch('{by-sql}', max_tasks => 2)\")\" = completed ]"
+		reeve fetch --type by-filter --where status=queued -n 2 --max-wait 10s --json >"$DIR/fetched"
+		expect_eq "$filtered" "$(jq .task_id "$DIR/fetched")"
+		reeve report "$filtered" "$(jq .token "$DIR/fetched")" --completed x
+		reeve cancel - <<<"$(cat "$DIR/by-sql" "$DIR/by-filter")" >/dev/null
 		start_worker
 		wait_until 10 '[ "$(sql "select count(*) from tasks")" = 0 ]'
 		expect_eq completed "$(reeve show "$three_s" --json | jq -r .status)"
@@ -204,8 +222,7 @@ test_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 		ended late
 		wait_until 10 '[ "$(sql "select count(*) from tasks")$(sql "select count(*) from task_history where details = $(quoted late) and status = $(quoted completed)")" = 01 ]'
 		forget_clock
-		pause 1.5
-		expect_eq 0 "$(sql 'select count(*) from managers where greatest(hb_at, clock_ahead_until) > clock_timestamp()')"
+		wait_until 20 '[ "$(sql "select count(*) from managers where greatest(hb_at, clock_ahead_until) > clock_timestamp()")" = 0 ]'
 		sql 'delete from task_history' >/dev/null
 		stop worker
 		stop new
@@ -213,25 +230,50 @@ test_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 	done
 }
 
+beaten() { # waits until the manager started last has sent several heartbeats
+	wait_until 20 '[ "$(sql "select hb_seq from managers order by id desc limit 1")" -ge 3 ]'
+}
+
 # The clock is set back twice, some time apart, and no manager is left that saw it. The last manager accepts new calls.
 test_its_clock_is_set_back_twice() {
 	start_postgres_with_clock
 	jump 200000
 	start_manager first "${SHORT[@]}"
-	pause 1.5
+	beaten
 	jump 3600
 	wait_until 10 "grep -q 'has jumped by -' '$DIR/log/first.log'"
 	pause 1
 	kill_now first
 	start_manager second "${SHORT[@]}"
-	pause 1.5
+	beaten
 	jump 0
 	wait_until 10 "grep -q 'has jumped by -' '$DIR/log/second.log'"
 	kill_now second
 	start_manager third "${SHORT[@]}"
-	pause 1.5
+	beaten
 	start_worker
 	reeve submit echo later --wait >/dev/null
+}
+
+# A token that is valid for an hour, while the clock is two hours ahead: at a manager that saw its end, and at one that started then.
+test_a_token_is_valid_again_after_its_clock_was_ahead() {
+	local token
+	start_postgres_with_clock
+	start_manager first "${SHORT[@]}"
+	token=$(reeve token create soon --role reader --expires 1h)
+	REEVE_ACCESS_TOKEN=$token reeve list >/dev/null
+	jump 7200
+	start_manager second "${SHORT[@]}"
+	for name in first second; do
+		wait_until 10 "expect_fail 4 env REEVE_ACCESS_TOKEN=$token '$REEVE_BIN/reeve' --manager ${URL[$name]} list"
+	done
+	beaten
+	jump 0
+	for name in first second; do wait_until 10 "grep -q 'has jumped by -' '$DIR/log/$name.log'"; done
+	forget_clock
+	for name in first second; do
+		wait_until 20 "REEVE_ACCESS_TOKEN=$token '$REEVE_BIN/reeve' --manager ${URL[$name]} list >/dev/null"
+	done
 }
 
 # The database's clock is an hour ahead of its managers' clock, then two hours, then equal to it.

@@ -10,30 +10,33 @@
 late_report() { # during|after
 	start_postgres
 	start_proxy network manager
-	start_manager "${SHORT[@]}"
+	start_manager "${CALM[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
-	submit_scripts script 1 run=900
-	wait_until 5 '[ "$(starts)" = 1 ]'
+	submit_scripts script 1 "until=$DIR/go"
+	wait_until 20 '[ "$(starts)" = 1 ]'
 	tell network hold up
 	held=$(now_us)
-	wait_until 5 'grep -q \"completed\" "$LEDGERS/a.handler"'
+	touch "$DIR/go"
+	wait_until 20 'grep -q \"completed\" "$LEDGERS/a.handler"'
+	rm "$DIR/go"
 	start_fault_exec b --concurrency 1
-	wait_until 10 '[ "$(starts b)" = 1 ]'
+	wait_until 20 '[ "$(starts b)" = 1 ]'
 	expect_within "$BACK_US" "$held" "$(now_us)" 'begun by the other'
-	[ "$1" = during ] || wait_until 10 all_ended
+	[ "$1" = during ] || { touch "$DIR/go" && wait_until 20 all_ended; }
 	before=$(reeve show "${IDS[0]}" --json)
 	tell network pass
-	wait_event 10 "${IDS[0]}" late_result
+	wait_event 20 "${IDS[0]}" late_result
+	touch "$DIR/go"
 	# It may come over both the old connection and a new one.
 	expect_eq a "$(event_field "${IDS[0]}" late_result worker | sort -u)"
-	wait_until 10 all_ended
+	wait_until 30 all_ended
 	[ "$1" = during ] || expect_eq "$before" "$(reeve show "${IDS[0]}" --json)"
 	expect_eq 'b 2 completed' "$(field "${IDS[0]}" worker) $(field "${IDS[0]}" attempt) $(field "${IDS[0]}" status)"
 	expect_eq 'lost 1' "$(outcomes)"
 	# The worker is back as another incarnation.
 	stop b
 	submit_scripts more 1 run=20
-	wait_until 10 all_ended
+	wait_until 30 all_ended
 	conclude a
 }
 
@@ -55,18 +58,18 @@ test_the_same_report_comes_twice_and_to_two_managers() {
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
 	tell network message double /Report
 	submit_scripts doubled 1 run=50
-	wait_until 5 all_ended
+	wait_until 20 all_ended
 	expect_eq 1 "$(applied network)"
 	tell network message copy /Report "$DIR/well"
 	submit_scripts well 1 run=50
-	wait_until 5 all_ended
+	wait_until 20 all_ended
 	tell network message take /Report "$DIR/badly"
-	submit_scripts badly 1 'run=50 fail=1' '"retry":{"base_ms":2000}'
-	wait_until 5 '[ -e "$DIR/badly" ]'
+	submit_scripts badly 1 'run=50 fail=1' '"retry":{"base_ms":6000}'
+	wait_until 20 '[ -e "$DIR/badly" ]'
 	brought 1
 	expect_eq 'failed|1' "$(sql 'select status, attempt from tasks')"
 	tell network cut
-	wait_until 10 all_ended
+	wait_until 30 all_ended
 	brought 2
 	expect_eq 'failed 1' "$(outcomes)"
 	expect_eq '1 1 2' "$(sql 'select attempt from task_history order by 1' | xargs)"
@@ -99,20 +102,21 @@ test_a_heartbeat_delayed_past_newer_ones() {
 	start_manager two "${CALM[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
 	tell network message take /Heartbeat "$DIR/old"
-	wait_until 5 '[ -e "$DIR/old" ]'
-	submit_scripts script 2 run=2500
-	wait_until 10 '[ "$(starts)" = 2 ]'
+	wait_until 20 '[ -e "$DIR/old" ]'
+	submit_scripts script 2 "until=$DIR/go"
+	wait_until 20 '[ "$(starts)" = 2 ]'
 	for n in 1 2 3; do
 		tell network message late /Heartbeat 900
-		wait_until 3 "[ \"\$(applied network)\" = $((n + 1)) ]"
+		wait_until 20 "[ \"\$(applied network)\" = $((n + 1)) ]"
 		sequence=$(sql 'select hb_seq from workers')
 		for manager in one two; do
 			expect_match '^(0|10) ' "$(send "$DIR/old" "${URL[$manager]}")"
 			expect [ "$(sql 'select hb_seq from workers')" -ge "$sequence" ]
 		done
-		wait_until 3 "[ \"\$(sql 'select hb_seq from workers')\" -gt $sequence ]" # newer ones pass
+		wait_until 20 "[ \"\$(sql 'select hb_seq from workers')\" -gt $sequence ]" # newer ones pass
 	done
-	wait_until 10 all_ended
+	touch "$DIR/go"
+	wait_until 20 all_ended
 	expect_eq '' "$(outcomes)"
 	expect_eq 4 "$(applied network)" 'heartbeats delayed'
 	expect_eq '1 f' "$(sql 'select count(*), bool_or(lost) from workers' | tr '|' ' ')"
@@ -126,20 +130,20 @@ test_replayed_heartbeats_keep_no_dead_worker_alive() {
 	start_manager one "${SHORT[@]}"
 	start_manager two "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
-	submit_scripts script 2 run=5000
-	wait_until 10 '[ "$(starts)" = 2 ]'
+	submit_scripts script 2 "until=$DIR/go"
+	wait_until 20 '[ "$(starts)" = 2 ]'
 	for n in 1 2; do
 		tell network message copy /Heartbeat "$DIR/old$n"
-		wait_until 5 "[ -e '$DIR/old$n' ]"
+		wait_until 20 "[ -e '$DIR/old$n' ]"
 	done
 	kill_now a
 	start_fault_exec c --concurrency 2
 	start replay respawn "$DIR/enough" replay_once
-	wait_until 10 '[ "$(starts c)" = 2 ]'
+	wait_until 30 '[ "$(starts c)" = 2 ]'
 	expect_within "$BACK_US" "$KILLED_US" "$(jq -s 'map(.t) | min' "$LEDGERS/c.handler")" 'its tasks begun elsewhere'
-	touch "$DIR/enough"
+	touch "$DIR/enough" "$DIR/go"
 	ended replay
-	wait_until 10 all_ended
+	wait_until 20 all_ended
 	expect_eq 'lost 2' "$(outcomes)"
 	conclude c
 }

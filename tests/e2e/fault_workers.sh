@@ -9,20 +9,22 @@ begin() {
 	start_manager "${SHORT[@]}"
 }
 
-# Starts two workers, and submits four tasks for each.
+# Starts two workers, and submits four tasks for each, which run until `go` exists.
 begin_two() { # exec|function
 	begin
 	start_fault_"$1" a --concurrency 4
 	start_fault_"$1" b --concurrency 4
-	TYPE=fault-$1 submit_scripts script 8 run=1300 # long enough to be met in the middle on a busy machine
-	wait_until 10 '[ "$(starts)" = 8 ]'
+	TYPE=fault-$1 submit_scripts script 8 "until=$DIR/go"
+	wait_until 20 '[ "$(starts)" = 8 ]'
 }
 
 # Expects that `b` finished in time what `a` ran at the time of the fault, SINCE_US, and that no handler of `a` gave a
 # sign of life after its lease, which began before.
 expect_taken_over() { # SINCE_US
 	local held
-	wait_until 10 all_ended
+	wait_until 20 'worker_lost a'
+	touch "$DIR/go"
+	wait_until 20 all_ended
 	mapfile -t held < <(running_of a "$1")
 	expect_eq 4 "${#held[@]}" 'held by the worker'
 	expect_within "$LEASE_US" "$1" "$(last_sign a)" "the last sign of the worker's handlers"
@@ -61,10 +63,10 @@ test_a_worker_with_programs_freezes_past_its_lease() {
 	expect_taken_over "$frozen"
 	before=$(worker_incarnation a)
 	signal a CONT
-	wait_until 10 "[ \"\$(worker_incarnation a)\" -gt $before ]"
+	wait_until 20 "[ \"\$(worker_incarnation a)\" -gt $before ]"
 	stop b
 	submit_scripts again 4 run=50
-	wait_until 10 all_ended
+	wait_until 20 all_ended
 	expect_eq 4 "$(sql "select count(*) from task_history h join workers w on w.id = h.worker_id
 		where h.details like 'again%' and w.name = 'a' and h.attempt = 1")"
 	conclude a
@@ -76,22 +78,24 @@ test_a_worker_with_functions_freezes_past_its_lease() {
 	signal a STOP
 	frozen=$(now_us)
 	expect_taken_over "$frozen"
-	ended a 5
+	ended a 20
 	expect_eq 137 "$STATUS" 'exit code of the worker'
 	conclude b
 }
 
 # A freeze that is shorter than the lease costs nothing.
 test_a_worker_freezes_for_a_moment() {
+	local SHORT=("${CALM[@]}")
 	begin_two exec
-	for round in 1 2 3; do
+	for round in 1 2; do
 		signal a STOP
-		sleep 0.7
+		sleep 1.4
 		signal a CONT
 		sleep 0.5
 	done
+	touch "$DIR/go"
 	submit_scripts more 8 run=200
-	wait_until 10 all_ended
+	wait_until 20 all_ended
 	expect_eq '' "$(outcomes)"
 	expect_eq 2 "$(sql 'select count(*) from workers')"
 	conclude a b

@@ -3,7 +3,8 @@
 # a database that does not answer or whose clock jumps. Sourced after lib.sh; sources tests/faults/faults.bash (ledgers
 # and their checker).
 #
-#	$SHORT, $CALM                options of a manager: short leases; longer ones, into which a restart fits well
+#	$SHORT, $CALM, $LONG         options of a manager: short leases; longer ones; so long ones that a restart on a busy
+#	                             machine ends none
 #	LEASE_US, BACK_US            the short lease in µs; the limit in µs for service to be back after a fault
 #	start_proxy NAME MANAGER|postgres    starts a proxy (tests/tools/proxy.c) in front of that manager or of PostgreSQL,
 #	                             which need not be up yet. ${PROXY[NAME]} is a manager's proxy as a URL; PostgreSQL's is
@@ -32,9 +33,13 @@
 #	running_of WORKER AT_US      prints the tasks whose attempts there had begun at that time, and not ended
 #	last_sign WORKER [UNTIL_US]  prints the time of the last sign of life of its handlers
 #	last_end ID…                 prints when the last of these tasks' attempts ended
+#	all_begun UNTIL_US           returns whether all tasks have begun that were acknowledged until then
 #	longest_wait FROM_US         prints the longest wait, in µs, of tasks that began after FROM_US: from the
 #	                             acknowledgment, or from FROM_US if that is later, to the first start
 #	expect_within US FROM_US TO_US WHAT   expects the time from FROM_US to TO_US to be at most US
+#	back_after_restart FAULT_US UP_US COUNT   waits until so many attempts have begun after a restart, which was complete at
+#	                             UP_US, and two workers have sent heartbeats. Notes how long that took in $DIR/back
+#	expect_fastest_back          expects that the fastest of the restarts was good
 
 . "$TOP/tests/faults/faults.bash"
 
@@ -42,8 +47,9 @@ exec 7>&2 # for the results of tests
 
 SHORT=(--lease 2s --heartbeat 400ms --expiry-grace 3s --fetch-wait 500ms)
 CALM=(--lease 4s --heartbeat 500ms --expiry-grace 6s --fetch-wait 500ms)
+LONG=(--lease 60s --heartbeat 500ms --expiry-grace 70s --fetch-wait 500ms)
 LEASE_US=2000000
-BACK_US=$((LEASE_US + 2000000))
+BACK_US=30000000 # for busy machines
 declare -A PROXY=() HOST_LINK=() HOST_ADDRESS=()
 
 # ---- the network ----
@@ -61,7 +67,7 @@ start_proxy() { # NAME MANAGER|postgres
 			--control "$DIR/$1.control" --speaks sp
 		PROXY[$1]=tcp://127.0.0.1:$port
 	fi
-	wait_until 10 "[ -S '$DIR/$1.control' ]"
+	wait_until 30 "[ -S '$DIR/$1.control' ]"
 }
 
 tell() { # NAME COMMAND…
@@ -84,7 +90,7 @@ start_host() { # NAME
 	n=$((4 * (port - 20000)))
 	HOST_ADDRESS[$1]=10.99.$((n / 256)).$((n % 256 + 1))
 	start "$1" unshare --net sleep infinity
-	wait_until 5 "[ \"\$(readlink /proc/$(pid "$1")/ns/net)\" != \"\$(readlink /proc/self/ns/net)\" ]"
+	wait_until 30 "[ \"\$(readlink /proc/$(pid "$1")/ns/net)\" != \"\$(readlink /proc/self/ns/net)\" ]"
 	ip link add "$link" type veth peer name far netns "$(pid "$1")"
 	ip address add "${HOST_ADDRESS[$1]}/30" dev "$link"
 	ip link set "$link" up
@@ -182,7 +188,7 @@ end_load() { # [SUBMITTER…]
 		stop "$name"
 		expect_eq 0 "$STATUS" "exit code of the submitter $name"
 	done
-	wait_until 30 all_ended
+	wait_until 60 all_ended
 }
 
 conclude() { # [--jumped] WORKER…
@@ -244,6 +250,12 @@ last_end() { # ID…
 		| [.[] | select(.ev == "end" and (.task | IN($ids[]))) | .t] | max // 0'
 }
 
+all_begun() { # UNTIL_US
+	cat "$LEDGERS"/*.submit "$LEDGERS"/*.handler | jq -es --argjson until "$1" '
+		(reduce (.[] | select(.ev == "start")) as $s ({}; .["\($s.task)"] = true)) as $begun
+		| all(.[] | select(.ev == "ack" and .t <= $until); $begun["\(.id)"])' >/dev/null
+}
+
 longest_wait() { # FROM_US
 	local us id
 	read -r us id < <(cat "$LEDGERS"/*.submit "$LEDGERS"/*.handler | jq -rs --argjson from "$1" '
@@ -260,4 +272,24 @@ expect_within() { # US FROM_US TO_US WHAT
 	local took=$(($3 - $2))
 	note "$4: $((took / 1000)) ms"
 	[ "$took" -le "$1" ] || fail "$4: $((took / 1000)) ms, and not within $(($1 / 1000)) ms"
+}
+
+# With the leases of $LONG, nothing that waits for the end of a lease is in time.
+back_after_restart() { # FAULT_US UP_US COUNT
+	local at down_us now since
+	since=$(sql 'select clock_timestamp()')
+	at=$(starts '') # of any worker
+	wait_until 20 "[ \"\$(starts)\" -gt $((at + $3)) ]"
+	now=$(now_us)
+	expect_within "$BACK_US" "$1" "$now" 'back'
+	# The restart itself shows how busy the machine is: it may take as long again until all is under way, up to 5 s.
+	down_us=$(($2 - $1 < 5000000 ? $2 - $1 : 5000000))
+	echo $(((now - $2 - down_us) / 1000)) >>"$DIR/back"
+	wait_until 10 "[ \"\$(sql \"select count(*) from workers where hb_at > '$since'\")\" = 2 ]" # which renews their leases
+}
+
+# Other load does not delay all of them.
+expect_fastest_back() {
+	note "under way again, in ms more than the restart took: $(xargs <"$DIR/back")"
+	expect [ "$(sort -n "$DIR/back" | head -n 1)" -le 3000 ]
 }

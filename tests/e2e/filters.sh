@@ -1,18 +1,10 @@
 #!/usr/bin/env bash
-# Tasks selected by conditions: listed, retried, cancelled, discarded and changed in bulk; hung tasks are started again.
+# Tasks selected by conditions: listed, retried, cancelled, discarded and changed in bulk.
 # timeout 400
-# long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 . "$(dirname "$0")/faults.bash"
-
-SHORT_LEASES=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
-
-begin() { # [WORKER'S OPTION…]
-	start_postgres
-	start_manager "${SHORT_LEASES[@]}"
-	start_worker worker "$@"
-}
+. "$(dirname "$0")/filters.bash"
 
 many() { # COUNT JSON: submits so many alike, and prints their ids
 	for _ in $(seq "$1"); do echo "$2"; done | reeve submit --bulk - sh
@@ -100,7 +92,7 @@ test_cancels_what_waits_and_what_runs() {
 	expect_eq queued "$(field "$other" status)"
 	expect_fail 4 reeve cancel --where queue=mail
 	expect_fail 4 reeve cancel --where 'status=cancelled'
-	expect_match 'filter.statuses asks for tasks that have ended' "$OUTPUT"
+	expect_match 'filter.statuses selects tasks that have ended' "$OUTPUT"
 }
 
 test_discards_end_dead() {
@@ -140,95 +132,6 @@ test_discards_end_dead() {
 	expect_eq 'dead discarded' "$(field "$id" status) $(field "$id" error_code)"
 }
 
-test_a_killed_task_ends_dead_though_its_worker_is_gone() {
-	begin
-	id=$(reeve submit sh "$HOLD")
-	wait_began "$id"
-	signal worker STOP
-	reeve discard "$id" >/dev/null
-	kill_worker
-	expect_fail 1 reeve wait "$id" --max-wait 30s
-	expect_eq 'dead discarded discarded by request' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
-}
-
-test_hung_tasks_are_found_and_started_again() {
-	begin --concurrency 4
-	hung=$(reeve submit sh "[ \$REEVE_ATTEMPT = 1 ] && [ ! -e $DIR/second ] && { touch $DIR/second; $HOLD; }; printf done" --timeout 10m)
-	fresh=$(reeve submit sh "$HOLD" --timeout 10m)
-	wait_began "$hung"
-	wait_began "$fresh"
-	expect_fail 4 reeve retry "$hung"
-	expect_match 'executing +no +it is executing: only a retry with .executing. set starts it again' "$OUTPUT"
-	wait_until 10 "[ \"\$(reeve list --running-longer 1s --json | jq .id | sort -n | xargs)\" = '$hung $fresh' ]"
-	expect_match 'runs for [0-9]+s' "$(reeve list --running-longer 1s)"
-	expect_fail 4 reeve retry --running-longer 1h
-	expect_eq 'reeve: no task matches' "$OUTPUT"
-	reeve retry "$hung" --executing >"$DIR/told"
-	expect_match "$hung +executing +yes +its worker stops it; then it starts again" "$(cat "$DIR/told")"
-	reeve wait "$hung" --max-wait 20s >/dev/null
-	expect_eq 'completed done 1' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
-	expect_eq 'submitted claimed restart_requested returned restarted claimed completed' "$(events "$hung")"
-	expect_eq executing "$(field "$fresh" status)"
-	# A task that completes before its worker gets the command has completed.
-	last=$(reeve submit sh "$HOLD")
-	wait_began "$last"
-	signal worker STOP
-	expect_eq '2 tasks started again' "$(reeve retry --where 'status=executing type=sh')"
-	release
-	wait_ended "$last"
-	signal worker CONT
-	reeve wait "$fresh" "$last" --max-wait 20s >/dev/null
-	expect_eq 'submitted claimed restart_requested completed' "$(events "$last")"
-	wait_until 10 '[ "$(sql "select count(*) from assignments where closed_at is null")" = 0 ]'
-}
-
-test_a_hung_attempt_counts_and_fails_as_hanged() {
-	begin
-	hung=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { $HOLD; }; printf done" --timeout 10m --retry-base 10ms)
-	last=$(reeve submit sh "$HOLD" --timeout 10m --max-attempts 1 --delay 1h)
-	wait_began "$hung"
-	expect_fail 4 reeve retry --where 'status=dead' --hanged
-	expect_match 'hanged is for executing tasks: the filter needs their status alone' "$OUTPUT"
-	expect_fail 4 reeve retry "$last" --hanged
-	expect_match "$last +queued +no +it is not executing" "$OUTPUT"
-	expect_eq '1 task stopped as hanged' "$(reeve retry --running-longer 1ms --hanged)"
-	reeve wait "$hung" --max-wait 20s >/dev/null
-	expect_eq 'completed done 2' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
-	expect_eq 'submitted claimed restart_requested failed claimed completed' "$(events "$hung")"
-	expect_eq 'hanged: hanged' "$(event_field "$hung" failed note)"
-	expect_eq 1 "$(reeve errors --by code --json | jq -r 'select(.error_code == "hanged").attempts')"
-	# Without an attempt left the task is dead.
-	reeve retry "$last" >/dev/null
-	wait_began "$last"
-	expect_match "$last +executing +yes +its worker stops it; then the attempt has failed .hanged." "$(reeve retry "$last" --hanged)"
-	expect_fail 1 reeve wait "$last" --max-wait 20s
-	expect_eq 'dead hanged hanged true' "$(field "$last" status) $(field "$last" last_error) $(field "$last" error_code) $(field "$last" recoverable)"
-	# A cancel takes the place of it, and it that of a restart.
-	other=$(reeve submit sh "$HOLD" --timeout 10m)
-	wait_began "$other"
-	signal worker STOP
-	reeve retry "$other" --executing >/dev/null
-	reeve retry "$other" --hanged >/dev/null || true
-	expect_eq 'hanged|' "$(sql "select stop_code, restart from tasks where id = $other")"
-	reeve cancel "$other" --reason enough >/dev/null
-	signal worker CONT
-	expect_fail 1 reeve wait "$other" --max-wait 20s
-	expect_eq 'cancelled enough' "$(field "$other" status) $(field "$other" last_error)"
-}
-
-test_a_restart_survives_the_workers_end() {
-	begin
-	id=$(reeve submit sh "[ -e $DIR/second ] || { touch $DIR/second; $HOLD; }; printf done" --max-attempts 1)
-	wait_began "$id"
-	signal worker STOP
-	reeve retry "$id" --executing >/dev/null
-	kill_worker
-	start_worker other
-	reeve wait "$id" --max-wait 30s >/dev/null
-	expect_eq 'completed done' "$(field "$id" status) $(field "$id" result)"
-	expect_match 'lost reclaimed restarted claimed completed$|lost restarted reclaimed claimed completed$' "$(events "$id")"
-}
-
 test_changes_the_priority_and_time_of_all_that_match() {
 	begin --queue none
 	many 5 '{"queue":"mail","delay":"1h"}' >/dev/null
@@ -238,7 +141,7 @@ test_changes_the_priority_and_time_of_all_that_match() {
 	expect_eq 5 "$(sql "select count(*) from tasks where queue = 'mail' and run_at = '2030-01-14 08:00Z'")"
 	expect_eq '7 tasks changed' "$(reeve update --where type=sh --max-attempts 7)"
 	expect_fail 4 reeve update --where 'status=executing' --delay 1h
-	expect_match 'asks for executing tasks; only their priority and attempts can be changed' "$OUTPUT"
+	expect_match 'selects executing tasks; only their priority and attempts can be changed' "$OUTPUT"
 	expect_eq '2 tasks started again' "$(reeve retry --where 'queue=night status=queued')" # due now
 	expect_eq 2 "$(sql "select count(*) from tasks where queue = 'night' and run_at <= now()")"
 	expect_fail 4 reeve retry --where 'queue=night status=queued' # they are due already
@@ -352,7 +255,7 @@ test_the_worked_example() {
 	touch "$DIR/mended"
 	awk '/^## When tasks fail/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5) }' \
 		"$TOP/docs/operations.md" >"$DIR/example"
-	expect_eq 8 "$(grep -c '^\$ ' "$DIR/example")" 'documented commands'
+	expect_eq 6 "$(grep -c '^\$ ' "$DIR/example")" 'documented commands'
 	while read -r line; do
 		case $line in
 		'$ reeve list --running-longer 1s')
@@ -418,7 +321,7 @@ test_ended_tasks_are_purged() {
 	expect_fail 4 reeve purge "$live"
 	expect_match "$live +queued +no +it has not ended" "$OUTPUT"
 	expect_fail 4 reeve purge --where 'status=queued'
-	expect_match 'filter.statuses asks for tasks that have not ended; only ended ones can be purged' "$OUTPUT"
+	expect_match 'filter.statuses selects tasks that have not ended; only ended ones can be purged' "$OUTPUT"
 	# Only the details and results.
 	expect_match "$done +completed +yes" "$(reeve purge "$done" --details-only --reason 'asked for')"
 	expect_eq '|' "$(sql "select details, result from task_history where task_id = $done")"

@@ -4,6 +4,7 @@
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/disk.bash"
 
 start_postgres
 start_manager --heartbeat 1s
@@ -177,6 +178,111 @@ test_reported_fields_survive_a_resend() {
 	start_manager other
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'dead|1|directive:NO_RETRY|kept|kept|at x' "$(end_of "$id")"
+}
+
+# Nothing is lost, from each kind of handler to each reader.
+test_results_may_be_binary() {
+	{ printf 'a\0\377\n\r\n'; head -c 100000 /dev/urandom; } >"$DIR/bytes"
+	url="data:application/octet-stream;base64,$(base64 -w 0 "$DIR/bytes")"
+	reeve submit sh "cat '$DIR/bytes'" --wait | cmp - "$DIR/bytes"
+	id=$(run "cat '$DIR/bytes'")
+	reeve wait "$id" --result | cmp - "$DIR/bytes"
+	expect_match 'completed.* binary: 100006 bytes' "$(reeve wait "$id")"
+	[ "$(field "$id" result)" = "$url" ]
+	[ "$(sql "select result from all_tasks where id = $id")" = "$url" ]
+	# Of a program that stays, and of a pull client.
+	cat >"$DIR/handlers.ini" <<-END
+		[handler stays]
+		stdio = jq -c --unbuffered '{id, result_base64: .details}'
+	END
+	start stays "$REEVE_BIN/reeve-worker" --handlers "$DIR/handlers.ini" --name stays
+	base64 -w 0 "$DIR/bytes" | reeve submit stays - --wait | cmp - "$DIR/bytes"
+	expect_fail 1 reeve submit stays '=' --wait
+	expect_match 'bad_message: .*result_base64 must be bytes in base64' "$OUTPUT"
+	stop stays
+	id=$(reeve submit pulled)
+	token=$(reeve fetch --type pulled --json | jq .token)
+	reeve report "$id" "$token" --completed - <"$DIR/bytes"
+	reeve wait "$id" --result | cmp - "$DIR/bytes"
+	# A text that looks like a binary result stays what it is.
+	text='data:application/octet-stream;base64,AAAA'
+	expect_eq "$text" "$(reeve submit sh "printf %s '$text'" --wait)"
+	expect_fail 2 reeve wait "$id" "$id" --result
+	expect_match 'result goes with one ID' "$OUTPUT"
+	# What is too long says so.
+	expect_fail 1 reeve submit sh 'head -c 800000 /dev/zero' --wait
+	expect_match 'result-too-long: the result of 1066705 bytes of base64 is longer' "$OUTPUT"
+}
+
+# Beside them, a reader reads what a worker has stored and nothing else.
+test_long_results_go_to_a_store() {
+	local store="$DIR/a store" file
+	mkdir "$store"
+	head -c 1500000 /dev/urandom >"$DIR/bytes"
+	cat >"$DIR/handlers.ini" <<-END
+		[handler long]
+		exec = cat "$DIR/bytes"
+		max-output = 4MiB
+		[handler say]
+		exec = cat
+	END
+	for wrong in "$DIR/none" "$DIR/bytes"; do
+		expect_fail 2 "$REEVE_BIN/reeve-worker" --handlers "$DIR/handlers.ini" --result-store "$wrong" --check
+		expect_match "the result store $wrong: (No such file|Not a directory)" "$OUTPUT"
+	done
+	start storing "$REEVE_BIN/reeve-worker" --handlers "$DIR/handlers.ini" --name storing --queue stored --result-store "$store"
+	reeve submit long --queue stored --wait --result-store "$store" | cmp - "$DIR/bytes"
+	id=$(reeve submit long --queue stored)
+	expect_match "file://$DIR/a%20store/$id-" "$(COLUMNS='' reeve wait "$id")"
+	reeve wait "$id" --result --result-store "$store" | cmp - "$DIR/bytes"
+	reeve show "$id" --json | jq -r .result >"$DIR/address"
+	reeve wait "$id" --result | cmp - <(tr -d '\n' <"$DIR/address")
+	file=$store/$(jq -r '.address | split("/")[-1]' "$DIR/address")
+	expect_eq "1500000 $(sha256sum <"$DIR/bytes" | cut -d' ' -f1)" "$(jq -r '"\(.bytes) \(.sha256)"' "$DIR/address")"
+	cmp "$file" "$DIR/bytes"
+	expect_eq "640 2" "$(stat -c %a "$file") $(find "$store" -type f | wc -l)"
+	expect_eq short "$(reeve submit say short --queue stored --wait --result-store "$store")"
+	# A handler's text is no reason to read a file.
+	for text in "$(sed "s/$id-/1$id-/" "$DIR/address")" "$(jq -c '.address = "file:///etc/passwd"' "$DIR/address")"; do
+		expect_eq "$text" "$(reeve submit say "$text" --queue stored --wait --result-store "$store")"
+	done
+	# What is not the stored result.
+	printf x >>"$file"
+	expect_fail 1 reeve wait "$id" --result --result-store "$store"
+	expect_match "task $id: its stored result .* cannot be read: it has another length" "$OUTPUT"
+	head -c 1500000 /dev/zero >"$file"
+	expect_fail 1 reeve wait "$id" --result --result-store "$store"
+	expect_match 'it has another content' "$OUTPUT"
+	rm "$file"
+	ln -s "$DIR/bytes" "$file"
+	expect_fail 1 reeve wait "$id" --result --result-store "$store"
+	expect_match 'Too many levels of symbolic links' "$OUTPUT"
+	expect_fail 1 reeve wait "$id" --result --result-store "$DIR"
+	expect_match 'No such file' "$OUTPUT"
+	expect_fail 2 reeve submit say --result-store "$store"
+	expect_match 'result-store goes with --wait' "$OUTPUT"
+	stop storing
+}
+
+# The task waits for its next attempt, and the store is as it was.
+test_a_full_store_fails_the_attempt() {
+	local disk
+	head -c 1500000 /dev/zero >"$DIR/bytes"
+	printf '[handler long]\nexec = cat "%s"\nmax-output = 4MiB\n' "$DIR/bytes" >"$DIR/handlers.ini"
+	start full with_disk 2 "$REEVE_BIN/reeve-worker" --handlers "$DIR/handlers.ini" --name full --queue full --result-store "$DIR/disk"
+	wait_until 30 'reeve worker list --json | jq -r .name | grep -qx full'
+	disk=/proc/$(pid full)/root/$DIR/disk
+	head -c 1000000 /dev/zero >"$disk/filler"
+	id=$(reeve submit long --queue full --retry-base 1h)
+	wait_until 30 '[ "$(field "$id" status)" = failed ]'
+	expect_eq "result-store the result of 1500000 bytes cannot be stored in $DIR/disk: No space left on device" \
+		"$(field "$id" error_code) $(field "$id" last_error)"
+	expect_eq filler "$(ls -A "$disk")"
+	rm "$disk/filler"
+	reeve retry "$id" >/dev/null
+	reeve wait "$id" >/dev/null
+	expect_eq 1500000 "$(stat -c %s "$disk"/"$id"-*)"
+	stop full
 }
 
 test_c_functions_report_the_same_by_calls() {

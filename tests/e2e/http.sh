@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Calls by HTTP.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/open_calls.bash"
 
 start_postgres
 PORT_OF_HTTP=$(free_port)
@@ -48,6 +49,39 @@ test_a_task_is_submitted_awaited_and_shown() {
 	expect_eq 'done by HTTP' "$(reeve show "$id" --json | jq -r .result)"
 }
 
+# Whatever comes of the wait, the answer has the id.
+test_a_call_submits_and_waits() {
+	task() { printf '{"tasks":[{"queue":"q","type":"sh","details":"%s"}],"waitMs":%s}' "$1" "${2:-60000}"; }
+	answer=$(call TaskService/SubmitAndWait "$(task 'echo at once')" -H 'idempotency-key: both')
+	id=$(jq -r '.tasks[0].id' <<<"$answer")
+	expect_eq "$id TASK_STATUS_COMPLETED at once null" "$(jq -r '.ended[0] | "\(.id) \(.status) \(.result)"' <<<"$answer") $(jq .pending <<<"$answer")"
+	expect_eq "$answer" "$(call TaskService/SubmitAndWait "$(task 'echo at once')" -H 'idempotency-key: both')"
+	expect_eq 409 "$(status TaskService/SubmitAndWait "$(task 'echo other')" -H 'idempotency-key: both')"
+	expect_eq 400 "$(status TaskService/SubmitAndWait "$(task true -1)")"
+	expect_match '^invalid_argument: wait_ms ' "$(error_of)"
+	expect_eq 400 "$(status TaskService/SubmitAndWait '{"tasks":[]}')"
+	# Not in time: by the request, and by the deadline of the call.
+	hold="until [ -e $DIR/go ]; do sleep 0.1; done; printf late"
+	answer=$(call TaskService/SubmitAndWait "$(task "$hold" 100)" -H 'idempotency-key: late')
+	id=$(jq -r '.tasks[0].id' <<<"$answer")
+	expect_eq '1 null' "$(jq -r '"\(.pending) \(.ended)"' <<<"$answer")"
+	answer=$(call TaskService/SubmitAndWait "$(task true | sed 's/"q"/"never"/;s/"sh"/"none"/')" -H 'connect-timeout-ms: 2000')
+	expect_eq 1 "$(jq .pending <<<"$answer")"
+	reeve cancel "$(jq -r '.tasks[0].id' <<<"$answer")" >/dev/null
+	# A caller that gave up repeats the call, and waits for the same task.
+	expect_fail 28 call TaskService/SubmitAndWait "$(task "$hold")" -H 'idempotency-key: again' -m 1
+	call TaskService/SubmitAndWait "$(task "$hold")" -H 'idempotency-key: again' >"$DIR/again" &
+	touch "$DIR/go"
+	wait $!
+	expect_eq '["late"]' "$(jq -c '[.ended[].result]' "$DIR/again")"
+	expect_eq 2 "$(sql "select count(*) from all_tasks where details like '%go %'")" 'the first and the repeated one'
+	expect_eq late "$(call TaskService/Wait "{\"ids\":[\"$id\"],\"waitMs\":10000}" | jq -r '.ended[0].result')"
+	# Of several, also with one key.
+	answer=$(call TaskService/SubmitAndWait '{"tasks":[{"type":"nothing","key":"k"},{"type":"sh","details":"exit 65"},{"type":"nothing","key":"k"}],"waitMs":60000}')
+	expect_eq 'COMPLETED DEAD' "$(jq -r '[.ended[].status[12:]] | join(" ")' <<<"$answer")"
+	expect_eq '3 2' "$(jq -r '"\(.tasks | length) \([.tasks[].id] | unique | length)"' <<<"$answer")"
+}
+
 test_bodies_may_be_binary() {
 	id=$(submit 'echo binary')
 	call TaskService/Wait "{\"ids\":[$id],\"wait_ms\":10000}" >/dev/null
@@ -89,6 +123,25 @@ test_a_repeated_call_takes_effect_once() {
 	expect_no_match "^$first\$" "$(call TaskService/Submit "$task")"
 }
 
+# Only calls that may change something store a key.
+test_keys_are_stored_only_for_changes() {
+	before=$(sql 'select count(*) from call_keys')
+	id=$(submit 'echo $REEVE_ATTEMPT_ACCESS_TOKEN')
+	token=$(call TaskService/Wait "{\"ids\":[\"$id\"],\"waitMs\":\"10000\"}" -H 'idempotency-key: read' | jq -r '.ended[0].result')
+	expect_match '^reeve_a0_' "$token"
+	expect_eq "$before" "$(sql 'select count(*) from call_keys')"
+	# The attempt has ended.
+	task='{"tasks":[{"queue":"kept","type":"none"}]}'
+	expect_eq 403 "$(status TaskService/Submit "$task" -H "authorization: Bearer $token" -H 'idempotency-key: late')"
+	expect_match 'the attempt of task [0-9]+ has ended' "$(error_of)"
+	expect_eq "$before" "$(sql 'select count(*) from call_keys')"
+	# One that runs may use keys.
+	call="curl -sS -H 'content-type: application/json' -H 'idempotency-key: mine' -H \"authorization: Bearer \$REEVE_ATTEMPT_ACCESS_TOKEN\" -d '$task' $H/reeve.v1.TaskService/Submit"
+	id=$(submit "$call; $call")
+	expect_eq 1 "$(call TaskService/Wait "{\"ids\":[\"$id\"],\"waitMs\":\"10000\"}" | jq -r '.ended[0].result' | grep -o '"id":"[0-9]*"' | sort -u | wc -l)"
+	expect_eq $((before + 1)) "$(sql 'select count(*) from call_keys')"
+}
+
 test_an_idempotency_key_may_be_any_text() {
 	task='{"tasks":[{"queue":"keyed","type":"none"}]}'
 	first=$(call TaskService/Submit "$task" -H 'idempotency-key: order 17')
@@ -107,6 +160,10 @@ test_an_idempotency_key_may_be_any_text() {
 	wait
 	expect_eq 4 "$(jq -r '.tasks[0].id' "$DIR"/answer.* | sort -u | wc -l)"
 	expect_eq 6 "$(sql "select count(*) from all_tasks where queue = 'keyed'")"
+	for value in 1 2 1; do # ignored: the method has no request id
+		expect_eq 200 "$(status MetricService/Put "{\"metrics\":[{\"category\":\"keyed\",\"name\":\"m\",\"value\":$value}]}" -H 'idempotency-key: order 19')"
+		expect_eq "$value" "$(sql "select value from metrics where category = 'keyed'")"
+	done
 	sql "update call_keys set request_id = '01900000-0000-7000-8000-000000000000'"
 	expect_eq 400 "$(status TaskService/Submit "$task" -H 'idempotency-key: order 18')"
 	expect_match '^failed_precondition: the request id is more than a day old' "$(error_of)"
@@ -174,6 +231,11 @@ test_a_pull_client_takes_extends_and_reports_a_task() {
 	expect_eq "$id ä" "$(jq -r '.assignments[0] | "\(.taskId) \(.details)"' <<<"$answer")"
 	attempt="\"taskId\":\"$id\",\"token\":$(jq '.assignments[0].token' <<<"$answer")"
 	expect_eq 7200000 "$(call WorkerService/Extend "{\"incarnation\":\"$worker\",$attempt,\"runMs\":7200000}" | jq -r .runMs)"
+	for only in where:'{"type":"other"}' waitRetries:true; do # of a Fetch within a Report
+		expect_eq 400 "$(status WorkerService/Report "{\"incarnation\":\"$worker\",\"results\":[{$attempt,\"outcome\":\"OUTCOME_COMPLETED\"}],
+			\"fetch\":{\"incarnation\":\"$worker\",\"fetchId\":2,\"slots\":1,\"${only%%:*}\":${only#*:}}}")"
+		expect_match '^invalid_argument: fetch[.](where|wait_retries) cannot be used in a report' "$(error_of)"
+	done
 	answer=$(call WorkerService/Report "{\"incarnation\":\"$worker\",\"results\":[{$attempt,\"outcome\":\"OUTCOME_COMPLETED\",\"result\":\"ok\"}]}")
 	expect_eq RESULT_STATUS_ACCEPTED "$(jq -r '.acks[0].status' <<<"$answer")"
 	expect_eq 'completed ok' "$(reeve show "$id" --json | jq -r '"\(.status) \(.result)"')"
@@ -205,10 +267,20 @@ test_web_pages_need_a_listed_origin() {
 	expect_eq 204 "$(page /reeve.v1.$ping -X OPTIONS -H 'origin: https://example.org' -H 'access-control-request-method: POST' -D "$DIR/head")"
 	grep -qi '^access-control-allow-origin: https://example.org' "$DIR/head"
 	grep -qi '^access-control-allow-methods: GET, POST' "$DIR/head"
+	grep -qi '^access-control-allow-headers: .*traceparent' "$DIR/head"
 	expect_eq 200 "$(status $ping '{}' -H 'origin: https://example.org' -D "$DIR/head")"
 	grep -qi '^access-control-allow-origin: https://example.org' "$DIR/head"
 	expect_eq 421 "$(status $ping '{}' -H 'host: rebound.example:80')"
 	expect_eq 200 "$(status $ping '{}' -H 'host: localhost:80')"
+	# Nor may a page call without an Origin, as by an image.
+	get="/reeve.v1.$ping?encoding=json&message=%7B%7D"
+	for site in cross-site same-site; do
+		expect_eq 403 "$(page "$get" -H "sec-fetch-site: $site" -H 'sec-fetch-mode: no-cors')"
+	done
+	expect_eq 403 "$(page "$get" --http2-prior-knowledge -H 'sec-fetch-site: cross-site')"
+	for site in same-origin none; do expect_eq 200 "$(page "$get" -H "sec-fetch-site: $site")"; done
+	expect_eq 200 "$(status $ping '{}' -H 'origin: https://example.org' -H 'sec-fetch-site: cross-site')"
+	expect_eq 200 "$(page /healthz -H 'sec-fetch-site: cross-site')"
 	# What is not an access token does not help such a page.
 	expect_eq 401 "$(status TaskService/List '{}' -H 'host: rebound.example:80' -H 'authorization: Bearer reeve_a0_1_1_1_')"
 }
@@ -231,8 +303,9 @@ test_callers_show_an_access_token() {
 	expect_eq 401 "$(status TaskService/Submit "$task" -H "authorization: Bearer ${token}x")"
 	expect_match '^unauthenticated: the access token is not valid' "$(error_of)"
 	# The keys of callers whom nobody knows are not stored.
+	before=$(sql 'select count(*) from call_keys')
 	expect_eq 200 "$(status AdminService/Ping '{}' -H 'idempotency-key: of a stranger')"
-	expect_eq 0 "$(sql 'select count(*) from call_keys')"
+	expect_eq "$before" "$(sql 'select count(*) from call_keys')"
 	expect_eq 200 "$(status TaskService/Submit "$task" -H "authorization: Bearer $token" -H 'reeve-actor: ann' -H 'host: tasks.example')"
 	# A key counts for its identity.
 	other=$("$REEVE_BIN/reeve" --manager "$ipc" token create other --role submitter)
@@ -243,6 +316,17 @@ test_callers_show_an_access_token() {
 	expect_eq 403 "$(status QueueService/Set '{"queue":"tokens"}' -H "authorization: Bearer $token")"
 	expect_match '^permission_denied: "web" may not call /reeve.v1.QueueService/Set' "$(error_of)"
 	expect_eq 200 "$(page /healthz)"
+	# The same by gRPC and by HTTP/2.
+	grpc() { # METHOD [OPTION…]: calls it with an empty message, and prints the status
+		printf '\0\0\0\0\0' | curl -sS -m 20 --http2-prior-knowledge -H 'te: trailers' -H 'content-type: application/grpc' "${@:2}" \
+			--data-binary @- -D - -o /dev/null "$H/reeve.v1.$1" | sed -n 's/^grpc-status: \([0-9]*\).*/\1/p'
+	}
+	expect_eq 16 "$(grpc TaskService/Submit)"
+	expect_eq 16 "$(grpc TaskService/Submit -H "authorization: Bearer ${token}x")"
+	expect_eq 3 "$(grpc TaskService/Submit -H "authorization: Bearer $token")" 'a Submit without a task'
+	expect_eq 7 "$(grpc QueueService/Set -H "authorization: Bearer $token")"
+	expect_eq 401 "$(status TaskService/Submit "$task" --http2-prior-knowledge)"
+	expect_eq 200 "$(status TaskService/Submit "$task" --http2-prior-knowledge -H "authorization: Bearer $token")"
 }
 
 test_it_is_off_by_default() {
@@ -276,9 +360,14 @@ test_headers_of_connect_are_checked() {
 	expect_eq 400 "$(status AdminService/Ping '{}' -H "authorization: Bearer $(printf 'x%.0s' {1..5000})")"
 	expect_match '^invalid_argument: token has 5000 bytes' "$(error_of)"
 	expect_eq 400 "$(status AdminService/Ping '{}' -H "reeve-actor: $(printf 'x%.0s' {1..300})")"
+	# Blanks after a value are not part of it.
+	expect_match '^HTTP/1.1 200 ' "$(raw "$(head_of 2 'Connect-Timeout-Ms: 5000 ' 'Content-Encoding: identity \t' 'Connection: close'){}" | head -n 1)"
 }
 
 test_what_is_not_http_is_refused() {
+	for header in 'Authorization : Bearer x' 'Content-Length : 2' 'Host : localhost' 'X-A b: c'; do
+		expect_match '^HTTP/1.1 400 ' "$(raw "POST /reeve.v1.AdminService/Ping HTTP/1.1\r\nHost: x\r\n$header\r\nContent-Type: application/json\r\n\r\n{}" 3 | head -n 1)"
+	done
 	expect_match '^HTTP/1.1 400 Bad Request' "$(raw 'hello\r\n\r\n')"
 	expect_match '^HTTP/1.1 400 Bad Request' "$(raw '\0SP\0\0\x30\0\0')"
 	expect_match '^HTTP/1.1 400 Bad Request' "$(raw 'GET /healthz HTTP/1.1\r\n\r\n')" # no host
@@ -347,33 +436,29 @@ test_several_requests_may_follow_each_other() {
 	expect_match 'TASK_STATUS_COMPLETED.*alive.*/proto/reeve/v1/worker.proto' "$(tr -d '\r\n' <<<"$answers")"
 }
 
-open_calls() {
-	reeve stats --json | jq -r '.counters[] | select(.name == "open_calls") | .value'
-}
-
 test_a_caller_that_hangs_up_withdraws_its_call() {
 	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
-	before=$(open_calls)
+	before=$(calm_calls)
 	wait="{\"ids\":[$id],\"waitMs\":60000}"
 	start first curl -sS -H 'content-type: application/json' -d "$wait" "$H/reeve.v1.TaskService/Wait"
 	exec 4<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP"
 	printf 'POST /reeve.v1.TaskService/Wait HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' "${#wait}" "$wait" >&4
-	wait_until 10 "[ \$(open_calls) = $((before + 2)) ]"
+	wait_until 20 "[ \$(open_calls) = $((before + 2)) ]"
 	stop first KILL
-	wait_until 10 "[ \$(open_calls) = $((before + 1)) ]"
+	wait_until 20 "[ \$(open_calls) = $((before + 1)) ]"
 	exec 4>&-
-	wait_until 10 "[ \$(open_calls) = $before ]"
+	wait_until 20 "[ \$(open_calls) = $before ]"
 }
 
 test_a_call_ends_at_its_deadline() {
 	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
-	before=$(open_calls)
+	before=$(calm_calls)
 	begin=$(date +%s%N)
 	expect_eq 504 "$(status TaskService/Wait "{\"ids\":[$id],\"waitMs\":60000}" -H 'connect-timeout-ms: 700')"
 	took=$((($(date +%s%N) - begin) / 1000000))
 	expect_match '^deadline_exceeded: ' "$(error_of)"
 	[ "$took" -ge 700 ] || fail "$took ms"
-	wait_until 10 "[ \$(open_calls) = $before ]"
+	wait_until 20 "[ \$(open_calls) = $before ]"
 }
 
 test_slow_callers_are_disconnected() {
@@ -382,20 +467,23 @@ test_slow_callers_are_disconnected() {
 	printf 'GET /healthz HTTP/1.1\r\nHost' >&5
 	exec 6<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP" # nor its content
 	printf '%b{' "$(head_of 2)" >&6
-	for fd in 4 5 6; do
+	exec 7<>"/dev/tcp/127.0.0.1/$PORT_OF_HTTP" # sends a byte each second
+	printf 'GET /healthz HTTP/1.1\r\nHost: ' >&7
+	(until [ -e "$DIR/closed.7" ]; do printf x >&7 && sleep 1 || break; done) &
+	for fd in 4 5 6 7; do
 		(timeout 25 cat <&$fd >"$DIR/answer.$fd" && touch "$DIR/closed.$fd") &
 	done
 	wait
-	for fd in 4 5 6; do
+	for fd in 4 5 6 7; do
 		[ -e "$DIR/closed.$fd" ] || fail "$fd is still open"
 		expect_eq '' "$(cat "$DIR/answer.$fd")"
 	done
-	exec 4>&- 5>&- 6>&-
+	exec 4>&- 5>&- 6>&- 7>&-
 }
 
 test_long_polls_cost_no_thread() {
 	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
-	before=$(open_calls) threads=$(ls "/proc/$(pid manager)/task" | wc -l)
+	before=$(calm_calls) threads=$(ls "/proc/$(pid manager)/task" | wc -l)
 	wait="{\"ids\":[$id],\"waitMs\":60000}"
 	printf 'POST /reeve.v1.TaskService/Wait HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %s\r\n\r\n%s' "${#wait}" "$wait" >"$DIR/request"
 	for i in {1..400}; do

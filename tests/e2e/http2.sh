@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Calls by HTTP/2: of Connect and of gRPC.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/open_calls.bash"
 
 start_postgres
 A=127.0.0.1:$(free_port)
@@ -15,10 +16,6 @@ grpc() { # COMMAND…: by grpcio, of Debian's Python
 
 call() { # SERVICE/METHOD JSON [OPTION…]: by Connect, and prints the answer
 	curl -sS -m 20 --http2-prior-knowledge -H 'content-type: application/json' -d "$2" "${@:3}" "http://$A/reeve.v1.$1"
-}
-
-open_calls() {
-	reeve stats --json | jq -r '.counters[] | select(.name == "open_calls") | .value'
 }
 
 test_connect_works_over_http_2() {
@@ -52,6 +49,7 @@ test_long_contents_pass_in_both_directions() {
 test_grpc_calls_and_their_errors() {
 	id=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"q","type":"sh","details":"echo by gRPC"}]}' | jq -r '.tasks[0].id')
 	expect_eq 'by gRPC' "$(grpc call reeve.v1.TaskService/Wait "{\"ids\":[$id],\"wait_ms\":10000}" | jq -r '.ended[0].result')"
+	expect_eq 'in one call' "$(grpc call reeve.v1.TaskService/SubmitAndWait '{"tasks":[{"type":"sh","details":"echo in one call"}],"wait_ms":20000}' | jq -r '.ended[0].result')"
 	expect_match '^NOT_FOUND: ' "$(grpc call reeve.v1.TaskService/Get '{"id":999999}')"
 	expect_eq 'INVALID_ARGUMENT: tasks[0].type is empty' "$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"ü%"}]}')"
 	id=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
@@ -63,15 +61,50 @@ test_grpc_calls_and_their_errors() {
 	first=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"k","type":"none"}]}' 'idempotency-key: once')
 	expect_eq "$first" "$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"k","type":"none"}]}' 'idempotency-key: once')"
 	trace=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-	id=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"q","type":"none"}]}' "traceparent: $trace" | jq -r '.tasks[0].id')
+	id=$(grpc call reeve.v1.TaskService/Submit '{"tasks":[{"queue":"q","type":"sh","details":"echo $TRACEPARENT"}]}' "traceparent: $trace" | jq -r '.tasks[0].id')
 	expect_eq "$trace" "$(reeve show "$id" --json | jq -r .traceparent)"
+	expect_eq "$trace" "$(reeve wait "$id" --result)"
+}
+
+test_what_is_not_grpc_is_refused() {
+	said() { # CONTENT|@FILE [TYPE] [OPTION…]: prints the status of a call of $METHOD (Ping) with this content
+		if [ "${1::1}" = @ ]; then cp "${1:1}" "$DIR/content"; else printf '%b' "$1" >"$DIR/content"; fi
+		curl -sS -m 20 --http2-prior-knowledge -H 'te: trailers' -H "content-type: ${2:-application/grpc}" "${@:3}" --data-binary "@$DIR/content" \
+			-D - -o /dev/null "http://$A/reeve.v1.${METHOD:-AdminService/Ping}" | tr -d '\r' | sed -n 's/^grpc-status: //p;s/^grpc-message: //p' | paste -sd' '
+	}
+	empty='\0\0\0\0\0'
+	expect_eq 0 "$(said "$empty" | xargs)"
+	expect_match '^12 Content-Type .*application/grpc.xml' "$(said "$empty" application/grpc+xml)"
+	expect_match '^12 grpc-encoding .*br' "$(said "$empty" application/grpc -H 'grpc-encoding: br')"
+	for timeout in soon 1 123456789S -1S; do
+		expect_match '^3 grpc-timeout must be' "$(said "$empty" application/grpc -H "grpc-timeout: $timeout")"
+	done
+	for content in '' '\0\0\0' '\0\0\0\0\5a' "$empty$empty" '\2\0\0\0\0' '\0\xff\xff\xff\xff'; do
+		expect_match '^3 the content is not one message' "$(said "$content")"
+	done
+	expect_match '^13 the message is compressed' "$(said '\1\0\0\0\0')"
+	expect_match '^3 ' "$(said '\0\0\0\0\2\xff\xff')"
+	expect_match '^3 ' "$(said '\0\0\0\0\5[[[[[' application/grpc+json)"
+	# Longer than --max-message, at once or when decompressed.
+	jq -nc '{tasks: [{type: "none", details: ("x" * 5000000)}]}' >"$DIR/long"
+	for gzip in no gzip; do expect_match '^RESOURCE_EXHAUSTED: the content ' "$(grpc call reeve.v1.TaskService/Submit "@$DIR/long" $gzip)"; done
+	# The manager keeps the deadline of a caller that does not.
+	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
+	echo "{\"ids\":[$id],\"waitMs\":60000}" >"$DIR/wait"
+	{ printf '%b' "\\0$(printf '%08x' "$(stat -c %s "$DIR/wait")" | sed 's/../\\x&/g')" && cat "$DIR/wait"; } >"$DIR/framed"
+	expect_match '^4 ' "$(METHOD=TaskService/Wait said "@$DIR/framed" application/grpc+json -H 'grpc-timeout: 300m')"
+	expect_eq 0 "$(said "$empty" | xargs)"
 }
 
 test_a_cancelled_call_is_withdrawn() {
 	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
-	before=$(open_calls)
-	expect_eq cancelled "$(grpc call reeve.v1.TaskService/Wait "{\"ids\":[$id],\"wait_ms\":60000}" cancel=0.5)"
+	before=$(calm_calls)
+	PYTHONDONTWRITEBYTECODE=1 start cancels /usr/bin/python3 "$TOP/tests/tools/grpc_call.py" "$REFLECTION" "$A" \
+		call reeve.v1.TaskService/Wait "{\"ids\":[$id],\"wait_ms\":60000}" cancel=0.5 keep=60
+	wait_until 30 'grep -qx cancelled "$DIR/log/cancels.log"'
 	wait_until 10 "[ \$(open_calls) = $before ]"
+	alive cancels || fail 'its connection has ended, too'
+	stop cancels
 }
 
 test_the_example_runs_tasks_by_grpc() {
@@ -79,9 +112,31 @@ test_the_example_runs_tasks_by_grpc() {
 	"$TOP/examples/grpc-worker/generate" "$GENERATED"
 	REEVE_GRPC=$A start example /usr/bin/python3 "$TOP/examples/grpc-worker/worker.py"
 	expect_eq olleh "$(reeve submit reverse hello --wait)"
-	expect_eq cba "$(reeve submit reverse abc --wait)"
+	id=$(reeve submit reverse $'abc\ndef')
+	expect_eq $'cba\nfed' "$(reeve wait "$id" --result)"
+	expect_eq '100 line 1 line 2' "$(reeve show "$id" --json | jq .progress) $(reeve logs "$id" --json | jq -r .text | xargs)"
 	stop example
 	expect_eq 0 "$STATUS"
+	# While its handler runs, too.
+	cat >"$DIR/patient.py" <<-END
+		import os, sys, time
+		sys.path.insert(0, "$TOP/examples/grpc-worker")
+		from worker import run
+		def patient(text, report):
+		    report(50, "begun")
+		    while not os.path.exists("$DIR/seen"):
+		        time.sleep(0.05)
+		    report(0, "over again")
+		    return text
+		run({"patient": patient})
+	END
+	REEVE_GRPC=$A start patient /usr/bin/python3 "$DIR/patient.py"
+	id=$(reeve submit patient hello)
+	wait_until 20 '[ "$(reeve show "$id" --json | jq .progress)" = 50 ] && [ "$(reeve logs "$id" --json | jq -r .text)" = begun ]'
+	touch "$DIR/seen"
+	expect_eq hello "$(reeve wait "$id" --result)"
+	expect_eq '0 begun over again' "$(reeve show "$id" --json | jq .progress) $(reeve logs "$id" --json | jq -r .text | xargs)"
+	stop patient
 }
 
 test_health_and_reflection() {
@@ -140,7 +195,7 @@ test_calls_that_wait_are_answered_when_the_manager_stops() {
 	A=127.0.0.1:$(free_port)
 	start_manager second --http "http://$A"
 	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
-	before=$(open_calls)
+	before=$(calm_calls)
 	wait="{\"ids\":[$id],\"waitMs\":60000}"
 	curl -sS -m 60 -H 'content-type: application/json' -d "$wait" -w ' %{http_version} %{http_code}' "http://$A/reeve.v1.TaskService/Wait" >"$DIR/first" &
 	first=$!
@@ -167,10 +222,10 @@ test_a_caller_that_abuses_http_2_harms_no_other() {
 	jq -nc '{tasks: [{queue: "long", type: "none", details: ("x" * 900000)}]}' >"$DIR/request"
 	id=$(call TaskService/Submit "@$DIR/request" | jq -r '.tasks[0].id')
 	start good bash -c "while true; do curl -sSf -m 5 --http2-prior-knowledge 'http://$A/healthz' >>$DIR/good || echo bad >>$DIR/good; sleep 0.1; done"
-	before=$(open_calls)
-	expect_eq closed "$(abuse resets)"
+	before=$(calm_calls)
+	expect_eq 'closed closed' "$(abuse resets) $(abuse overflows)"
 	wait_until 10 "[ \$(open_calls) -le $before ]"
-	for what in hoard flood halves garbage pings settings; do
+	for what in reflects hoard flood halves garbage pings settings leaves; do
 		abuse "$what" "$id" >"$DIR/ended.$what" &
 		abusers+=($!)
 	done
@@ -180,7 +235,10 @@ closed
 closed
 closed
 closed
+closed
+closed
 closed' "$(cat "$DIR"/ended.*)"
+	wait_until 10 "[ \$(open_calls) -le $before ]"
 	stop good
 	expect_eq alive "$(sort -u "$DIR/good")"
 }

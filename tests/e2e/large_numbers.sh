@@ -2,7 +2,6 @@
 # Large numbers: idle workers, types that no worker takes, Fetches of incarnations that never existed, and reconnects of
 # all workers at once.
 # timeout 600
-# long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 
@@ -29,9 +28,8 @@ expect_that() { # CONDITION, with figures in it
 test_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
-	start bench timeout 120 "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --workers 20 --connections 20 --seconds 10
-	wait_until 30 'grep -q register_time "$DIR/log/bench.log"'
-	sleep 2.5 # it begins to measure after two
+	start bench "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --workers 20 --connections 20 --seconds 120
+	wait_until 60 'grep -q "^bench-scale: measures" "$DIR/log/bench.log"'
 	signal manager STOP
 	sleep 1.5
 	signal manager CONT
@@ -40,6 +38,8 @@ test_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	start_postgres
 	wait_until 30 'reeve stats >/dev/null 2>&1'
 	signal manager STOP
+	sleep 1.5 # several heartbeats
+	signal bench INT
 	ended bench 60
 	signal manager CONT
 	expect_eq 0 "$STATUS"
@@ -65,27 +65,21 @@ test_types_without_a_worker_cost_nothing() {
 }
 
 # Fetches of incarnations that never existed are refused, and workers continue. Some heartbeats are sent at the same
-# time.
-#
-# The limit is a third of the rate: a new invented Fetch follows each answer, and all programs share the processor. On
-# idle cores the rate is two thirds or more, and a quarter if invented Fetches take part in claims.
+# time. An invented Fetch that took part in claims would win none of the tasks that a claim tries for it.
 # measures time
 test_fetches_of_unknown_workers_delay_no_other() {
-	local n
+	local won vain
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
-	for n in 1 2; do
-		scale "before$n" --workers 4 --tasks 20000 --slots 100
-		scale "with$n" --workers 4 --tasks 20000 --slots 100 --invented 64
-		expect_eq 0.000 "$(figure "with$n" lost)"
-		expect_that "$(figure "with$n" refused) > 100"
-		expect_that "$(figure "with$n" heartbeat_max) < 3000"
-	done
-	expect_that "$(better_rate with) > $(better_rate before) / 3"
-}
-
-better_rate() { # OUTPUT: of its two measurements
-	cat "$DIR/$1"[12] | awk '$1 == "drain_rate" && $2 > rate { rate = $2 } END { print rate }'
+	scale with --workers 4 --tasks 20000 --slots 100 --invented 64
+	expect_eq 0.000 "$(figure with lost)"
+	expect_that "$(figure with refused) > 20"
+	expect_that "$(figure with heartbeat_max) < 3000"
+	won=$(counter manager claims_won)
+	vain=$(($(counter manager claims_tried) - won))
+	note "$won tasks were claimed, $vain in vain"
+	expect [ "$won" -ge 20000 ]
+	expect [ "$vain" -le 200 ]
 }
 
 # Workers that were cut off for longer than their lease resend their Fetches to another manager.
@@ -208,8 +202,8 @@ one_statement_reads_many_types() {
 	first=$(sql "select min(id) from routes where type ~ '^more'")
 	# A statement's first parameter has its routes.
 	awk -v first="$first" '
-		/\] reeve-manager window LOG: / { page = / execute window_page:/ }
-		/\] reeve-manager window DETAIL:  parameters: / && page {
+		/\] reeve-manager ready LOG: / { page = / execute ready_page:/ }
+		/\] reeve-manager ready DETAIL:  parameters: / && page {
 			split($0, quoted, "\047")
 			n = split(substr(quoted[2], 2, length(quoted[2]) - 2), routes, ",")
 			new = 0

@@ -2,7 +2,6 @@
 # The SQL statements that leases depend on, one at a time. Each condition in them is needed: a simpler design failed
 # without it.
 # quick
-# long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 . "$(dirname "$0")/locks.bash"
@@ -122,24 +121,26 @@ test_the_log_names_a_few_of_many_that_are_lost() {
 	sql "delete from workers; insert into workers (name, lease_ms) select 'made up ' || n, 500 from generate_series(1, 300) n" >/dev/null
 	start_manager
 	wait_until 20 '[ "$(sql "select count(*) from workers where not lost")" = 0 ]'
-	wait_until 5 'grep -q "lease: 290 more workers are lost: no heartbeat for a lease" "$DIR/log/manager.log"'
+	wait_until 20 'grep -q "lease: 290 more workers are lost: no heartbeat for a lease" "$DIR/log/manager.log"'
 	expect_eq 10 "$(grep -c 'worker made up .* is lost: no heartbeat for a lease' "$DIR/log/manager.log")"
 }
 
-# The heartbeat begins before the loss and commits after it: the loss waits for the row lock, and then checks the row
-# again.
+# The heartbeat begins before the loss and commits after it: the loss leaves a row that is locked, and then finds the new
+# number in it.
 test_a_heartbeat_under_way_forestalls_the_loss() {
 	set_up
 	(
 		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$STATEMENTS/heartbeat.sql")"
 		echo "execute s($(padded heartbeat "'{1}'" "'{5}'" "'{running}'" "'{0}'" "'{0}'" "'{0}'"));"
-		echo "select pg_sleep(1.5);"
+		echo "\\! touch $DIR/beating; until [ -e $DIR/lost ]; do sleep 0.05; done"
 		echo 'commit;'
-	) | PGAPPNAME=beat "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
+	) | "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
 	pid=$!
-	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'beat'\")\" = PgSleep ]"
+	wait_until 10 '[ -e "$DIR/beating" ]'
 	expect_eq '' "$(run worker_lose "'{1}'" "'{0}'" "'m'")"
+	touch "$DIR/lost"
 	wait "$pid"
+	expect_eq '' "$(run worker_lose "'{1}'" "'{0}'" "'m'")"
 	expect_eq 'f|5' "$(sql 'select lost, hb_seq from workers')"
 }
 
@@ -214,13 +215,14 @@ test_the_scan_finds_what_is_claimed_after_the_loss() {
 	(
 		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$STATEMENTS/claim.sql")"
 		echo "execute s('{1}', '{\"$version\"}', '{1}', '{1}', '{1}', 60000);"
-		echo "select pg_sleep(1.5);"
+		echo "\\! touch $DIR/claimed; until [ -e $DIR/lost ]; do sleep 0.05; done"
 		echo 'commit;'
-	) | PGAPPNAME=claim "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
+	) | "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
 	pid=$!
-	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'claim'\")\" = PgSleep ]"
+	wait_until 10 '[ -e "$DIR/claimed" ]'
 	run worker_lose "'{1}'" "'{0}'" "'m'" >/dev/null
 	expect_eq '' "$(run lost_find 50 NULL 0 0)"
+	touch "$DIR/lost"
 	wait "$pid"
 	expect_eq 1 "$(run lost_find 50 NULL 0 0 | cut -d '|' -f 1)"
 }
@@ -331,17 +333,18 @@ test_a_name_is_one_living_workers() {
 test_of_two_that_register_at_once_one_gets_the_name() {
 	set_up
 	lose 1
-	register_slowly() { # HOST SECONDS
+	register_as() { # HOST [COMMAND…]: psql's, before the commit
 		{
 			printf 'prepare l as\n%s;\nprepare s as\n%s;\nbegin;\n' "$(cat "$STATEMENTS/register_lock.sql")" \
 				"$(cat "$STATEMENTS/register.sql")"
-			echo "execute l('{w}'); execute s($(padded register "'{w}'" "'{$1}'" "'{1}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{0}'" "'{false}'" "'{}'" "'{}'" 15000 "'{null}'" "'{$1}'")); select pg_sleep($2); commit;"
-		} | PGAPPNAME=$1 "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
+			echo "execute l('{w}'); execute s($(padded register "'{w}'" "'{$1}'" "'{1}'" "'{v}'" "'{1}'" "'{0}'" "'{0}'" "'{0}'" "'{false}'" "'{}'" "'{}'" 15000 "'{null}'" "'{$1}'"));"
+			printf '%s\n' "${@:2}" 'commit;'
+		} | "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 	}
-	register_slowly first 1.5 >"$DIR/first" &
+	register_as first "\\! touch $DIR/registered" "$UNTIL_AWAITED;" >"$DIR/first" &
 	pid=$!
-	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'first'\")\" = PgSleep ]"
-	register_slowly second 0 >"$DIR/second"
+	wait_until 10 '[ -e "$DIR/registered" ]'
+	register_as second >"$DIR/second"
 	wait "$pid"
 	expect_match '\|first\|1' "$(cat "$DIR/second")"
 	expect_eq 1 "$(sql 'select count(*) from workers where not lost')"
@@ -390,7 +393,7 @@ test_a_notice_of_an_earlier_commit_is_a_commit() {
 	expect_eq t "$(commits submit_recall "'{018f0000-0000-7000-8000-000000000001}'")"
 	token=$(token 1)
 	run complete "'{1}'" "'{\"$token\"}'" "'{r}'" 30 >/dev/null
-	expect_eq t "$(commits late_results "'{1}'" "'{\"$token\"}'" "'{completed}'" "'{1}'")"
+	expect_eq t "$(commits late_results "'{1}'" "'{\"$token\"}'" "'{completed}'" "'{1}'" "'{NULL}'" "'{x}'")"
 }
 
 run_tests

@@ -6,10 +6,9 @@
 #
 #	`# quick`            `tests/run quick` includes the suite
 #	`# timeout 600`      the suite has that many seconds instead of 300
-#	`# long`             the suite starts before others until tests/run has measured how long the suites take;
-#	                     `# long 200` before suites with a smaller number, which is 150 unless given
 #	`# parts 3`          the tests run in three jobs, each of which executes the top of the file
 #	`# measures time`    only one other suite runs at the same time: for limits that more load would break
+#	`# beside`           runs beside those that measure time, since its limits count only the time that it had
 #	`# alone`            no other suite runs at the same time
 #	`# background`       the suite only computes, and gets the processor time that no other suite needs
 #
@@ -100,7 +99,7 @@ new_folder() { # DIR: what follows happens there
 	REPORTS=$DIR/sanitizer # a file for each process that had something to report
 	mkdir -p "$DIR/log" "$DIR/home" "$REPORTS"
 	chmod 1777 "$REPORTS"
-	export HOME=$DIR/home REEVE_TEST_DIR=$DIR
+	export npm_config_cache=${npm_config_cache:-$HOME/.npm} HOME=$DIR/home REEVE_TEST_DIR=$DIR
 	# Report abort() as well, so that a failed assertion is noticed.
 	export ASAN_OPTIONS="detect_leaks=1:handle_abort=1:exitcode=97:log_path=$REPORTS/report"
 	export UBSAN_OPTIONS="print_stacktrace=1:log_path=$REPORTS/report"
@@ -177,152 +176,7 @@ pause() { # SECONDS: sleeps without a process for it; nobody ever writes to that
 	read -rt "$1" <>"$SUITE_DIR/pause" || true
 }
 
-# ---- processes ----
-
-birth() { # PID: prints when that process began, which tells it from a later one of the same number; nothing if it has ended
-	set_birth "$1"
-	[ -z "$BIRTH" ] || echo "$BIRTH"
-}
-
-set_birth() { # PID: the same, in $BIRTH. It is asked for so often that it starts no process
-	local stat=''
-	BIRTH=''
-	{ read -rd '' stat <"/proc/$1/stat"; } 2>/dev/null || true
-	[ -n "$stat" ] || return 0
-	read -ra stat <<<"${stat##*) }"
-	case ${stat[0]} in Z | X) ;; *) BIRTH=${stat[19]} ;; esac
-}
-
-alive() { # NAME
-	[ -n "${BORN[$1]:-}" ] && set_birth "${PIDS[$1]}" && [ "$BIRTH" = "${BORN[$1]}" ]
-}
-
-pid() { # NAME
-	echo "${PIDS[$1]}"
-}
-
-start() { # NAME COMMAND…
-	local name=$1
-	shift
-	! alive "$name" || fail "$name is running already"
-	"$@" >>"$DIR/log/$name.log" 2>&1 </dev/null &
-	PIDS[$name]=$!
-	set_birth $!
-	BORN[$name]=$BIRTH
-	STARTED+=("$name")
-}
-
-signal() { # NAME SIGNAL
-	alive "$1" || fail "$1 is not running; the end of its log: $(tail -n 5 "$DIR/log/$1.log")"
-	kill -s "$2" "${PIDS[$1]}"
-}
-
-ended() { # NAME [SECONDS]
-	local end=$((SECONDS + ${2:-30} + 1))
-	while alive "$1"; do
-		[ "$SECONDS" -lt "$end" ] || fail "$1 has not ended within ${2:-30} s"
-		pause 0.01
-	done
-	STATUS=0
-	wait "${PIDS[$1]}" 2>/dev/null || STATUS=$?
-}
-
-stop() { # NAME [SIGNAL]
-	signal "$1" "${2:-TERM}"
-	ended "$1"
-}
-
-descendants() { # processes of this test: their environment names its folder, or they work there (PostgreSQL's)
-	local -x REEVE_TEST_DIR= # so that these commands do not find themselves
-	local -A seen=()
-	{
-		grep -lzxF "REEVE_TEST_DIR=$DIR" /proc/[0-9]*/environ
-		find /proc/[0-9]*/cwd -maxdepth 0 \( -lname "$DIR" -o -lname "$DIR/*" \)
-	} 2>/dev/null | while IFS=/ read -r _ _ p _; do
-		[ -z "${seen[$p]:-}" ] || continue
-		seen[$p]=yes
-		set_birth "$p"
-		[ -z "$BIRTH" ] || echo "$p"
-	done
-	return 0
-}
-
-end_everything() { # last first; what does not go as it should is said, and then the result is 1
-	local i name bad=0 end left p
-	cd "$TOP" # or we would count as a process in the test's folder
-	for ((i = ${#STARTED[@]} - 1; i >= 0; i--)); do
-		name=${STARTED[i]}
-		alive "$name" || continue
-		case $name in # PostgreSQL's SIGINT is the fast shutdown; SIGTERM would wait for its clients
-		postgres) kill -s INT "${PIDS[$name]}" ;;
-		# CONT first: later it would undo the SIGSTOPs by which LeakSanitizer halts the threads at exit.
-		*) kill -s CONT "${PIDS[$name]}" && kill -s TERM "${PIDS[$name]}" ;;
-		esac 2>/dev/null || true
-		end=$((SECONDS + 31))
-		while alive "$name"; do
-			if [ "$SECONDS" -ge "$end" ]; then
-				note "$name has not ended within 30 s of SIGTERM"
-				kill -s KILL "${PIDS[$name]}" || true
-				bad=1
-				break
-			fi
-			pause 0.01
-		done
-	done
-	STARTED=()
-	end=$((SECONDS + 6))
-	while left=$(descendants) && [ -n "$left" ]; do
-		if [ "$SECONDS" -ge "$end" ]; then
-			for p in $left; do
-				note "left behind: $p $(tr '\0' ' ' <"/proc/$p/cmdline" | cut -c1-200)"
-				kill -s KILL "$p" || true
-			done 2>&1
-			bad=1
-			break
-		fi
-		pause 0.05
-	done
-	return $bad
-}
-
-free_port() { # out of the range that tests/run holds for this run; a port is given once
-	local port last=${REEVE_TEST_PORTS#* }
-	set -C # `>` makes a file that was not there, or fails
-	for ((port = ${REEVE_TEST_PORTS% *}; port <= last; port++)); do
-		[ ! -e "$REEVE_TEST_RUN/ports/$port" ] || continue
-		{ : >"$REEVE_TEST_RUN/ports/$port"; } 2>/dev/null || continue
-		if ! port_taken "$port"; then
-			set +C
-			echo "$port"
-			return
-		fi
-	done
-	fail "no free port left in $REEVE_TEST_PORTS"
-}
-
-port_taken() { # PORT: whether a socket has it here
-	local file sockets='' part socket
-	for file in /proc/net/tcp /proc/net/tcp6; do
-		part=''
-		{ read -rd '' part <"$file"; } 2>/dev/null || true # to its end, where `read` says 1
-		sockets+=$part
-	done
-	printf -v socket ':%04X [0-9A-F]+:[0-9A-F]{4} ' "$1"
-	[[ $sockets =~ $socket ]]
-}
-
-as() { # USER COMMAND…: becomes that user's command, if we may
-	local user=$1
-	shift
-	if [ "$(id -u)" = 0 ]; then
-		exec setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups -- "$@"
-	fi
-	exec "$@"
-}
-
-as_user() {
-	(as "$USER_NAME" "$@")
-}
+. "$TOP/tests/e2e/processes.bash"
 
 # ---- PostgreSQL ----
 

@@ -127,6 +127,14 @@ test_a_task_longer_than_a_message_is_shown_in_part() {
 	expect_eq "details      omitted: 4096 bytes, too long for the manager's messages" "$(reeve show "$both" | grep ' omitted: ')"
 	expect_eq 'cancelled "short" "" {"bytes":68000,"details_bytes":0,"result_bytes":68000}' "$(shown_of "$longer")"
 	expect_eq "result       omitted: 68000 bytes, too long for the manager's messages" "$(reeve show "$longer" | grep ' omitted: ')"
+	# A report of a batch goes on after a task whose details it omits.
+	batch=$(reeve batch open part)
+	ids=$(printf '{"details":"%s"}\n' 1 2 3 4 | reeve submit --bulk - nothing --batch "$batch")
+	# shellcheck disable=SC2086
+	reeve cancel $ids >/dev/null
+	sql "update task_history set details = repeat('d', 40000), result = '$x' where task_id = ${ids%%$'\n'*}" >/dev/null
+	expect_eq "$ids" "$(reeve batch report "$batch" --full --json | jq '.tasks[].id')"
+	expect_eq 40000 "$(reeve batch report "$batch" --full --json | jq '.tasks[0].omitted.details_bytes')"
 	expect_eq '16384 4096 8000' "$(reeve show "$longer" --json | jq -r '"\(.last_error | length) \(.remark | length) \(.stack_trace | length)"')"
 }
 
@@ -199,12 +207,16 @@ test_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 	start_manager one "${options[@]}"
 	long=$(text_of 80000 | reeve submit echo -)
 	short=$(reeve submit echo short)
-	sql "create function public.slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+	# A claim waits as long as this table has a row.
+	sql "create table public.gate as select true; grant select on public.gate to public;
+		create function public.slow() returns trigger language plpgsql as 'begin
+			while exists (select from public.gate) loop perform pg_sleep(0.1); end loop; return null; end';
 		create trigger slow after insert on assignments for each statement execute function public.slow()" >/dev/null
 	PORT[two]=$(free_port)
 	REEVE_MANAGER=${URL[one]},tcp://127.0.0.1:${PORT[two]} launch_worker
 	wait_until 20 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'reeve-manager claim'\")\" = PgSleep ]"
 	signal one STOP
+	sql 'delete from public.gate'
 	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 2 ]'
 	start_manager two "${options[@]}" --max-details 2KiB --max-result 2KiB --max-message 68KiB
 	sql 'drop trigger slow on assignments' >/dev/null

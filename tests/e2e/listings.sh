@@ -39,7 +39,7 @@ test_names_of_a_worker_are_bounded_together() {
 	for i in $(seq 200); do printf '[handler %d%s]\nexec = /bin/true\n' "$i" "$(printf 't%.0s' $(seq 240))"; done | handlers
 	names=$(for i in $(seq 100 499); do printf '%d%s,' "$i" "$(printf 'q%.0s' $(seq 240))"; done)
 	expect_fail 4 timeout 20 "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --queue "${names%,}"
-	expect_match 'queues and types have [0-9]+ bytes together; at most 131072 are taken' "$OUTPUT"
+	expect_match 'queues and types have [0-9]+ bytes together; at most 131072 are allowed' "$OUTPUT"
 }
 
 # The workers' names together are longer than the maximum message.
@@ -243,7 +243,7 @@ test_executions_of_many_pages_are_added_up() {
 		expect diff <(sql "select queue, count(*), count(*) filter (where status = 'completed'), min(ms), max(ms)
 				from (select *, round(extract(epoch from last_updated - token) * 1000) as ms from task_history) h
 				where last_updated >= '$at' group by 1 order by 1") \
-			<(reeve stats --by type --status all --since "$at" --json | jq -r '[.queue, .count, .succeeded, .fastest_ms // 0, .slowest_ms] | map(tostring) | join("|")')
+			<(reeve stats --by type --status all --since "$at" --json | jq -r '[.queue, .count, .completed, .fastest_ms // 0, .slowest_ms] | map(tostring) | join("|")')
 		expect diff <(sql "select to_char(date_trunc('hour', last_updated at time zone 'UTC'), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), count(*) from task_history
 				where last_updated >= '$at' and queue = 'q1' group by 1 order by 1") \
 			<(reeve stats --by hour --status all --queue q1 --since "$at" --json | jq -r '"\(.hour)|\(.count)"' | sed 's/\.000000Z/Z/')

@@ -2,12 +2,26 @@
 # Locks of rows and tables, for the end-to-end tests that source this file.
 #
 #	hold NAME 'STATEMENT…'       runs the statements in a transaction of its own, and keeps it open
+#	holder NAME                  prints the process id of its session
 #	let_go NAME                  rolls it back
+#	$UNTIL_AWAITED               SQL for a transaction: returns when another one waits for a lock of it, or after
+#	                             20 s
 #	blocked ROLE                 whether a manager's connection with that role waits for a lock
+
+UNTIL_AWAITED="do 'begin
+	for i in 1..2000 loop
+		exit when exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)));
+		perform pg_sleep(0.01);
+	end loop;
+end'"
 
 hold() {
 	PGAPPNAME=hold-$1 start "$1" sql "begin; $2; select pg_sleep(3600)"
 	wait_until 20 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'hold-$1'\")\" = PgSleep ]"
+}
+
+holder() {
+	sql "select pid from pg_stat_activity where application_name = 'hold-$1'"
 }
 
 let_go() {

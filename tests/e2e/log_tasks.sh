@@ -16,6 +16,7 @@ test_each_event_of_a_task_has_one_line() {
 	reeve retry "$d" >/dev/null
 	reeve wait "$d" >/dev/null
 	once() { # REGEX
+		wait_until 20 "grep -qE '$1' '$SUITE_DIR/log/manager.log'"
 		expect_eq 1 "$(grep -Ec "$1" "$SUITE_DIR/log/manager.log")" "lines like $1"
 	}
 	once "queue \"default\": task $a \(sh\): claimed by worker [0-9]+, attempt 1 of 5\$"

@@ -61,7 +61,7 @@ test_a_child_runs_as_another_user() {
 		[handler who]
 		stdio = $DIR/who
 		user = nobody
-		environment = PATH
+		env = PATH
 	END
 	SECRET=x start_worker other
 	expect_eq "nobody HOME=$(getent passwd nobody | cut -d: -f6) LOGNAME=nobody PATH=$PATH USER=nobody denied" \
@@ -159,7 +159,7 @@ test_the_status_of_the_answer_decides() {
 	for status in 302 408 425 429 500 502 503; do
 		expect_eq "dead|2|http:$status|the service answered $status: busy|" "$(ran "{\"status\": $status, \"body\": \"busy\"}")"
 	done
-	expect_eq "dead|1|result-not-utf8|the answer of 3 bytes is not UTF-8 text without NUL bytes|" "$(ran '{"do": "raw", "body": "a\u00e9b"}')"
+	expect_eq 'completed|1|||data:application/octet-stream;base64,Yeli' "$(ran '{"do": "raw", "body": "a\u00e9b"}')"
 }
 
 test_the_service_sets_the_time_of_the_retry() {
@@ -188,6 +188,14 @@ application/json
 	# The next call has the same connection.
 	expect_eq completed "$(ran '{}' | cut -d'|' -f1)"
 	expect_eq 1 "$(sort -u "$DIR/calls" | wc -l)"
+}
+
+test_a_service_submits_tasks_with_the_access_token_in_the_header() {
+	service
+	id=$(reeve submit call "{\"run\": [\"$REEVE_BIN/reeve\", \"submit\", \"later\", \"--queue\", \"later\", \"--delay\", \"1h\"]}")
+	reeve wait "$id" >/dev/null
+	expect_eq "$(field "$id" result | xargs)" "$(reeve list --where "parent=$id" --json | jq -r .id)"
+	expect_match '^[0-9]+$' "$(field "$id" result | xargs)"
 }
 
 test_answers_that_are_none() {
@@ -262,6 +270,36 @@ test_the_plugin_of_the_example() {
 	expect_eq 'Good evening, Ann!' "$(reeve submit greet Ann --wait)"
 }
 
+test_a_plugin_reports_progress_and_a_binary_result() {
+	cat >"$DIR/talks.c" <<-END
+		#include <reeve/worker.h>
+		#include <unistd.h>
+		static int talks(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+		{
+			reeve_attempt_progress(attempt, 40, "page 2 of 5");
+			reeve_attempt_log(attempt, "opened\nread");
+			while (access("$DIR/seen", F_OK) && !reeve_attempt_cancelled(attempt))
+				usleep(20000);
+			reeve_attempt_progress(attempt, 0, NULL);
+			reeve_attempt_log(attempt, "over again");
+			return reeve_outcome_complete_bytes(outcome, "\377\0b", 3);
+		}
+		const struct reeve_plugin reeve_plugin = {REEVE_PLUGIN_ABI, talks};
+	END
+	build_plugin talks "$DIR/talks.c"
+	handlers <<-END
+		[handler talks]
+		plugin = $DIR/talks.so
+	END
+	start_worker talker
+	id=$(reeve submit talks)
+	wait_until 20 '[ "$(field "$id" progress)" = 40 ]'
+	expect_eq 'executing page 2 of 5 opened read' "$(field "$id" status) $(field "$id" remark) $(reeve logs "$id" --json | jq -r .text | xargs)"
+	touch "$DIR/seen"
+	expect_eq 'ff0062' "$(reeve wait "$id" --result | xxd -p)"
+	expect_eq '0 opened read over again' "$(field "$id" progress) $(reeve logs "$id" --json | jq -r .text | xargs)"
+}
+
 # The watchdog's rules for functions hold for plugins.
 test_a_plugin_polls_and_is_stopped() {
 	cat >"$DIR/slow.c" <<-'END'
@@ -323,7 +361,7 @@ test_the_file_is_checked() {
 	WANT='1: [handler t]: only stdio handlers have children' check 'exec = true' 'children = 2'
 	WANT='1: [handler t]: http: ftp://localhost/ is not a URL with http:// or https://' check 'http = ftp://localhost/'
 	WANT='1: [handler t]: http: http://unix:a:/b is not http://unix:SOCKET:/PATH, with an absolute path' check 'http = http://unix:a:/b'
-	WANT='1: [handler t]: http handlers have no directory, environment or user' check 'http = http://localhost/' 'environment ='
+	WANT='1: [handler t]: http handlers have no directory, env or user' check 'http = http://localhost/' 'env ='
 	WANT='3: [handler t]: children: 0 is not a number from 1 to 10000' check 'stdio = true' 'children = 0'
 }
 

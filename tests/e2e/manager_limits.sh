@@ -12,7 +12,7 @@ refused_calls() {
 }
 
 refusals_said() { # REGEX: how many lines of the log tell of one
-	grep -c "warn .*refusing a call, and perhaps more: $1" "$DIR/log/manager.log" || true
+	grep -c "warn .*refusing a call (logged at most every 10 s): $1" "$DIR/log/manager.log" || true
 }
 
 answers_to() { # NAME of a overload.py: how many it has received
@@ -30,7 +30,7 @@ test_calls_over_the_limit_are_logged_and_counted() {
 	# Without a call of ours before all are answered: it would have one of the 100 places, and leave it free.
 	wait_until 20 '[ "$(answers_to flood)" -ge 298 ]'
 	expect [ "$(refused_calls)" -ge 298 ]
-	expect_eq 1 "$(refusals_said '100 calls are open, as many as the manager takes (--max-calls)')"
+	expect_eq 1 "$(refusals_said '100 calls are open, the maximum (--max-calls)')"
 	wait_until 20 '[ "$(reeve metric list manager --json | jq "select(.name | endswith(\"/calls_refused\")).value >= 298")" = true ]'
 	reeve submit nothing >/dev/null
 }
@@ -90,9 +90,8 @@ test_a_new_route_over_the_limit_is_refused_for_good() {
 	start_manager --max-routes 2
 	reeve submit nothing >/dev/null
 	reeve submit sh >/dev/null
-	begin=$(ms)
 	expect_fail 4 reeve submit other
-	[ $(($(ms) - begin)) -lt 5000 ] || fail 'it was tried again'
+	expect_eq 1 "$(refused_calls)" 'tries'
 	expect_match 'there would be more than 2 .--max-routes' "$OUTPUT"
 	expect_eq 1 "$(refusals_said 'with 1 new pairs of queue and type there would be more than 2 (--max-routes)')"
 	expect_eq 1 "$(refused_calls)"

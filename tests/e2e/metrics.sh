@@ -134,7 +134,7 @@ test_there_are_ten_thousand_at_most() {
 	begin=$EPOCHSECONDS
 	expect_fail 4 reeve metric put full one-more 1
 	[ $((EPOCHSECONDS - begin)) -lt 10 ] || fail 'it was tried again'
-	expect_match 'there are 10000 metrics already, as many as there may be' "$OUTPUT"
+	expect_match 'there are 10000 metrics already, the maximum' "$OUTPUT"
 	reeve metric put full n1 5 # those that are there
 	expect_eq 5 "$(value full n1)"
 	sql 'delete from metrics where manager_id is null'

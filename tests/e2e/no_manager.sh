@@ -47,7 +47,7 @@ test_waiting_goes_on_through_a_restart() {
 # reclaims anything from it.
 test_a_manager_that_was_frozen_reclaims_nothing_from_live_workers() {
 	start_postgres
-	start_manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms --fetch-wait 300ms
+	start_manager --lease 4s --heartbeat 400ms --expiry-grace 5s --fetch-wait 300ms
 	start_worker worker --concurrency 2
 	one=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)
 	two=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)

@@ -4,7 +4,7 @@
 
 start_postgres
 H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 3s --heartbeat 500ms
+start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 2300KiB
 
 js() { # CODE: with a client
 	local status=0
@@ -18,9 +18,11 @@ js() { # CODE: with a client
 	return "$status"
 }
 
-worker() { # NAME [TOKEN-FILE]: starts a worker with some handlers
+# Starts a worker with some handlers. `patient`, `slow` and `busy` write the file NAME.ID when they begin.
+worker() { # NAME [TOKEN-FILE]
 	local name=$1
 	cat >"$DIR/$name.mjs" <<-END
+		import { existsSync, writeFileSync } from "node:fs";
 		import { setTimeout as sleep } from "node:timers/promises";
 		import { Client, Fatal, Retry, Worker } from "$TOP/clients/node/index.js";
 		const worker = new Worker(new Client("$H"), { concurrency: 4, name: "$name" });
@@ -30,9 +32,28 @@ worker() { # NAME [TOKEN-FILE]: starts a worker with some handlers
 		});
 		worker.handle("fatal", () => { throw new Fatal("never"); });
 		worker.handle("broken", () => undefined.member);
-		worker.handle("patient", (task) => sleep(60000, undefined, { signal: task.signal }));
-		worker.handle("slow", async (task) => { await sleep(1000 * task.json()); return { slept: task.json() }; });
-		worker.handle("busy", (task) => { for (const end = Date.now() + 1000 * task.json(); Date.now() < end;); });
+		const begin = (task) => writeFileSync(\`$DIR/$name.\${task.id}\`, "");
+		worker.handle("patient", (task) => { begin(task); return sleep(60000, undefined, { signal: task.signal }); });
+		worker.handle("slow", async (task) => { begin(task); await sleep(1000 * task.json()); return { slept: task.json() }; });
+		const binary = { bytes: [255, 0], prefixed: [...Buffer.from("data:application/octet-stream;base64,"), 255] };
+		worker.handle("raw", ({ details }) => (binary[details] ? new Uint8Array(binary[details]) : details === "nul" ? "a\\0b" : details));
+		worker.handle("vexed", (task) => {
+		  if (task.attempt === 1) throw new Retry("at once", 0);
+		  throw new RangeError("a\\0b" + "x".repeat(3000000));
+		});
+		worker.handle("large", async () => {
+		  while (!existsSync("$DIR/large")) await sleep(10);
+		  return "x".repeat(1000000);
+		});
+		worker.handle("busy", (task) => { begin(task); for (const end = Date.now() + 1000 * task.json(); Date.now() < end;); });
+		worker.handle("talks", async (task) => {
+		  task.progress(25, "page 1 of 4");
+		  task.log("one\\ntwo");
+		  while (!existsSync("$DIR/go")) await sleep(50);
+		  for (let i = 0; i < 3000; i++) task.log(\`line \${i} \\0\\ud800\`);
+		  task.progress(0);
+		  return "said";
+		});
 		await worker.run();
 		worker.client.close();
 	END
@@ -48,6 +69,16 @@ test_tasks_run_and_are_awaited() {
 	worker one
 	expect_eq '{"slept":0.2}' "$(js 'console.log(await client.wait(await client.submit("slow", 0.2), { timeout: 30000 }));')"
 	expect_eq 3 "$(js 'console.log(await client.wait(await client.submit("again", "", { queue: "q", key: "k" })));')"
+	expect_eq 'ff00 ff data:application/octet-stream;base64,AA==' "$(js '
+		const raw = (text) => client.submitAndWait("raw", text);
+		console.log((await raw("bytes")).toString("hex"), (await raw("prefixed")).subarray(37).toString("hex"), await raw("data:application/octet-stream;base64,AA=="));')"
+	expect_eq 610062 "$(js 'console.log((await client.submitAndWait("raw", "nul")).toString("hex"));')"
+	# An error of any length and text is one, and a delay of 0 is none.
+	id=$(js 'console.log(await client.submit("vexed", "", { maxAttempts: 3, retry: { kind: "RETRY_KIND_LIST", delaysMs: [3600000, 1] } }));')
+	expect_fail 1 reeve wait "$id" --max-wait 60s
+	expect_eq 'dead 3 RangeError a�b' "$(reeve show "$id" --json | jq -r '"\(.status) \(.attempt) \(.error_code) \(.last_error[:3])"')"
+	expect_eq '{"slept":0.1}' "$(js 'console.log(await client.submitAndWait("slow", 0.1, { queue: "q" }));')"
+	expect_match '^[0-9]+$' "$(js 'await client.submitAndWait("nobody", "", {}, { timeout: 100 }).catch((error) => console.log(error.id));')"
 	expect_match '^task [0-9]+ is dead: never$' "$(js '
 		await client.wait(await client.submit("fatal")).catch((error) => console.log(error instanceof TaskFailed && error.message));')"
 	id=$(js 'console.log(await client.submit("broken", "", { maxAttempts: 1 }));')
@@ -61,6 +92,25 @@ test_tasks_run_and_are_awaited() {
 		const ids = await client.submitAll(Array(50).fill({ type: "slow", details: 0 }));
 		const results = await Promise.all(ids.map((id) => client.wait(id)));
 		console.log(results.filter((result) => result === JSON.stringify({ slept: 0 })).length);')"
+	ids=$(js 'console.log((await client.submitAll(Array(4).fill({ type: "large" }))).join(" "));')
+	wait_until 20 '[ "$(reeve list --type large --json | jq -r .status | xargs)" = "executing executing executing executing" ]'
+	touch "$DIR/large"
+	for id in $ids; do
+		expect_eq 1000000 "$(js "console.log((await client.wait('$id', { timeout: 60000 })).length);")" 'one report with all of them is too long'
+	done
+}
+
+test_handlers_report_progress_and_log_lines() {
+	worker one
+	id=$(js 'console.log(await client.submit("talks"));')
+	wait_until 20 '[ "$(reeve logs "$id" --json | jq -r .text | xargs)" = "one two" ]'
+	expect_eq 'executing 25 page 1 of 4' "$(reeve show "$id" --json | jq -r '"\(.status) \(.progress) \(.remark)"')"
+	touch "$DIR/go"
+	expect_eq said "$(js "console.log(await client.wait('$id', { timeout: 30000 }));")"
+	expect_eq '0 page 1 of 4' "$(reeve show "$id" --json | jq -r '"\(.progress) \(.remark)"')"
+	reeve logs "$id" --json >"$DIR/lines"
+	expect_eq '3002 line 2999 ��' "$(tail -n 1 "$DIR/lines" | jq -r '"\(.number) \(.text)"')" 'NUL and half a character are replaced'
+	expect_eq t "$(jq -s -r 'length | if . >= 1000 and . <= 2000 then "t" else . end' "$DIR/lines")"
 }
 
 test_a_busy_handler_delays_no_heartbeat() {
@@ -74,7 +124,7 @@ test_a_busy_handler_delays_no_heartbeat() {
 test_a_running_task_can_be_cancelled_or_time_out() {
 	worker one
 	id=$(js 'console.log(await client.submit("patient"));')
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/one.$id" ]'
 	reeve cancel "$id"
 	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = cancelled ]"
 	id=$(js 'console.log(await client.submit("patient", "", { timeoutMs: 500, maxAttempts: 1 }));')
@@ -85,7 +135,7 @@ test_a_running_task_can_be_cancelled_or_time_out() {
 test_a_worker_finishes_what_runs_before_it_leaves() {
 	worker one
 	id=$(js 'console.log(await client.submit("slow", 2));')
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/one.$id" ]'
 	stop one
 	expect_eq 0 "$STATUS"
 	expect_eq completed "$(reeve show "$id" --json | jq -r .status)"
@@ -103,7 +153,7 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 test_a_handler_that_does_not_stop_ends_its_worker() {
 	worker one
 	id=$(js 'console.log(await client.submit("busy", 60));')
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/one.$id" ]'
 	signal manager STOP
 	ended one 20
 	expect_eq 137 "$STATUS"
@@ -120,12 +170,24 @@ test_a_worker_whose_calls_are_refused_says_so_and_ends() {
 	"$REEVE_BIN/reeve" --manager "$ipc" token create refused --role worker --output "$DIR/token"
 	worker refused "$DIR/token"
 	id=$("$REEVE_BIN/reeve" --manager "$ipc" submit slow 5)
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/refused.$id" ]'
 	"$REEVE_BIN/reeve" --manager "$ipc" token revoke refused
 	ended refused 20
 	expect_eq 1 "$STATUS"
 	expect_match 'ReeveError.: unauthenticated: ' "$(cat "$DIR/log/refused.log")"
 	reeve cancel "$id"
+}
+
+test_what_cannot_work_is_said_at_once() {
+	expect_match '^"tcp://127.0.0.1:7171" is no URL for calls by HTTP' "$(js 'try { new Client("tcp://127.0.0.1:7171"); } catch (error) { console.log(error.message); }')"
+	expect_match '^the worker has no handlers' "$(js '
+		const { Worker } = await import("'"$TOP"'/clients/node/index.js");
+		await new Worker(client).run().catch((error) => console.log(error.message));')"
+	[ "$(id -u)" = 0 ] || return 0
+	# A user without a name, as in a container.
+	cp -r "$TOP/clients/node" "$DIR" && chmod -R a+rX "$DIR"
+	expect_eq "54321@$(hostname)" "$(cd "$DIR" && setpriv --reuid 54321 --clear-groups node --input-type=module -e "
+		import { Client } from '$DIR/node/index.js'; console.log(new Client('http://localhost').actor);")"
 }
 
 test_it_can_be_installed_from_a_checkout() {

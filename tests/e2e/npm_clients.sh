@@ -2,24 +2,9 @@
 # Public clients of Node, unmodified, call a manager: Connect's and gRPC's. Without npm, or without its packages, there is no test.
 . "$(dirname "$0")/lib.sh"
 
-NPM=$TOP/build-npm # kept: npm asks the network only for what is new
+. "$TOP/tests/e2e/npm.bash"
 
-install_clients() { # fails if they cannot be installed here
-	command -v npm >/dev/null || return 1
-	mkdir -p "$NPM"
-	(
-		flock 9
-		cp "$TOP"/tests/clients/node/*.mjs "$NPM"
-		! cmp -s "$TOP/tests/clients/node/package-lock.json" "$NPM/installed" || exit 0
-		cp "$TOP"/tests/clients/node/package*.json "$NPM"
-		cd "$NPM"
-		timeout 200 npm ci --ignore-scripts --no-audit --no-fund >npm.log 2>&1 || exit 1
-		cp package-lock.json installed
-	) 9>"$NPM/lock"
-}
-
-if ! install_clients; then
-	note "npm cannot install tests/clients/node here: nothing is tested ($(tail -n 3 "$NPM/npm.log" 2>/dev/null || echo 'there is no npm'))"
+if ! npm_packages; then
 	test_connect() { :; }
 	test_grpc() { :; }
 	run_tests

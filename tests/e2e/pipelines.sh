@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
-# Pipelines: tasks pass through stages, and the result of one stage is the input of the next.
+# Pipelines: tasks pass through stages, and the result of one stage is the input of the next. (pipeline_queues.sh:
+# stages with queues of their own; pipeline_definitions.sh: what is defined and refused.)
 # timeout 900
-# long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
-
-define() { # JSON: prints what the command says
-	printf '%s' "$1" | reeve pipeline define -
-}
+. "$(dirname "$0")/pipelines.bash"
 
 # Sets the handlers: `a`, `b` and `c` append their letter to the input; `choose` takes the name of the next stage from
 # its input.
@@ -54,22 +51,10 @@ test_a_task_passes_through_the_stages_in_order() {
 	expect_eq 'one -> two,two -> three' "$(event_field "$id" stage note | paste -sd ,)"
 	expect_eq 0 "$(sql "select count(*) from assignments where open > 0")"
 	# The executions of early and late stages are counted by their types.
-	expect_eq 'a 1 1 b 1 1 c 1 1' "$(reeve stats --by type --json | jq -sr '[.[] | .counts[]? // . | [.type, .count, .succeeded] | join(" ")] | sort | join(" ")')"
+	expect_eq 'a 1 1 b 1 1 c 1 1' "$(reeve stats --by type --json | jq -sr '[.[] | .counts[]? // . | [.type, .count, .completed] | join(" ")] | sort | join(" ")')"
 	# A pipeline of one stage is a task like any other.
 	define '{"name": "lone", "stages": [{"name": "all", "type": "b"}]}'
 	expect_eq yb "$(reeve submit --pipeline lone y --wait)"
-}
-
-
-# Fetches a waiting task manually; sets $id, $token, $stage and $input.
-take() { # [OPTION…]
-	local task
-	task=$(reeve fetch --json --max-wait 20s "$@")
-	id=$(jq .task_id <<<"$task") token=$(jq .token <<<"$task") stage=$(jq -r .stage <<<"$task") input=$(jq -r .details <<<"$task")
-}
-
-at() { # ID: status, stage, step
-	reeve show "$1" --json | jq -r '[.status, .stage, .step] | join(" ")'
 }
 
 test_the_handler_chooses_the_stage() {
@@ -296,80 +281,6 @@ test_a_batch_counts_once_and_a_key_stays() {
 	expect_eq 1 "$(sql "select count(*) from keys where key = 'k1' and expires_at is null")"
 }
 
-test_bad_definitions_are_refused() {
-	start_postgres
-	start_manager
-	refused() { # CODE REGEX JSON
-		expect_fail "$1" reeve pipeline define /dev/stdin <<<"$3"
-		expect_match "$2" "$OUTPUT"
-	}
-	stage() { # NAME [MORE]
-		printf '{"name": "%s", "type": "t"%s}' "$1" "${2:+, $2}"
-	}
-	refused 2 'is not JSON' '{"name"'
-	refused 2 'must be a JSON object' '[]'
-	refused 2 'stages is missing' '{"name": "p"}'
-	refused 2 'name is missing' "{\"stages\": [$(stage a)]}"
-	refused 2 'stages must be a list' '{"name": "p", "stages": []}'
-	refused 2 'retries is not a known field' "{\"name\": \"p\", \"retries\": 1, \"stages\": [$(stage a)]}"
-	refused 2 'stages\[0\].color is not a known field' "{\"name\": \"p\", \"stages\": [$(stage a '"color": 1')]}"
-	refused 2 'stages\[0\].type is missing' '{"name": "p", "stages": [{"name": "a"}]}'
-	refused 2 'stages\[0\].timeout must be a duration' "{\"name\": \"p\", \"stages\": [$(stage a '"timeout": 3')]}"
-	refused 2 'stages\[0\].max_attempts must be a whole number from 1' "{\"name\": \"p\", \"stages\": [$(stage a '"max_attempts": 0')]}"
-	refused 2 'stages\[0\].backoff: ' "{\"name\": \"p\", \"stages\": [$(stage a '"backoff": "slow"')]}"
-	refused 2 'stages\[0\].priority must be' "{\"name\": \"p\", \"stages\": [$(stage a '"priority": 1000001')]}"
-	refused 2 'max_steps must be' "{\"name\": \"p\", \"max_steps\": 0, \"stages\": [$(stage a)]}"
-	refused 2 'more than 100' "{\"name\": \"p\", \"stages\": [$(for i in $(seq 101); do stage "s$i" && echo; done | paste -sd ,)]}"
-	refused 4 'stages\[1\].name is "a", as that of stages\[0\] is' "{\"name\": \"p\", \"stages\": [$(stage a), $(stage a)]}"
-	refused 4 'stages\[0\].name is "end"' "{\"name\": \"p\", \"stages\": [$(stage end)]}"
-	refused 4 'stages\[0\].next is "c"; there is no such stage' "{\"name\": \"p\", \"stages\": [$(stage a '"next": "c"'), $(stage b)]}"
-	refused 4 'a → b → a is an endless loop' "{\"name\": \"p\", \"stages\": [$(stage a), $(stage b '"next": "a"')]}"
-	refused 4 'c → c is an endless loop' "{\"name\": \"p\", \"stages\": [$(stage a '"next": "end"'), $(stage c '"next": "c"')]}"
-	refused 4 'stages\[0\].type is longer than 255 bytes' "{\"name\": \"p\", \"stages\": [{\"name\": \"a\", \"type\": \"$(printf 'x%.0s' {1..256})\"}]}"
-	refused 4 'name .*control' '{"name": "a\u0001b", "stages": [{"name": "a", "type": "t"}]}'
-	expect_fail 2 reeve pipeline define "$DIR/not-there"
-	expect_fail 4 reeve pipeline show p
-	expect_match 'there is no pipeline "p"' "$OUTPUT"
-	expect_eq 0 "$(sql 'select count(*) from pipelines')"
-	# Stages that only a handler can choose are allowed.
-	define "{\"name\": \"p\", \"stages\": [$(stage a '"next": "end"'), $(stage b)]}"
-	expect_eq 'end end' "$(reeve pipeline show p --json | jq -r '[.stages[].next] | join(" ")')"
-	# What is shown can be defined again.
-	reeve pipeline show p --json >"$DIR/shown"
-	reeve pipeline define "$DIR/shown" >/dev/null
-	expect_eq "$(jq -c .stages "$DIR/shown")" "$(reeve pipeline show p --json | jq -c .stages)"
-	expect_match 'NEXT.*a +t +end +5 +1m ' "$(reeve pipeline show p | tr '\n' ' ')"
-	expect_match 'p +2 +100 +a ' "$(reeve pipeline list)"
-	# Submits.
-	expect_fail 4 reeve submit --pipeline none x
-	expect_match 'there is no pipeline "none"' "$OUTPUT"
-	expect_fail 2 reeve submit --pipeline p t x
-	expect_fail 2 reeve submit --pipeline p x --timeout 5s
-	expect_match 'timeout cannot be combined with --pipeline' "$OUTPUT"
-	echo '{"pipeline": "p", "retry": {"base": "1s"}}' >"$DIR/bulk"
-	expect_fail 4 reeve submit --bulk "$DIR/bulk"
-	expect_match 'retry cannot be combined with a pipeline' "$OUTPUT"
-	printf '%s\n' '{"type": "t"}' '{"pipeline": "none"}' >"$DIR/bulk"
-	expect_fail 4 reeve submit --bulk "$DIR/bulk"
-	expect_eq 0 "$(sql 'select count(*) from tasks')"
-}
-
-test_tasks_under_way_go_on_as_they_began() {
-	start_postgres
-	start_manager
-	define '{"name": "p", "stages": [{"name": "one", "type": "h1"}, {"name": "two", "type": "h2"}]}'
-	reeve submit --pipeline p old --queue q >/dev/null
-	take --queue q
-	expect_eq 'pipeline p: 1 stage, defined' "$(define '{"name": "p", "stages": [{"name": "new", "type": "h3"}]}')"
-	old=$id
-	reeve report "$id" "$token" --completed r1 >/dev/null
-	expect_eq 'queued two 2 h2 p' "$(at "$old") $(field "$old" type) $(field "$old" pipeline)"
-	new=$(reeve submit --pipeline p new --queue q)
-	expect_eq 'queued new 1' "$(at "$new")"
-	expect_eq '1 new' "$(reeve pipeline list --json | jq -r '[(.stages | length), .stages[0].name] | join(" ")')"
-	expect_eq 2 "$(sql 'select count(*) from pipelines')"
-}
-
 test_a_lost_attempt_does_not_take_the_task_on() {
 	start_postgres
 	start_manager --lease 1s --heartbeat 400ms --expiry-grace 2500ms
@@ -413,18 +324,20 @@ test_the_example_of_the_page_works() {
 		"$TOP/docs/pipelines.md" >page
 	sed -n '/^{/,/^\$/p' page | grep -v '^\$' >thumbnails.json
 	awk '/^\$/ { began = 1 } began' page >example
-	expect_eq 3 "$(grep -c '^\$ ' example)" 'documented commands'
+	expect_eq 2 "$(grep -c '^\$ ' example)" 'documented commands'
 	while read -r line; do
 		want=$(awk -v command="$line" '$0 == command { on = 1; next } /^\$ / { on = 0 } on' example | shape)
 		eval "${line#\$ }" >said 2>&1
 		expect_eq "$want" "$(shape <said)" "$line"
 	done < <(grep '^\$ ' example)
+	expect_match $'max steps +100\ndefined +TIME, by CALLER\nSTAGE +TYPE +NEXT .*\nshrink +resize +store +2 +1m +exp:1s:1h +-\n' \
+		"$(reeve pipeline show thumbnails | shape)"
 	cd "$TOP"
 }
 
 # Managers are killed repeatedly while tasks pass through stages: each step happens once.
 test_managers_are_killed_again_and_again() {
-	local name i pids=() seed=${REEVE_TEST_SEED:-$RANDOM}
+	local i pids=() seed=${REEVE_TEST_SEED:-$RANDOM}
 	note "REEVE_TEST_SEED=$seed"
 	chain_handlers
 	start_postgres
@@ -443,17 +356,8 @@ test_managers_are_killed_again_and_again() {
 		pids+=($!)
 	done
 	RANDOM=$seed
-	local kills=0 end=$((SECONDS + 12))
-	while [ $SECONDS -lt $end ]; do
-		name=$([ $((RANDOM % 2)) = 0 ] && echo manager || echo two)
-		sleep "0.$((RANDOM % 9))"
-		kill_manager "$name"
-		sleep "0.$((RANDOM % 9))"
-		launch_manager "$name"
-		kills=$((kills + 1))
-	done
+	kill_managers 12
 	export REEVE_MANAGER="${URL[manager]},${URL[two]}"
-	note "$kills kills"
 	for i in "${pids[@]}"; do wait "$i"; done
 	wait_until 120 '[ "$(sql "select count(*) from tasks")" = 0 ]'
 	expect_eq 288 "$(sql "select count(*) from task_history where status = 'completed'")"
@@ -493,161 +397,6 @@ test_submits_that_wait_for_each_other() {
 	expect_eq '1 default t1,1 q1 new1,2 default t2,2 q2 new2,3 default t3,3 q3 new3' \
 		"$(sql "select distinct concat_ws(' ', details, queue, type) from tasks order by 1" | paste -sd ,)"
 	expect_eq 12 "$(sql 'select count(*) from tasks')"
-}
-
-test_a_stage_has_its_own_queue() {
-	local id other
-	start_postgres
-	start_manager
-	start_worker one --queue first
-	reeve pipeline define - <<<'{"name": "queued", "stages": [{"name": "a", "type": "echo"}, {"name": "b", "type": "echo", "queue": "second"},
-		{"name": "c", "type": "echo"}, {"name": "d", "type": "echo", "queue": "first"}]}' >/dev/null
-	expect_match 'second' "$(reeve pipeline show queued --json | jq -r '.stages[1].queue')"
-	id=$(reeve submit --pipeline queued text --queue first --key k)
-	wait_until 20 '[ "$(field "$id" stage)" = b ]'
-	expect_eq 'second queued' "$(field "$id" queue) $(field "$id" status)"
-	expect_eq "$id" "$(reeve submit --pipeline queued other --queue first --key k 2>/dev/null)" # its key stays there
-	expect_eq "$id" "$(reeve fetch --queue second --json --max-wait 5s | jq .task_id)"
-	reeve report "$id" "$(field "$id" token)" --completed text >/dev/null
-	start_worker two --queue second
-	reeve wait "$id" --max-wait 20s >/dev/null
-	expect_eq 'first d text' "$(field "$id" queue) $(field "$id" stage) $(field "$id" result)"
-	expect_eq first "$(sql "select queue from keys where task_id = $id")"
-	# The first stage's queue replaces that of the submit.
-	reeve pipeline define - <<<'{"name": "begins", "stages": [{"name": "a", "type": "echo", "queue": "second"}]}' >/dev/null
-	other=$(reeve submit --pipeline begins x --queue nowhere)
-	reeve wait "$other" --max-wait 20s >/dev/null
-	expect_eq second "$(field "$other" queue)"
-	other=$(sql "select submit(pipeline => 'begins', details => 'y', queue => 'nowhere')")
-	reeve wait "$other" --max-wait 20s >/dev/null
-	expect_eq second "$(field "$other" queue)"
-	expect_eq 0 "$(sql "select coalesce(sum(l.queued + l.delayed + l.executing + l.failed), 0) from live_totals(null) l")"
-}
-
-test_tasks_are_listed_counted_and_moved_by_stage() {
-	local a b c
-	start_postgres
-	start_manager
-	reeve pipeline define - <<<'{"name": "p", "stages": [{"name": "one", "type": "t1", "max_attempts": 3}, {"name": "two", "type": "t2", "timeout": "7s"},
-		{"name": "three", "type": "echo", "queue": "last"}]}' >/dev/null
-	a=$(reeve submit --pipeline p A)
-	b=$(reeve submit --pipeline p B --stage two)
-	c=$(reeve submit --pipeline p C --stage two --delay 1h)
-	reeve submit t2 plain >/dev/null
-	expect_eq 'two 7000' "$(field "$b" stage) $(field "$b" timeout_ms)"
-	expect_eq "$c $b" "$(reeve list --where 'pipeline=p stage=two' --json | jq .id | xargs)"
-	expect_eq '' "$(reeve list --where 'pipeline=q' --json)"
-	expect_eq 'one 1 0,two 1 1,three 0 0' "$(reeve pipeline status p --json | jq -r '[.stages[] | "\(.stage) \(.queued // 0) \(.delayed // 0)"] | join(",")')"
-	expect_match 'two +t2 +- +1 +1 +0 +0' "$(reeve pipeline status p)"
-	expect_fail 4 reeve pipeline status q
-	expect_fail 4 reeve submit --pipeline p x --stage four
-	expect_match 'pipeline "p" has no stage "four"' "$OUTPUT"
-	expect_fail 2 reeve submit t2 x --stage two
-	# An operator moves them.
-	expect_fail 4 reeve update "$a" --stage four
-	expect_match 'it is in no pipeline with such a stage' "$OUTPUT"
-	reeve update "$a" --stage two >/dev/null
-	expect_eq 'two t2 7000 5' "$(field "$a" stage) $(field "$a" type) $(field "$a" timeout_ms) $(field "$a" max_attempts)"
-	expect_match 'stage one -> two' "$(reeve audit "$a" --json | jq -r .note)"
-	start_worker worker
-	expect_eq '3 tasks changed' "$(reeve update --where 'pipeline=p stage=two' --stage three)"
-	reeve wait "$a" "$b" --max-wait 20s >/dev/null
-	expect_eq 'A last' "$(field "$a" result) $(field "$a" queue)"
-	expect_eq three "$(field "$c" stage)"
-	# A failed task of a stage goes to another one at once.
-	reeve pipeline define - <<<'{"name": "f", "stages": [{"name": "bad", "type": "sh", "backoff": "fixed:1h"}, {"name": "good", "type": "echo"}]}' >/dev/null
-	a=$(reeve submit --pipeline f 'exit 3')
-	wait_status 20 "$a" failed
-	reeve update "$a" --stage good >/dev/null
-	reeve wait "$a" --max-wait 20s >/dev/null
-	expect_eq 'exit 3' "$(field "$a" result)"
-	reeve cancel "$c" >/dev/null
-	reeve cancel --where type=t2 >/dev/null
-	expect_eq 0 "$(sql "select coalesce(sum(l.queued + l.delayed + l.executing + l.failed), 0) from live_totals(null) l")"
-}
-
-test_queues_of_stages_that_are_paused_stopped_limited_and_deleted() {
-	local a b c
-	start_postgres
-	start_manager
-	start_worker
-	reeve pipeline define - <<<'{"name": "p", "stages": [{"name": "a", "type": "echo"}, {"name": "b", "type": "echo", "queue": "second"}]}' >/dev/null
-	reeve queue set second --max-running 1 >/dev/null
-	reeve queue pause second >/dev/null
-	a=$(reeve submit --pipeline p one --queue first)
-	wait_until 20 '[ "$(field "$a" stage)" = b ]'
-	expect_eq 'queued second queue_paused' "$(field "$a" status) $(field "$a" queue) $(reeve show "$a" --json | jq -r .waiting.reason)"
-	reeve queue resume second >/dev/null
-	reeve wait "$a" --max-wait 20s >/dev/null
-	expect_eq '0 second' "$(sql "select taken from limits where queue = 'second'") $(field "$a" queue)"
-	# What comes to a stopped queue starts it, as a submit does; an operator moves nothing there.
-	reeve queue stop second --wait >/dev/null
-	c=$(reeve submit --pipeline p three --queue first --delay 1h)
-	expect_fail 4 reeve update "$c" --stage b
-	expect_match 'the queue is stopped' "$OUTPUT"
-	b=$(reeve submit --pipeline p two --queue first)
-	reeve wait "$b" --max-wait 20s >/dev/null
-	expect_eq finished "$(reeve queue status second --json | jq -r .state)"
-	# Without settings it is a queue like any other.
-	reeve queue delete second >/dev/null
-	reeve update "$c" --delay 0s >/dev/null
-	reeve wait "$c" --max-wait 20s >/dev/null
-	expect_eq 'second three' "$(field "$c" queue) $(field "$c" result)"
-	# A stop ends what is in that queue, wherever it began.
-	reeve queue pause second >/dev/null
-	a=$(reeve submit --pipeline p four --queue first)
-	wait_until 20 '[ "$(field "$a" stage)" = b ]'
-	reeve queue stop first --wait >/dev/null
-	expect_eq queued "$(field "$a" status)"
-	reeve queue stop second --wait >/dev/null
-	expect_eq dead "$(field "$a" status)"
-}
-
-test_keys_of_tasks_that_change_their_queue() {
-	local id moved
-	start_postgres
-	start_manager
-	start_worker
-	reeve pipeline define - <<<'{"name": "p", "stages": [{"name": "a", "type": "echo"}, {"name": "b", "type": "echo", "queue": "second"},
-		{"name": "c", "type": "echo", "queue": "third"}]}' >/dev/null
-	id=$(reeve submit --pipeline p text --queue first --key k)
-	reeve wait "$id" --max-wait 20s >/dev/null
-	expect_eq "third $id" "$(field "$id" queue) $(reeve submit --pipeline p text --queue first --key k 2>/dev/null)"
-	# The key goes with the task.
-	reeve purge "$id" >/dev/null
-	expect_eq 0 "$(sql 'select count(*) from keys')"
-	# A newer version begins again in the first queue, also while the task executes.
-	id=$(reeve submit --pipeline p text --queue first --key v --key-version 1)
-	reeve wait "$id" --max-wait 20s >/dev/null
-	reeve queue pause first >/dev/null
-	expect_eq "$id" "$(reeve submit --pipeline p more --queue first --key v --key-version 2 2>/dev/null)"
-	expect_eq 'first a queued' "$(field "$id" queue) $(field "$id" stage) $(field "$id" status)"
-	reeve queue pause second >/dev/null
-	reeve queue resume first >/dev/null
-	wait_until 20 '[ "$(field "$id" stage)" = b ]'
-	reeve queue pause first >/dev/null
-	expect_eq "$id" "$(reeve submit --pipeline p most --queue first --key v --key-version 3 2>/dev/null)"
-	expect_eq 'first a most' "$(field "$id" queue) $(field "$id" stage) $(field "$id" details)"
-	# An operator takes the key along.
-	moved=$(reeve submit --pipeline p text --queue first --key m)
-	reeve update "$moved" --stage b >/dev/null
-	expect_eq "second|$moved" "$(sql "select queue, task_id from keys where key = 'm'")"
-	reeve update "$moved" --queue fourth --delay 1h >/dev/null
-	expect_eq "fourth|$moved" "$(sql "select queue, task_id from keys where key = 'm'")"
-	reeve cancel "$id" "$moved" >/dev/null
-	expect_eq 0 "$(sql "select coalesce(sum(l.queued + l.delayed + l.executing + l.failed), 0) from live_totals(null) l")"
-}
-
-test_a_fetch_takes_tasks_of_a_stage() {
-	local a b
-	start_postgres
-	start_manager
-	reeve pipeline define - <<<'{"name": "p", "stages": [{"name": "a", "type": "t"}, {"name": "b", "type": "t"}]}' >/dev/null
-	a=$(reeve submit --pipeline p one)
-	b=$(reeve submit --pipeline p two --stage b)
-	expect_eq '' "$(reeve fetch --where 'pipeline=q' --json)"
-	expect_eq "$b" "$(reeve fetch --where 'stage=b' -n 5 --json | jq .task_id)"
-	expect_eq "$a" "$(reeve fetch --where 'pipeline=p' -n 5 --json | jq .task_id)"
 }
 
 run_tests

@@ -140,11 +140,11 @@ test_a_task_starts_at_its_time_and_not_before() {
 	expect_eq 8 "$(sql "select count(*) from task_history where queue = 'times' and attempt = 1")"
 	expect_eq '' "$(sql "select source, started - run_at from task_history where queue = 'times' and started < run_at")" 'too early'
 	expect_eq '' "$(sql "select source, started - run_at from task_history where queue = 'times'
-		and started > run_at + interval '2s'")" 'too late'
+		and started > run_at + interval '10s'")" 'too late'
 	expect_eq 5 "$(sql "select count(*) from task_history where queue = 'times' and source ~ '^[0-9]+m?s$'
 		and run_at = created + source::interval")"
 	expect_eq t "$(sql "select run_at = '$at' from task_history where queue = 'times' and source = '$at'")"
-	expect_eq t "$(sql "select run_at - created between '-1s' and '1s' from task_history where queue = 'times' and source = 'about'")"
+	expect_eq t "$(sql "select run_at - created between '-1s' and '10s' from task_history where queue = 'times' and source = 'about'")"
 	expect_eq t "$(sql "select run_at = created from task_history where queue = 'times' and source = 'past'")"
 }
 
@@ -153,18 +153,18 @@ test_a_delayed_task_is_created_due_manually() {
 	start_worker hand --concurrency 2 --queue hand
 	now=$(reeve submit nothing --queue hand --delay 1h)
 	soon=$(reeve submit nothing --queue hand --delay 1h)
-	later=$(reeve submit nothing --queue hand --delay 1s)
-	expect_eq 'queued 0' "$(reeve show "$now" --json | jq -r '"\(.status) \(.attempt)"')"
+	later=$(reeve submit nothing --queue hand --delay 5s)
 	reeve update "$later" --delay 1h >/dev/null
+	expect_eq 'queued 0' "$(reeve show "$now" --json | jq -r '"\(.status) \(.attempt)"')"
 	reeve update "$soon" --delay 1s >/dev/null
 	reeve retry "$now" >/dev/null
 	reeve wait "$now" "$soon" >/dev/null
 	expect_eq 'submitted retried claimed completed' "$(events "$now")"
 	expect_eq 'submitted updated claimed completed' "$(events "$soon")"
 	expect_eq '' "$(sql "select task_id, started - run_at from task_history where queue = 'hand'
-		and not started - run_at between '0s' and '2s'")"
+		and not started - run_at between '0s' and '10s'")"
 	expect_eq t "$(sql "select started < created + interval '30s' from task_history where task_id = $now")"
-	sleep 1
+	wait_until 10 "[ \"\$(sql \"select clock_timestamp() > created + interval '6s' from tasks where id = $later\")\" = t ]"
 	expect_eq 'submitted updated' "$(events "$later")"
 	expect_eq 'queued 0' "$(reeve show "$later" --json | jq -r '"\(.status) \(.attempt)"')"
 }
@@ -222,7 +222,7 @@ two|two' "$(sql "select distinct w.name, h.type from task_history h join workers
 
 # There are more streams than tasks that the manager keeps in memory: it reads them in parts, and still in order.
 test_hundreds_of_priorities_in_several_queues_all_get_done() {
-	start_manager small --window 100
+	start_manager small --ready-cache 100
 	types
 	for n in $(seq 1 200); do
 		p=$((n * 77 % 200 * 1000 - 100000))
@@ -245,11 +245,12 @@ test_hundreds_of_priorities_in_several_queues_all_get_done() {
 }
 
 streams() { # the number of streams in the manager's memory
-	reeve stats --json | jq '.counters[] | select(.name == "window_streams").value'
+	reeve stats --json | jq '.counters[] | select(.name == "ready_cache_streams").value'
 }
 
 # One task of each of 20,000 priorities. After a restart the manager starts tasks of others at once, and keeps the highest
 # priorities when they are wanted.
+# measures time
 test_many_invented_priorities_delay_no_other() {
 	local begin
 	types

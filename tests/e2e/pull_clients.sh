@@ -44,6 +44,40 @@ test_a_table_for_people() {
 	expect_eq $'from\nstandard input' "$(field "$id" result)"
 }
 
+test_progress_is_reported_before_and_with_the_outcome() {
+	reeve submit letter x --queue progress >/dev/null
+	take --queue progress
+	reeve report "$id" "$token" --progress 40 --remark 'two of five' --log $'bought paper\nand ink'
+	expect_eq 'executing 40 two of five' "$(field "$id" status) $(field "$id" progress) $(field "$id" remark)"
+	expect_eq 'bought paper and ink' "$(reeve logs "$id" --json | jq -r .text | xargs)"
+	# The next write is a second later; the command waits for it.
+	expect_eq '{"task_id":'"$id"',"token":'"$token"',"status":"accepted"}' "$(reeve report "$id" "$token" --progress 0 --json)"
+	expect_eq 'executing 0 two of five' "$(field "$id" status) $(field "$id" progress) $(field "$id" remark)"
+	reeve report "$id" "$token" --completed --progress 100 --log posted
+	expect_eq 'completed 100 posted' "$(field "$id" status) $(field "$id" progress) $(reeve logs "$id" --json | jq -r .text | tail -n 1)"
+	expect_fail 4 reeve report "$id" "$token" --log late
+	expect_match 'is not held by token' "$OUTPUT"
+	expect_fail 2 reeve report "$id" "$token"
+	expect_match 'and --returned, or --progress, --remark or --log' "$OUTPUT"
+	expect_fail 2 reeve report "$id" "$token" --progress 101
+	expect_fail 2 reeve report "$id" "$token" --log x --stage y
+}
+
+test_a_bulk_submit_waits() {
+	for key in one two; do
+		reeve submit letter x --queue bulk --key "$key" >/dev/null
+		take --queue bulk
+		reeve report "$id" "$token" --completed "$key"
+	done
+	printf '{"key": "one"}\n{"key": "two"}\n{"key": "one"}\n' >"$DIR/keys"
+	expect_match '2 completed, 0 dead' "$(reeve submit letter --bulk "$DIR/keys" --queue bulk --wait 2>&1)"
+	expect_eq 'one two' "$(reeve submit letter --bulk "$DIR/keys" --queue bulk --wait --json | jq -r .result | sort | xargs)"
+	# More than one call may have are sent as a stream.
+	jq -nc 'range(1001) | {key: "one"}' >"$DIR/keys"
+	expect_eq 1001 "$(reeve submit letter --bulk "$DIR/keys" --queue bulk --wait 2>"$DIR/said" | wc -l)"
+	expect_match '1 completed, 0 dead' "$(cat "$DIR/said")"
+}
+
 test_every_outcome() {
 	submitted=$(reeve submit letter x --queue outcomes --retry-base 100ms --max-attempts 3)
 	take --queue outcomes
@@ -219,7 +253,13 @@ test_an_attempt_is_extended() {
 	expect_match '^1h' "$(reeve extend "$id" "$token" 1h)"
 	left=$(sql "select extract(epoch from expiry - now())::int from tasks where id = $id")
 	expect [ "$left" -gt 3500 ]
-	expect_eq 'true' "$(reeve extend "$id" "$token" 10s --json | jq '.run_ms >= 0 and .expires_in_ms > 3500000')"
+	expect_eq '0 true' "$(reeve extend "$id" "$token" 10s --json | jq -r '"\(.run_ms) \(.expires_in_ms > 3500000)"')" 'it had more time'
+	long=$REEVE_MANAGER
+	start_manager short --max-runtime 1s
+	sql "select pg_sleep_until(last_updated + interval '1.01 s') from tasks where id = $id" >/dev/null
+	expect_eq '0 true' "$(reeve extend "$id" "$token" 1h --json | jq -r '"\(.run_ms) \(.expires_in_ms > 3400000)"')" 'no more, and it had more'
+	stop short
+	REEVE_MANAGER=$long
 	expect_fail 4 reeve extend "$id" $((token - 1)) 1h
 	expect_match "task $id is not held" "$OUTPUT"
 	reeve report "$id" "$token" --completed

@@ -5,7 +5,7 @@
 export PYTHONPATH=$TOP/clients/python PYTHONDONTWRITEBYTECODE=1
 start_postgres
 H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 3s --heartbeat 500ms
+start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 2300KiB
 
 python() { # CODE: with a client
 	H=$H python3 -c "
@@ -15,10 +15,11 @@ client = Client(os.environ['H'])
 $1"
 }
 
-worker() { # NAME [TOKEN FILE]: starts a worker with some handlers
+# Starts a worker with some handlers. `patient`, `slow` and `deaf` write the file NAME.ID when they begin.
+worker() { # NAME [TOKEN FILE]
 	local name=$1
 	cat >"$DIR/$name.py" <<END
-import os, time
+import os, threading, time
 from reeve import *
 def again(task):
     if task.attempt < 3:
@@ -28,16 +29,42 @@ def fatal(task):
     raise Fatal('never')
 def broken(task):
     return 1 // 0
+def begin(task):
+    open('$DIR/$name.%s' % task.id, 'w').close()
 def patient(task):
+    begin(task)
     task.stopped.wait(60)
     raise RuntimeError('stopped')
 def slow(task):
+    begin(task)
     time.sleep(float(task.details))
     return {'slept': task.json()}
+def raw(task):
+    prefixed = b'data:application/octet-stream;base64,\\xff'
+    return {'bytes': b'\\xff\\x00', 'prefixed': prefixed, 'nul': 'a\\0b'}.get(task.details, task.details)
+def vexed(task):
+    if task.attempt == 1:
+        raise Retry('at once', 0)
+    raise RuntimeError('a\\0b' + 'x' * 3000000)
 def deaf(task):
+    begin(task)
     time.sleep(60)
+together = threading.Barrier(4)
+def large(task):
+    together.wait(30)
+    return 'x' * 1000000
+def talks(task):
+    task.progress(25, 'page 1 of 4')
+    task.progress(float('nan'))
+    task.log('one\\ntwo')
+    while not os.path.exists('$DIR/go'):
+        time.sleep(0.05)
+    for i in range(3000):
+        task.log('line %d \\0\\ud800' % i)
+    task.progress(0)
+    return 'said'
 worker = Worker(Client('$H'), concurrency=4, name='$name')
-for function in (again, fatal, broken, patient, slow, deaf):
+for function in (again, fatal, broken, vexed, patient, slow, raw, deaf, large, talks):
     worker.handle(function.__name__, function)
 worker.run()
 END
@@ -53,6 +80,19 @@ test_tasks_run_and_are_awaited() {
 	worker one
 	expect_eq '{"slept": 0.2}' "$(python 'print(client.wait(client.submit("slow", 0.2), 30))')"
 	expect_eq 3 "$(python 'print(client.wait(client.submit("again", queue="q", key="k"), 30))')"
+	expect_eq "b'\\xff\\x00' b'data:application/octet-stream;base64,\\xff' data:application/octet-stream;base64,AA==" \
+		"$(python 'print(*(client.submit_and_wait("raw", text) for text in ("bytes", "prefixed", "data:application/octet-stream;base64,AA==")))')"
+	expect_eq "b'a\\x00b'" "$(python 'print(client.submit_and_wait("raw", "nul"))')"
+	# In one call, if the task ends soon.
+	expect_eq "{\"slept\": 0.1} ['TaskService/SubmitAndWait']" "$(python '
+calls, call = [], client.call
+client.call = lambda method, *rest: calls.append(method) or call(method, *rest)
+print(client.submit_and_wait("slow", 0.1, queue="q"), calls)')"
+	expect_match '^[0-9]+$' "$(python '
+try:
+    client.submit_and_wait("nobody", timeout=0.1)
+except TimeoutError as error:
+    print(error.id)')"
 	python '
 try:
     client.wait(client.submit("fatal"), 30)
@@ -63,6 +103,10 @@ except TaskFailed as error:
 	expect_fail 1 reeve wait "$id"
 	expect_eq ZeroDivisionError "$(reeve show "$id" --json | jq -r .error_code)"
 	expect_match 'return 1 // 0' "$(reeve show "$id" --json | jq -r .stack_trace)"
+	# An error of any length and text is one, and a delay of 0 is none.
+	id=$(python 'print(client.submit("vexed", max_attempts=3, retry={"kind": "RETRY_KIND_LIST", "delays_ms": [3600000, 1]}))')
+	expect_fail 1 reeve wait "$id" --max-wait 60s
+	expect_eq 'dead 3 RuntimeError a�b' "$(reeve show "$id" --json | jq -r '"\(.status) \(.attempt) \(.error_code) \(.last_error[:3])"')"
 	expect_eq not_found "$(python '
 try:
     client.get(999999)
@@ -71,6 +115,23 @@ except Error as error:
 	expect_eq 50 "$(python '
 ids = client.submit_all([{"type": "slow", "details": "0"}] * 50)
 print(sum(client.wait(id, 60) == "{\"slept\": 0}" for id in ids))')"
+	expect_eq 4000000 "$(python '
+ids = client.submit_all([{"type": "large"}] * 4)
+print(sum(len(client.wait(id, 60)) for id in ids))')" 'one report with all of them is too long'
+}
+
+test_handlers_report_progress_and_log_lines() {
+	worker one
+	id=$(python 'print(client.submit("talks"))')
+	wait_until 20 '[ "$(reeve logs "$id" --json | jq -r .text | xargs)" = "one two" ]'
+	expect_eq 'executing 25 page 1 of 4' "$(reeve show "$id" --json | jq -r '"\(.status) \(.progress) \(.remark)"')"
+	touch "$DIR/go"
+	expect_eq said "$(python "print(client.wait($id, 30))")"
+	expect_eq '0 page 1 of 4' "$(reeve show "$id" --json | jq -r '"\(.progress) \(.remark)"')"
+	reeve logs "$id" --json >"$DIR/lines"
+	expect_eq '3002 line 2999 �?' "$(tail -n 1 "$DIR/lines" | jq -r '"\(.number) \(.text)"')" 'NUL and half a character are replaced'
+	expect_eq t "$(jq -s -r 'length | if . >= 1000 and . <= 2000 then "t" else . end' "$DIR/lines")"
+	stop one
 }
 
 test_a_token_comes_from_the_environment() {
@@ -94,7 +155,7 @@ test_a_worker_whose_calls_are_refused_says_so_and_ends() {
 	"$REEVE_BIN/reeve" --manager "$ipc" token create refused --role worker --output "$DIR/token"
 	worker refused "$DIR/token"
 	id=$("$REEVE_BIN/reeve" --manager "$ipc" submit patient)
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/refused.$id" ]'
 	"$REEVE_BIN/reeve" --manager "$ipc" token revoke refused
 	ended refused 20
 	expect_eq 1 "$STATUS"
@@ -103,7 +164,7 @@ test_a_worker_whose_calls_are_refused_says_so_and_ends() {
 }
 
 test_what_a_handler_submits_has_a_parent() {
-	printf '[handler submits]\nexec = python3 -c "from reeve import Client; print(Client(%s).submit(%s), end=str())"\nenvironment = PYTHONPATH PYTHONDONTWRITEBYTECODE\n' \
+	printf '[handler submits]\nexec = python3 -c "from reeve import Client; print(Client(%s).submit(%s), end=str())"\nenv = PYTHONPATH PYTHONDONTWRITEBYTECODE\n' \
 		"'$H'" "'nothing'" >"$DIR/handlers.ini"
 	start submitter "$REEVE_BIN/reeve-worker" --handlers "$DIR/handlers.ini"
 	id=$(reeve submit submits)
@@ -115,7 +176,7 @@ test_what_a_handler_submits_has_a_parent() {
 test_a_running_task_can_be_cancelled_or_time_out() {
 	worker one
 	id=$(python 'print(client.submit("patient"))')
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/one.$id" ]'
 	reeve cancel "$id"
 	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = cancelled ]"
 	id=$(python 'print(client.submit("patient", timeout_ms=500, max_attempts=1))')
@@ -126,7 +187,7 @@ test_a_running_task_can_be_cancelled_or_time_out() {
 test_a_worker_finishes_what_runs_before_it_leaves() {
 	worker one
 	id=$(python 'print(client.submit("slow", 2))')
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/one.$id" ]'
 	stop one
 	expect_eq 0 "$STATUS"
 	expect_eq completed "$(reeve show "$id" --json | jq -r .status)"
@@ -146,12 +207,12 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 test_a_frozen_worker_does_not_go_on_with_its_tasks() {
 	worker one
 	id=$(python 'print(client.submit("deaf"))')
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/one.$id" ]'
 	signal one STOP
 	worker two
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .worker) = two ]"
+	wait_until 20 '[ -e "$DIR/two.$id" ]'
 	signal one CONT
-	ended one 10
+	ended one 20
 	expect_eq 75 "$STATUS"
 	signal two KILL
 	reeve cancel "$id"
@@ -160,11 +221,34 @@ test_a_frozen_worker_does_not_go_on_with_its_tasks() {
 test_a_handler_that_does_not_stop_ends_its_worker() {
 	worker one
 	id=$(python 'print(client.submit("deaf", timeout_ms=60000))')
-	wait_until 20 "[ \$(reeve show $id --json | jq -r .status) = executing ]"
+	wait_until 20 '[ -e "$DIR/one.$id" ]'
 	signal manager STOP
 	ended one 20
 	expect_eq 75 "$STATUS"
 	signal manager CONT
+}
+
+test_what_cannot_work_is_said_at_once() {
+	expect_fail 1 python 'Client("tcp://127.0.0.1:7171")'
+	expect_match 'ValueError: "tcp://127.0.0.1:7171" is no URL for calls by HTTP' "$OUTPUT"
+	expect_fail 1 python 'Client([])'
+	expect_fail 1 python 'Worker(client).run()'
+	expect_match 'ValueError: the worker has no handlers' "$OUTPUT"
+	expect_eq "['mail']" "$(python 'print(Worker(client, queues="mail").queues)')"
+	[ "$(id -u)" = 0 ] || return 0
+	# A user without a name, as in a container.
+	cp -r "$TOP/clients/python/reeve" "$DIR" && chmod -R a+rX "$DIR"
+	expect_eq "54321@$(hostname)" "$(cd "$DIR" && setpriv --reuid 54321 --clear-groups env -u LOGNAME -u USER -u LNAME -u USERNAME PYTHONPATH="$DIR" \
+		/usr/bin/python3 -c 'from reeve import Client; print(Client("http://localhost").actor)')"
+}
+
+test_it_can_be_installed_from_a_checkout() {
+	cp -r "$TOP/clients/python" "$DIR/checkout" # pip writes into it
+	/usr/bin/python3 -m pip install -q --no-index --no-build-isolation --disable-pip-version-check --target "$DIR/site" "$DIR/checkout" \
+		>"$DIR/pip" 2>&1 || fail "$(cat "$DIR/pip")"
+	expect_eq "$DIR/site/reeve True" "$(cd / && PYTHONPATH=$DIR/site /usr/bin/python3 -c "
+import os, reeve
+print(os.path.dirname(reeve.__file__), reeve.Client('$H').call('AdminService/Ping')['databaseUp'])")"
 }
 
 run_tests

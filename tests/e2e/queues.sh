@@ -1,34 +1,14 @@
 #!/usr/bin/env bash
-# Queues: their settings, and the actions start, stop, pause, resume, purge and delete.
+# Queues: their settings, and the actions pause, resume, purge and delete. (queue_stops.sh: start and stop.)
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/queues.bash"
 
 start_postgres
-start_manager other
+H=http://127.0.0.1:$(free_port)
+start_manager other --http "$H"
 start_manager manager
-
-state() { # QUEUE
-	reeve queue status "$1" --json | jq -r .state
-}
-
-status_of() { # QUEUE FIELD,…: of its status, in one line
-	reeve queue status "$1" --json | jq -r "[.${2//,/,.}] | join(\" \")"
-}
-
-wait_state() { # SECONDS QUEUE STATE
-	wait_until "$1" "[ \"\$(state $2)\" = $3 ]"
-}
-
-at_other() { # COMMAND…: reeve, at the other manager
-	local manager=${URL[other]}
-	REEVE_MANAGER=$manager reeve "$@"
-}
-
-how_ended() { # QUEUE: how its tasks have ended, "completed 3, dead queue_stopped 5"
-	sql "select string_agg(x, ', ' order by x) from (
-		select concat_ws(' ', status, error_code, count(*)) as x from task_history where queue = '$1' group by status, error_code) y"
-}
 
 test_settings_are_set_shown_and_left_alone() {
 	reeve queue set letters --retry-limit 5 --resting 5s --waiting 10s --backoff linear:3s --verbose yes >"$DIR/out"
@@ -64,120 +44,9 @@ test_a_paused_queue_gives_no_task_until_it_is_resumed() {
 	expect_eq 'queued queued' "$(field "$b" status) $(field "$c" status)"
 	expect_eq 'pausing: paused' "$(at_other queue pause pausing)" # what is so already stays so
 	expect_eq 'pausing: resumed' "$(at_other queue resume pausing)"
-	reeve wait "$b" "$c" --max-wait 5s >/dev/null
+	reeve wait "$b" "$c" --max-wait 30s >/dev/null
 	expect_eq finished "$(state pausing)"
 	expect_eq 'queue_paused queue_resumed' "$(reeve audit --json | jq -r 'select(.note == "queue pausing") | .event' | xargs)"
-}
-
-test_with_autostart_off_a_batch_waits_for_start() {
-	start_worker worker --concurrency 4
-	reeve queue set held --autostart no >"$DIR/out"
-	expect_match 'batches +on' "$(cat "$DIR/out")"
-	a=$(reeve submit echo a --queue held)
-	b=$(at_other submit echo b --queue held)
-	expect_eq 'not_started 2 0' "$(status_of held state,waiting,running)"
-	expect_fail 1 reeve wait "$a" --max-wait 1s
-	# After a pause and a resume it still waits for its start.
-	reeve queue pause held >/dev/null
-	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
-	expect_fail 4 reeve queue resume held
-	expect_match 'it waits to be started' "$OUTPUT"
-	expect_eq not_started "$(state held)"
-	expect_eq 'held: started' "$(at_other queue start held)"
-	reeve wait "$a" "$b" --max-wait 5s >/dev/null
-	wait_state 5 held finished
-	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .completed, .failed] | join(" ")')"
-	# The next batch waits again, and so does one that begins while the queue is paused.
-	c=$(reeve submit echo c --queue held)
-	expect_eq not_started "$(state held)"
-	reeve queue start held >/dev/null
-	reeve wait "$c" --max-wait 5s >/dev/null
-	wait_state 5 held finished
-	reeve queue pause held >/dev/null
-	d=$(reeve submit echo d --queue held)
-	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
-	expect_eq queued "$(field "$d" status)"
-	reeve queue start held >/dev/null
-	reeve wait "$d" --max-wait 5s >/dev/null
-}
-
-test_a_stop_ends_everything_and_the_next_submit_starts_again() {
-	start_worker worker --concurrency 4
-	reeve queue set stopping --batches yes --exit nothing >/dev/null
-	explicit=$(reeve batch open mine --queue stopping)
-	running=$(reeve submit sh "$HOLD" --queue stopping)
-	wait_began "$running"
-	reeve queue pause stopping >/dev/null
-	queued=$(reeve submit echo x --queue stopping --key k)
-	late=$(at_other submit echo x --queue stopping --delay 1h)
-	own=$(reeve submit echo x --queue stopping --batch "$explicit")
-	expect_eq 'stopping: stopped' "$(reeve queue stop stopping --wait)"
-	expect_eq 'cancelled dead dead dead' "$(for id in $running $queued $late $own; do field "$id" status; done | xargs)"
-	expect_eq 'queue_stopped queue_stopped' "$(field "$queued" error_code) $(field "$own" error_code)"
-	expect_eq 'queue "stopping" was stopped' "$(field "$late" last_error)"
-	expect_match '^submitted discard_requested dead$' "$(events "$queued")"
-	wait_until 5 '[ "$(reeve batch list --queue stopping --json | jq -r "[.state, .submitted, .failed] | join(\" \")" | xargs)" = "ended 3 3 ended 1 1" ]'
-	expect_eq 'queue_stop_requested queue_stopped' "$(reeve audit --json | jq -r 'select(.note == "queue stopping") | .event' | tail -n 2 | xargs)"
-	expect_eq 0 "$(sql "select count(*) from all_tasks where queue = 'stopping' and type = 'nothing'")" 'exit tasks'
-	expect_match 'batch [0-9]+ .*, stopped: [13] submitted, 0 pending' "$(reeve queue status stopping)"
-	expect_fail 4 reeve queue pause stopping
-	expect_match 'is stopped; start it' "$OUTPUT"
-	expect_fail 4 reeve submit echo x --queue stopping --batch "$explicit"
-	expect_eq stopped "$(state stopping)"
-	# The next submit opens a new batch, and its task runs. The key of an ended task still returns that task.
-	expect_eq "$queued" "$(reeve submit echo x --queue stopping --key k 2>/dev/null)"
-	next=$(at_other submit echo x --queue stopping)
-	reeve wait "$next" --max-wait 5s >/dev/null
-	wait_state 5 stopping finished
-	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .completed] | join(" ")')"
-	expect_eq 1 "$(sql "select count(*) from all_tasks where queue = 'stopping' and type = 'nothing'")" 'exit tasks'
-}
-
-# Between the end of a batch's last task and the end of the batch, a manager may submit its exit task.
-test_a_queue_is_not_finished_before_its_batch() {
-	start_worker worker
-	reeve queue set emptied --batches yes >/dev/null
-	reeve submit echo x --queue emptied --wait >/dev/null
-	wait_state 5 emptied finished
-	expect_eq running "$(sql "begin; update batches set phase = 'running', ended_at = null where queue = 'emptied';
-		select state from queue_view('emptied'); rollback")"
-}
-
-# A manager that does not know of the stop yet creates a task: the task is not lost, and does not stay queued.
-test_a_task_committed_during_a_stop_runs() {
-	start_worker worker --concurrency 4
-	reeve submit echo x --queue behind --wait >/dev/null
-	reeve queue stop behind --wait >/dev/null
-	sql "insert into tasks (route_id, queue, type, run_at, created, last_updated)
-		select id, queue, type, now(), now(), clock_timestamp() from routes where queue = 'behind'"
-	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'behind' and status = 'completed'\")\" = 2 ]"
-	expect_eq finished "$(state behind)"
-	# A task whose submit was in progress when the queue was stopped ends like the others.
-	reeve queue stop behind --wait >/dev/null
-	sql "update queues set stopped_id = stopped_id + 1 where name = 'behind';
-		insert into tasks (route_id, queue, type, run_at, created, last_updated)
-		select id, queue, type, now(), now(), now() - interval '1 hour' from routes where queue = 'behind'"
-	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'behind' and error_code = 'queue_stopped'\")\" = 1 ]"
-	expect_eq stopped "$(state behind)"
-}
-
-# Reeve's callback tasks, which report a batch's end, start no queue. No other task can have their source.
-test_a_source_of_any_name_starts_its_queue() {
-	start_worker worker
-	reeve submit echo x --queue called --wait >/dev/null
-	reeve queue stop called --wait >/dev/null
-	sql "begin; select reeve.submit('echo', 'x', queue => 'called', source => 'callback of batch x'); commit" >/dev/null
-	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and status = 'completed'\")\" = 2 ]"
-	id=$(reeve batch open told --queue called --callback-type echo) # three callback tasks: begin, task, end
-	reeve submit echo x --queue called --batch "$id" >/dev/null
-	reeve batch close "$id" >/dev/null
-	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and source = 'callback of batch $id'\")\" = 3 ]"
-	wait_until 10 "[ \"\$(sql \"select count(*) from tasks where queue = 'called'\")\" = 0 ]"
-	reeve queue stop called --wait >/dev/null
-	expect_match 'source is reserved' "$(sql "select reeve.submit('echo', 'y', queue => 'called', source => 'callback of batch $id')" 2>&1 || true)"
-	expect_fail 4 reeve submit echo y --queue called --source "callback of batch $id"
-	expect_match 'source is reserved: it marks the callback tasks' "$OUTPUT"
-	expect_eq 0 "$(sql "select count(*) from tasks where queue = 'called'")"
 }
 
 test_a_purge_cancels_what_waits() {
@@ -211,39 +80,6 @@ test_a_queue_with_live_tasks_is_not_deleted() {
 	reeve submit echo x --queue deleted --wait >/dev/null
 }
 
-# 5,000 tasks wait and one runs; the manager that stops the queue dies in the middle of that.
-test_a_stop_continues_when_its_manager_dies() {
-	start_worker worker --concurrency 4
-	start_manager doomed
-	reeve queue set big --batches yes >/dev/null
-	a=$(reeve submit sh "$HOLD" --queue big)
-	wait_began "$a"
-	reeve queue pause big >/dev/null
-	for _ in $(seq 1 5000); do echo '{}'; done | reeve submit --bulk - echo --queue big >/dev/null
-	# A locked row keeps the stop from completing.
-	PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve >/dev/null <<-END &
-		begin;
-		select id from tasks where queue = 'big' order by id desc limit 1 for update;
-		select pg_sleep(3);
-		commit;
-	END
-	holder=$!
-	reeve queue stop big >"$DIR/out"
-	expect_eq 'big: being stopped' "$(cat "$DIR/out")"
-	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'big'\")\" -gt 1000 ]"
-	kill_manager doomed
-	export REEVE_MANAGER=${URL[manager]}
-	expect_eq stopping "$(state big)"
-	expect_fail 4 reeve queue pause big
-	expect_match 'queue "big" is being stopped' "$OUTPUT"
-	wait "$holder"
-	wait_state 20 big stopped
-	expect_eq 'cancelled cancelled 1, dead queue_stopped 5000' "$(how_ended big)"
-	expect_eq 5001 "$(sql "select count(distinct task_id) from task_history where queue = 'big'")"
-	wait_until 5 '[ "$(reeve queue status big --json | jq -r ".batch | [.state, .submitted, .pending, .failed] | join(\" \")")" = "ended 5001 0 5001" ]'
-	expect_eq 1 "$(sql "select count(*) from queue_events where queue = 'big' and event = 'queue_stopped'")"
-}
-
 # A transaction that changed a queue first is committed after that of another queue, without a notification.
 test_managers_learn_of_a_change_that_is_committed_late() {
 	start_worker worker --queue slow
@@ -262,7 +98,7 @@ test_managers_learn_of_a_change_that_is_committed_late() {
 test_settings_go_for_the_tasks_that_follow() {
 	start_worker worker --concurrency 4
 	reeve queue set limited --retry-limit 2 --backoff fixed:100ms --jitter 0 >/dev/null
-	wait_until 3 '[ "$(at_other queue describe limited --json | jq .settings.retry_limit)" = 2 ]'
+	wait_until 30 '[ "$(at_other queue describe limited --json | jq .settings.retry_limit)" = 2 ]'
 	a=$(reeve submit sh 'exit 3' --queue limited)
 	b=$(reeve submit sh 'exit 3' --queue limited --max-attempts 1)
 	expect_fail 1 reeve wait "$a" "$b"
@@ -278,16 +114,16 @@ test_settings_go_for_the_tasks_that_follow() {
 }
 
 # A worker waits once, from its start, before its first task of the queue; and its slot takes no task for the resting
-# period after each one. That period begins at the handler's end, a little earlier than the time in the tables.
+# period after each one. That period begins at the handler's end.
 test_workers_keep_waiting_and_resting_periods() {
-	reeve queue set slow --waiting 3s --resting 1s >/dev/null
-	for _ in 1 2 3; do echo '{}'; done | reeve submit --bulk - echo --queue slow >"$DIR/ids"
+	reeve queue set rested --waiting 3s --resting 1s >/dev/null
+	for _ in 1 2 3; do echo '{"details":"date +%s%3N"}'; done | reeve submit --bulk - sh --queue rested >"$DIR/ids"
 	start_worker worker --concurrency 1
 	reeve wait - --max-wait 30s <"$DIR/ids"
 	sql "select token - registered > '2.5s' from task_history h join workers w on w.id = h.worker_id
-			where h.queue = 'slow' order by token limit 1;
-		select min(gap) > '0.9s' from (select token - lag(last_updated) over (order by token) as gap
-			from task_history where queue = 'slow') g" >"$DIR/out"
+			where h.queue = 'rested' order by token limit 1;
+		select min(gap) >= 1000 from (select result::bigint - lag(result::bigint) over (order by token) as gap
+			from task_history where queue = 'rested') g" >"$DIR/out"
 	expect_eq 't t' "$(xargs <"$DIR/out")" 'the first after waiting, the others after rests'
 }
 
@@ -329,7 +165,7 @@ test_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	reeve wait "$d" >/dev/null
 	number=$(worker_incarnation worker)
 	stop worker
-	wait_until 5 "grep -q 'worker $number has ended' '$SUITE_DIR/log/manager.log'"
+	wait_until 30 "grep -q 'worker $number has ended' '$SUITE_DIR/log/manager.log'"
 	cat "$SUITE_DIR"/log/{manager,other}.log >"$DIR/logs"
 	expect_match 'queue "loud": no task is assigned for (2s|1\.[0-9]+s|1s[0-9]+ms): its waiting period' "$(cat "$DIR/logs")"
 	expect_match "task $d \(sh\): its slot rests for 1s" "$(cat "$DIR/logs")"
@@ -344,14 +180,18 @@ test_workers_count_by_queue_and_batch() {
 	for _ in 1 2; do
 		printf '{"details":"exit %d"}\n' 0 0 1 | reeve submit --bulk - sh --queue counted >"$DIR/ids" # together: one batch
 		expect_fail 1 reeve wait - <"$DIR/ids"
-		wait_state 5 counted finished
+		wait_state 30 counted finished
 	done
 	counts='reeve queue status counted --json | jq -r ".workers[] | select(.name == \"worker\")
-		| [.batch_succeeded, .batch_failed, .queue_succeeded, .queue_failed, .succeeded, .failed] | join(\" \")"'
+		| [.batch_completed, .batch_failed, .queue_completed, .queue_failed, .completed, .failed] | join(\" \")"'
 	wait_until 10 "[ \"\$($counts)\" = '2 1 4 2 5 3' ]"
 	expect_match ' worker +alive +running +[^ ]+ +0 +2 +1 ' "$(reeve queue status counted)"
+	# The batch alone: its counts, and none of a queue.
+	batch=$(sql "select max(id) from batches where queue = 'counted'")
+	expect_eq '2 1 null null' "$(curl -sS -m 20 -H 'content-type: application/json' -d "{\"batchId\":$batch}" "$H/reeve.v1.AdminService/ListWorkers" |
+		jq -r '.workers[] | select(.name == "worker") | "\(.batchCompleted) \(.batchFailed) \(.queueCompleted) \(.queueFailed)"')"
 	wait_until 10 '[ "$(reeve queue status counted-too --json | jq -r ".workers[] | select(.name == \"worker\")
-		| [.queue_succeeded, .queue_failed] | join(\" \")")" = "1 1" ]'
+		| [.queue_completed, .queue_failed] | join(\" \")")" = "1 1" ]'
 	expect_match ' worker +alive +running +[^ ]+ +0 +1 +1 ' "$(reeve queue status counted-too)"
 }
 
@@ -401,11 +241,11 @@ test_status_and_progress_show_batch_and_workers() {
 	reeve queue status shown >"$DIR/out"
 	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 ended' "$(cat "$DIR/out")"
 	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 completed, 1 failed; .* left' "$(cat "$DIR/out")"
-	expect_match 'WORKER.*SUCCEEDED +FAILED +UP' "$(cat "$DIR/out")"
+	expect_match 'WORKER.*COMPLETED +FAILED +UP' "$(cat "$DIR/out")"
 	reeve queue progress shown --once --running >"$DIR/out"
 	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
 	start follower "$REEVE_BIN/reeve" queue progress shown --interval 100ms
-	wait_until 5 'grep -q "2 pending" "$DIR/log/follower.log"'
+	wait_until 30 'grep -q "2 pending" "$DIR/log/follower.log"'
 	reeve update "$b" --delay 0s >/dev/null
 	release
 	wait_until 10 '! alive follower'
@@ -482,24 +322,6 @@ test_invalid_input_is_refused() {
 	expect_match 'action is 9' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Control < <(printf '\x0a\x01x\x10\x09') 2>&1 || true)"
 }
 
-# A submit during a stop waits until the queue is stopped, and then starts it again.
-test_a_submit_waits_for_the_end_of_a_stop() {
-	start_worker worker --concurrency 4
-	reeve queue set waiting --batches yes >/dev/null
-	a=$(reeve submit sh 'trap "" TERM; touch "$REEVE_TEST_DIR/began.$REEVE_TASK_ID.1"; sleep 4' --queue waiting)
-	wait_began "$a"
-	reeve queue stop waiting >/dev/null
-	start late "$REEVE_BIN/reeve" submit echo x --queue waiting --wait
-	sleep 1
-	expect_eq stopping "$(state waiting)"
-	expect alive late
-	expect_eq 1 "$(sql "select count(*) from tasks where queue = 'waiting'")"
-	ended late 30
-	expect_eq 0 "$STATUS"
-	expect_eq cancelled "$(field "$a" status)"
-	expect_eq '1 0, 0 1' "$(sql "select string_agg(failed || ' ' || completed, ', ' order by id) from batches where queue = 'waiting'")"
-}
-
 # Replaces numbers and times, and removes the widths of columns, because these differ between runs.
 shape() {
 	sed -E 's/[0-9]{4}-[0-9-]+ [0-9:.]+Z/T/g; s/[0-9]+([.][0-9]+)?(ms|s|m|h|d)?([0-9.]+s)?/N/g; s/ +/ /g; s/^ //; s/ $//'
@@ -513,9 +335,23 @@ test_the_worked_example() {
 	END
 	start_worker worker
 	awk '/^## An example/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5) }' "$TOP/docs/queues.md" >"$DIR/example"
-	expect_eq 12 "$(grep -c '^\$ ' "$DIR/example")" 'documented commands'
+	expect_eq 11 "$(grep -c '^\$ ' "$DIR/example")" 'documented commands'
+	# What the page leaves out.
+	expect_eq 'queue settings|state created|retries N after the first attempt|backoff fixed:N|jitter N %|max running any number|priority N|timeout N|'\
+'resting none|waiting none|batches on|autostart on|verbose off|callback -|callback type -|entry -|exit -|keeps completed as all queues|'\
+'keeps dead as all queues|keeps cancelled as all queues|keeps keys as long as their tasks|changed T' \
+		"$(reeve queue set settings --retry-limit 2 --backoff fixed:1s --batches yes | shape | paste -sd '|')"
 	while read -r line; do
-		case $line in '$ '*) ;; *) continue ;; esac
+		case $line in
+		'$ reeve queue resume mail')
+			expect_eq 'mail: paused for N; N waiting, N running, N ended (N completed, N failed)
+batch N mail, open: N submitted, N pending, N completed, N failed; N, remaining time unknown
+ID WORKER STATE MODE SINCE HOLDS COMPLETED FAILED UP
+N worker alive running N N N N N' "$(reeve queue status mail | shape)"
+			;;
+		'$ '*) ;;
+		*) continue ;;
+		esac
 		want=$(awk -v command="$line" '$0 == command { on = 1; next } /^\$ / { on = 0 } on' "$DIR/example" | shape)
 		expect_eq "$want" "$( (eval "${line#\$ }" 2>&1 || true) | shape)" "$line"
 	done <"$DIR/example"
@@ -523,161 +359,21 @@ test_the_worked_example() {
 		from (select * from task_history where queue = 'mail' order by task_id desc limit 2) t")"
 }
 
-waiting() { # ID: why it waits, as numbers
-	reeve show "$1" --json | jq -c '.waiting | if . then [.reason, .task_id, .workers, .slots, .busy] else "no" end'
-}
-
-waits() { # ID: the same in words
-	reeve show "$1" | sed -n 's/^waits *//p'
-}
-
-test_the_reason_why_a_task_waits_is_shown() {
-	local lonely a b c id entry manager=${URL[other]}
-	lonely=$(reeve submit lonely --queue why)
-	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"
-	expect_eq 'no worker takes its type in its queue' "$(waits "$lonely")"
-	expect_match "$lonely +queued .* no worker takes its type in its queue" "$(reeve list --queue why)"
-	# A worker at the other manager counts, but only for its types and queues.
-	REEVE_MANAGER=$manager start_worker worker --queue why --concurrency 1
-	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"
-	a=$(reeve submit sh "$HOLD" --queue why)
-	wait_began "$a"
-	expect_eq '"no"' "$(waiting "$a")"
-	expect_eq '' "$(waits "$a")"
-	b=$(reeve submit sh true --queue why)
-	c=$(reeve submit sh true --queue elsewhere-why)
-	expect_eq '["workers_busy",0,1,1,1]' "$(waiting "$b")"
-	expect_eq 'the only slot of the worker that takes it is busy' "$(waits "$b")"
-	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$c")"
-	# A list shows the same for all tasks at once, from either manager.
-	expect_eq "$b workers_busy,$a null,$lonely no_worker" \
-		"$(at_other list --queue why --json | jq -sr '[.[] | "\(.id) \(.waiting.reason)"] | join(",")')"
-	reeve worker pause worker >/dev/null
-	wait_until 10 "[ \"\$(waits $b)\" = 'the worker that takes it is paused or drains' ]"
-	expect_eq '["workers_paused",0,1,0,0]' "$(waiting "$b")"
-	# The state of the queue takes precedence over that of the workers.
-	reeve queue pause why >/dev/null
-	expect_eq 'its queue is paused' "$(waits "$b")"
-	expect_eq '["queue_paused",0,0,0,0]' "$(waiting "$lonely")"
-	reeve queue resume why >/dev/null
-	reeve worker resume worker >/dev/null
-	release
-	reeve wait "$a" "$b" >/dev/null
-	expect_eq '"no" "no"' "$(waiting "$a") $(waiting "$b")"
-	# Due times.
-	a=$(reeve submit sh true --queue why --delay 1h)
-	expect_eq '["not_due",0,0,0,0]' "$(waiting "$a")"
-	expect_match '^due in [56][0-9]m$' "$(waits "$a")"
-	b=$(reeve submit sh 'exit 3' --queue why --retry-base 1h --jitter 0)
-	wait_status 10 "$b" failed
-	expect_eq '["retry_delay",0,0,0,0]' "$(waiting "$b")"
-	expect_match '^attempt 1 failed, due again in [56][0-9]m$' "$(waits "$b")"
-	expect_match "$b +failed .* attempt 1 failed, due again in [0-9]+m, exit:3" "$(reeve list --queue why)"
-	# Once it is due again, it waits like any other task.
-	stop worker
-	reeve retry "$b" >/dev/null
-	expect_match "$b +failed .* no worker takes its type in its queue, exit:3" "$(reeve list --queue why)"
-	# A batch's entry task, which itself has a reason for waiting.
-	id=$(reeve batch open first --queue why --entry lonely)
-	c=$(reeve submit sh true --batch "$id")
-	entry=$(reeve batch report "$id" --json | jq .batch.entry_id)
-	expect_eq "[\"batch_entry\",$entry,0,0,0]" "$(waiting "$c")"
-	expect_eq "task $entry, the entry task of its batch, has not ended" "$(waits "$c")"
-	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$entry")"
-	# A queue that has not been started.
-	reeve queue set why-held --autostart no >/dev/null
-	expect_eq 'its queue has not been started' "$(waits "$(reeve submit sh true --queue why-held)")"
-	# Short-lived reasons: a queue that is being stopped, and a task by SQL that no manager has ingested yet.
-	expect_eq '{{1,0,0,0,0}}' "$(sql "begin; update queues set state = 'stopping' where name = 'why-held';
-		select tasks_waiting(array[max(id)], null) from tasks where queue = 'why-held'; rollback")"
-	expect_eq '{{4,0,0,0,0}}' "$(sql "begin; create temp table x as select submit('sh', queue => 'new to all') as id;
-		select tasks_waiting(array[id], null) from x; rollback")"
-}
-
-batch_waits() { # ID: what is told of its first task that waits, by its report and in the list, which must be the same
-	local said
-	said=$(reeve batch report "$1" | sed -n 's/^waits *//p')
-	expect_eq "${said:--}" "$(reeve batch list --queue why-batches | sed -n "s/^ *$1 .* \\(-\\|task [0-9]*: .*\\)$/\\1/p")" 'in the list'
-	expect_eq "$(reeve batch report "$1" --json | jq -c .batch.first_waiting)" \
-		"$(reeve batch list --queue why-batches --json | jq -c "select(.id == $1).first_waiting")" 'in the list'
-	echo "$said"
-}
-
-test_a_batch_says_why_its_first_task_waits() {
-	local id other a b entry
-	id=$(reeve batch open first --queue why-batches --entry lonely)
-	expect_eq '' "$(batch_waits "$id")"
-	a=$(reeve submit sh "$HOLD" --batch "$id")
-	b=$(reeve submit sh true --batch "$id" --delay 1h)
-	entry=$(reeve batch report "$id" --json | jq .batch.entry_id)
-	expect_eq "task $entry: no worker takes its type in its queue" "$(batch_waits "$id")"
-	expect_eq "[$entry,\"no_worker\"]" "$(reeve batch report "$id" --json | jq -c '.batch.first_waiting | [.id, .waiting.reason]')"
-	reeve queue pause why-batches >/dev/null
-	expect_eq "task $entry: its queue is paused" "$(batch_waits "$id")"
-	# Another batch in the same list, without an entry task: its own first task.
-	other=$(reeve batch open second --queue why-batches)
-	reeve submit sh true --batch "$other" >"$DIR/first"
-	reeve submit sh true --batch "$other" >/dev/null
-	expect_eq "task $(cat "$DIR/first"): its queue is paused" "$(batch_waits "$other")"
-	reeve queue resume why-batches >/dev/null
-	reeve batch close "$other" >/dev/null
-	# A running task is skipped; a task that is due later shows when.
-	handlers <<-END
-		[handler sh]
-		exec = /bin/bash
-		[handler lonely]
-		exec = /bin/true
-	END
-	start_worker worker --queue why-batches --concurrency 2
-	reeve batch wait "$other" >/dev/null
-	expect_eq '' "$(batch_waits "$other")"
-	wait_began "$a"
-	expect_match "^task $b: due in [56][0-9]m$" "$(batch_waits "$id")"
-	release
-	reeve wait "$a" >/dev/null
-	reeve cancel "$b" >/dev/null
-	reeve batch close "$id" >/dev/null
-	wait_until 10 "[ \"\$(reeve batch report $id --json | jq -r .batch.state)\" = ended ]"
-	expect_eq '' "$(batch_waits "$id")"
-	stop worker
-}
-
-test_a_command_that_waits_says_why_once_for_each_reason() {
-	local id waiter status=0
-	"$REEVE_BIN/reeve" submit lonely --queue patience --wait >"$DIR/out" 2>"$DIR/said" &
-	waiter=$!
-	wait_until 10 'grep -q "waits: no worker" "$DIR/said"'
-	reeve queue pause patience >/dev/null
-	wait_until 10 'grep -q "waits: its queue" "$DIR/said"'
-	pause 4 # it looks every three seconds
-	id=$(reeve list --queue patience --json | jq .id)
-	reeve cancel "$id" >/dev/null
-	wait "$waiter" || status=$?
-	expect_eq 1 "$status"
-	expect_eq '' "$(cat "$DIR/out")" 'on standard output'
-	expect_eq "reeve: task $id (lonely in queue patience) waits: no worker takes its type in its queue
-reeve: task $id (lonely in queue patience) waits: its queue is paused" "$(grep -v 'is cancelled' "$DIR/said")"
-}
-
-# Of several tasks, the command names one that waits, not one that runs; also on a terminal, where it draws a progress
-# bar.
-test_a_command_that_waits_for_several_says_why_one_of_them_does() {
-	local failed waiter status=0
-	start_worker worker --queue several --concurrency 2
-	jq -nc --arg hold "$HOLD" '{details: $hold}, {details: "exit 3"}, {details: "true"}' >"$DIR/tasks"
-	script -qec "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' submit --bulk '$DIR/tasks' sh --queue several --retry-base 1h --jitter 0 --wait" \
-		/dev/null >"$DIR/said" &
-	waiter=$!
-	wait_until 20 'grep -q "waits: attempt 1 failed" "$DIR/said"'
-	failed=$(reeve list --queue several --status failed --json | jq .id)
-	reeve cancel "$failed" >/dev/null
-	release
-	wait "$waiter" || status=$?
-	expect_eq 1 "$status"
-	expect_match 'waiting \[#* *\] [0-9]/3' "$(cat "$DIR/said")"
-	expect_match "reeve: task $failed \(sh in queue several\) waits: attempt 1 failed, due again in [56][0-9]m" "$(cat "$DIR/said")"
-	expect_eq 1 "$(grep -c 'waits: ' "$DIR/said")"
-	stop worker
+# Each change is followed by another call to the same manager at once.
+test_a_call_finds_the_settings_that_its_caller_has_just_made() {
+	for n in $(seq 20); do
+		reeve queue set "new$n" --batches yes --retry-limit 6 >/dev/null
+		reeve submit nothing --queue "new$n" >/dev/null
+		reeve queue pause "new$n" >/dev/null
+		reeve queue resume "new$n" >/dev/null
+		expect_match ' nothing ' "$(reeve fetch --queue "new$n")"
+		reeve queue set "old$n" --batches yes --retry-limit 6 >/dev/null
+		reeve queue delete "old$n" >/dev/null
+		reeve submit nothing --queue "old$n" >/dev/null
+	done
+	expect_eq 'new 7 t 20, old 5 f 20' "$(sql "select string_agg(concat_ws(' ', q, max_attempts, batched, n), ', ' order by q) from (
+		select left(queue, 3) as q, max_attempts, batch_id is not null as batched, count(*) as n from all_tasks
+		where queue ~ '^(new|old)[0-9]' group by 1, 2, 3) t")"
 }
 
 run_tests

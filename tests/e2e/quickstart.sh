@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # deploy/quickstart on files with difficult names; and a test that needs its build, which has no sanitizers.
 # timeout 900
-# long
 . "$(dirname "$0")/lib.sh"
 
 test_every_file_is_hashed_whatever_its_name() {

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Managers are killed, stopped and restarted under load: no acknowledged task is lost, and running tasks continue.
-# long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 . "$(dirname "$0")/locks.bash"
@@ -22,7 +21,7 @@ expect_first_attempts() {
 	expect_eq 0 "$(sql 'select count(*) from task_attempts')" 'attempts that did not end their task'
 }
 
-test_killed_again_and_again_under_load() {
+begin_load() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager
@@ -30,12 +29,9 @@ test_killed_again_and_again_under_load() {
 	start_ledger b --concurrency 8 --prefetch 50
 	start submitter submit_steadily 1 40 0
 	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
-	for round in 1 2 3 4; do
-		wait_until 60 "begun $((round * 1250))"
-		kill_manager
-		wait_until 20 'sessions_gone claim && sessions_gone report && sessions_gone submit'
-		launch_manager
-	done
+}
+
+end_load() {
 	touch "$DIR/enough"
 	ended submitter 60
 	expect_eq '' "$(sed -n '/^submit of/{/ 3$/!p}' "$DIR/log/submitter.log")" 'exit codes of the submitter'
@@ -47,14 +43,19 @@ test_killed_again_and_again_under_load() {
 	stop_workers a b
 }
 
+test_killed_again_and_again_under_load() {
+	begin_load
+	for round in 1 2 3 4; do
+		wait_until 60 "begun $((round * 1250))"
+		kill_manager
+		wait_until 20 'sessions_gone claim && sessions_gone report && sessions_gone submit'
+		launch_manager
+	done
+	end_load
+}
+
 test_stopped_in_good_order_under_load() {
-	LEDGER=$DIR/ledger
-	start_postgres
-	start_manager
-	start_ledger a --concurrency 8
-	start_ledger b --concurrency 8 --prefetch 50
-	start submitter submit_steadily 1 40 0
-	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
+	begin_load
 	for round in 1 2 3 4; do
 		wait_until 60 "begun $((round * 1250))"
 		stop manager
@@ -62,15 +63,7 @@ test_stopped_in_good_order_under_load() {
 		wait_until 20 'sessions_gone claim'
 		start_manager
 	done
-	touch "$DIR/enough"
-	ended submitter 60
-	expect_eq '' "$(sed -n '/^submit of/{/ 3$/!p}' "$DIR/log/submitter.log")" 'exit codes of the submitter'
-	wait_until 60 '[ "$(sql "select count(*) from tasks")" = 0 ]'
-	expect_nothing_lost
-	expect_nothing_doubled
-	expect_first_attempts
-	expect_journal_closed
-	stop_workers a b
+	end_load
 }
 
 test_running_attempts_are_adopted_and_results_kept() {

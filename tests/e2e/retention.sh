@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Retention of ended tasks, by queue and outcome; what is removed with them; and the archive, to which they are
-# written first.
-# long
+# Retention of ended tasks, by queue and outcome, and what is removed with them. (archive.sh: the files to which they
+# are written.)
 . "$(dirname "$0")/lib.sh"
-HISTORY_DAYS=30
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/retention.bash"
 
 set_keep() { # QUEUE COMPLETED DEAD CANCELLED, each in days or null
 	sql "insert into queues (name, keep_completed_hours, keep_dead_hours, keep_cancelled_hours) values ('$1', $2 * 24, $3 * 24, $4 * 24)
@@ -15,39 +14,6 @@ set_keep() { # QUEUE COMPLETED DEAD CANCELLED, each in days or null
 kept_for() { # ID: days from today to the day it may go, which is the day after the last
 	sql "select keep_until - (clock_timestamp() at time zone 'UTC')::date - 1 from task_history where task_id = $1"
 }
-
-# Changes tasks as if their retention had ended DAYS days ago. Creates the partition of that day: otherwise they would
-# be in the default partition.
-is_over() { # DAYS CONDITION
-	sql "set role reeve; select make_history_partitions((clock_timestamp() at time zone 'UTC')::date - $1, 1);
-		update task_history set keep_until = (clock_timestamp() at time zone 'UTC')::date - $1 where $2" >/dev/null
-}
-
-day() { # DAYS ago
-	sql "select to_char((clock_timestamp() at time zone 'UTC')::date - $1, 'YYYYMMDD')"
-}
-
-old_partitions() {
-	sql "select count(*) from pg_inherits join pg_class c on c.oid = inhrelid where inhparent = 'task_history'::regclass
-		and relname ~ '[0-9]{8}\$' and right(relname, 8) < to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')"
-}
-
-all_gone() {
-	wait_until 30 '[ "$(old_partitions)" = 0 ]'
-}
-
-# Ends one task with each outcome in each of the queues.
-end_some() { # QUEUE…: $ID[queue outcome] are set
-	local queue
-	for queue in "$@"; do
-		ID[$queue completed]=$(reeve submit sh 'printf done' --queue "$queue")
-		ID[$queue dead]=$(reeve submit sh 'echo bad >&2; exit 3' --queue "$queue" --max-attempts 2 --retry-base 1ms)
-		ID[$queue cancelled]=$(reeve submit sh --delay 1h --queue "$queue")
-		reeve cancel "${ID[$queue cancelled]}" >/dev/null
-	done
-	reeve wait "${ID[@]}" >/dev/null || true
-}
-declare -A ID
 
 test_each_queue_and_outcome_is_kept_for_its_own_time() {
 	start_postgres
@@ -113,6 +79,18 @@ test_a_queue_may_keep_tasks_for_hours() {
 	expect_eq "$(sql 'select count(*) from task_history')" "$(sql 'select sum(count) from history_totals')"
 	expect_fail 2 reeve queue set fast --keep completed=90m
 	expect_match 'is not in whole hours, like completed=12h or 30d' "$OUTPUT"
+}
+
+test_two_sessions_make_the_same_partitions() {
+	start_postgres
+	start_manager
+	start first "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U reeve -d reeve -c 'set search_path = reeve' -c begin \
+		-c "select from locks where name = 'history' for no key update" -c 'select pg_sleep(1)' \
+		-c "select 'made ' || make_history_partitions('2099-01-01', 3)" -c commit
+	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where query = '\''select pg_sleep(1)'\''")" = 1 ]'
+	expect_eq 0 "$(sql "set role reeve; select make_history_partitions('2099-01-01', 3)")" # it waits for the other one
+	ended first
+	grep -qx 'made 3' "$DIR/log/first.log"
 }
 
 test_what_other_tables_have_of_a_task_goes_with_it() {
@@ -207,6 +185,14 @@ test_two_managers_empty_the_default_partition_at_once() {
 	expect_eq 0 "$STATUS"
 	expect_eq f "$(sql 'select history_take_over(current_date, 1000)')"
 	expect_eq '0|2' "$(sql "select (select count(*) from task_history_default), count(*) from history_over(current_date)")"
+	# Long tasks move in steps, too: what a step writes fits into the time of a statement.
+	local day="current_date - 40"
+	sql "create temp table long as select * from task_history limit 1;
+		update long set keep_until = $day, details = repeat('x', 30000000);
+		insert into task_history select l.* from long l, generate_series(1, 5)"
+	expect_eq 0 "$(sql "select make_history_partitions($day, 1)")"
+	expect_eq 't 2' "$(sql "select history_take_over(current_date, 1000)") $(sql 'select count(*) from task_history_default')"
+	expect_eq 'f 0' "$(sql "select history_take_over(current_date, 1000)") $(sql 'select count(*) from task_history_default')"
 }
 
 # A task lives forever, because its key gets newer versions: the last hundred of its old attempts and events stay. Pages
@@ -247,7 +233,7 @@ test_workers_that_were_never_given_anything_go_after_a_day() {
 	sql "insert into workers (name, lost, registered, gone_at)
 			select 'w' || n, true, at - interval '15 s', at from generate_series(1, 1500) n cross join lateral (
 				select now() - interval '2 days' + n * interval '10 ms' as at) x;
-		update workers set succeeded = 1 where id = 900;
+		update workers set completed = 1 where id = 900;
 		update workers set registered = now() - interval '15 s', gone_at = now() where id = 1000;
 		insert into assignments (worker_id, fetch_id, at, task_ids, open, closed_at)
 			select case when n = 10164 then 700 else 0 end, n, at, '{}', 0, at from generate_series(1, 20000) n cross join lateral (
@@ -268,12 +254,16 @@ test_requests_keys_and_journal_rows_go_in_their_time() {
 	stop worker
 	sql "update keys set expires_at = clock_timestamp() where key = 'old'"
 	sql "update assignments set closed_at = closed_at - interval '60 days'"
-	sql "insert into requests (id, task_ids) values ('019a0000-0000-7000-8000-000000000000', '{1}')"
+	at=$(printf '%012x' $(($(date +%s%3N) - 24 * 3600000))) # a day ago
+	sql "insert into requests (id, task_ids) values ('019a0000-0000-7000-8000-000000000000', '{0}'), ('${at:0:8}-${at:8}-7000-8000-000000000000', '{0}')"
+	sql "insert into call_keys (key, request_id, request) select gen_random_uuid(), id, gen_random_uuid() from requests where task_ids = '{0}'"
 	before=$(sql 'select count(*) from requests')
 	stop manager
 	start_manager
 	wait_until 20 '[ "$(sql "select count(*) from keys")" = 1 ]'
 	wait_until 20 "[ \"\$(sql 'select count(*) from requests')\" = $((before - 1)) ]"
+	# An idempotency key of a call by HTTP is kept as long as its request id.
+	expect_eq "${at:0:8}-${at:8}-7000-8000-000000000000" "$(sql 'select request_id from call_keys')"
 	# The journal is kept as long as the tasks of any queue.
 	expect [ "$(sql 'select count(*) from assignments')" -gt 0 ]
 	sql "update assignments set closed_at = closed_at - interval '60 days'"
@@ -282,223 +272,28 @@ test_requests_keys_and_journal_rows_go_in_their_time() {
 	wait_until 20 '[ "$(sql "select count(*) from assignments")" = 0 ]'
 }
 
-# ---- the archive ----
-
-fill() { # DAYS TASKS [BYTES]: so many tasks, made up, whose day was so many days ago; some with attempts and events
-	sql "set role reeve; select make_history_partitions((clock_timestamp() at time zone 'UTC')::date - $1, 1);
-		with made as (
-			insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
-				timeout_ms, retry_base_ms, retry_max_ms, by_report, source, created, last_updated)
-			select (clock_timestamp() at time zone 'UTC')::date - $1, nextval('tasks_id_seq'), 1, 0, 'made', 'up', repeat('é', ${3:-10}),
-				'completed', now(), 2, 5, 1, 1, 1, true, '', now(), now() from generate_series(1, $2) returning task_id),
-		tried as (
-			insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
-			select task_id, now(), 1, 'failed', 'failed', true, now() from made where task_id % 3 = 0)
-		insert into task_events (task_id, version, event, note) select task_id, now(), 'noted', 'a \"note\"' from made where task_id % 5 = 0" >/dev/null
-}
-
-archived() { # prints the ids in the archive's files that have their names
-	find "$DIR/archive" -name 'task_history_*.jsonl' -exec cat {} + | jq -r .task_id | sort -n
-}
-
-test_what_goes_is_written_to_a_file_before() {
+test_a_task_whose_time_is_over_does_not_start_again() {
 	start_postgres
 	start_manager
 	start_worker
-	end_some default
+	dead=$(reeve submit sh 'exit 65' --key k)
+	versioned=$(reeve submit sh 'exit 65' --key v --key-version 1)
+	expect_fail 1 reeve wait "$dead" "$versioned"
 	stop worker
-	ids=$(printf '%s\n' "${ID[@]}" | sort -n)
-	want=$(sql "select count(*) from task_events")
-	is_over 2 true
-	day=$(day 2)
+	# A manager that archives keeps the partition from being dropped; what belongs to its tasks is deleted before that.
+	sql "insert into managers (name, archives) values ('archivist', true)"
+	is_over 1 true
+	sql "select history_forget('task_history_$(day 1)', 0, 5000)" >/dev/null
+	expect_fail 4 reeve retry "$dead"
+	expect_match "$dead +dead +no +its time in the history is over" "$OUTPUT"
+	again=$(reeve submit sh true --key k)
+	newer=$(reeve submit sh true --key v --key-version 2 2>/dev/null)
+	sql "update managers set stopped = true where name = 'archivist'"
 	stop manager
-	mkdir "$DIR/archive"
-	start_manager manager --archive "$DIR/archive"
-	all_gone
-	file=$DIR/archive/task_history_$day.jsonl
-	expect_eq "$file" "$(find "$DIR/archive" -type f)"
-	expect_eq "$ids" "$(jq -r .task_id "$file")"
-	expect_eq "done completed 1" "$(jq -r "select(.task_id == ${ID[default completed]}) | \"\(.result) \(.status) \(.attempt)\"" "$file")"
-	expect_eq "exit:3: bad failed 1" \
-		"$(jq -r "select(.task_id == ${ID[default dead]}) | .attempts[] | \"\(.error_code): \(.error) \(.outcome) \(.attempt)\"" "$file")"
-	expect_eq cancel_requested "$(jq -r "select(.task_id == ${ID[default cancelled]}) | .events[].event" "$file")"
-	expect_eq "$want" "$(jq -s 'map(.events | length) | add' "$file")"
-	expect_eq "task_history_$day|$file|3|t" "$(sql 'select partition, file, tasks, dropped is not null from archives')"
-	expect_match "task_history_$day: 3 tasks are in $file" "$(cat "$DIR/log/manager.log")"
-	expect_eq '0 0 0' "$(sql "select (select count(*) from all_tasks) || ' ' || (select count(*) from task_attempts) || ' ' ||
-		(select count(*) from task_events)")"
-}
-
-test_the_default_partitions_rows_are_archived_too() {
-	start_postgres
 	start_manager
-	start_worker
-	end_some default
-	stop worker
-	stop manager
-	# The rows are of two days without partitions.
-	sql "update task_history set keep_until = '2020-01-01' where status = 'dead'; update task_history set keep_until = '2020-01-02' where status = 'completed'"
-	expect_eq 2 "$(sql 'select count(*) from task_history_default')"
-	mkdir "$DIR/archive"
-	start_manager manager --archive "$DIR/archive"
-	wait_until 30 '[ "$(sql "select count(*) from task_history")" = 1 ]'
-	expect_eq "${ID[default dead]}" "$(jq .task_id "$DIR/archive/task_history_20200101.jsonl")"
-	expect_eq "${ID[default completed]}" "$(jq .task_id "$DIR/archive/task_history_20200102.jsonl")"
 	all_gone
-}
-
-test_a_missing_or_full_directory_keeps_the_partition_and_is_logged_once() {
-	start_postgres
-	start_manager
-	stop manager
-	fill 2 300 1000
-	start_manager manager --archive "$DIR/archive"
-	wait_until 20 'grep -q "is not archived, and stays: opening .*No such file" "$DIR/log/manager.log"'
-	expect_match 'archive: No such file or directory; nothing is archived' "$(cat "$DIR/log/manager.log")"
-	stop manager
-	expect_eq '1 300' "$(old_partitions) $(sql 'select count(*) from task_history')"
-	mkdir "$DIR/archive"
-	# The manager writes nothing through a symbolic link.
-	echo theirs >"$DIR/theirs"
-	ln -s "$DIR/theirs" "$DIR/archive/task_history_$(day 2).jsonl.part"
-	start_manager manager --archive "$DIR/archive"
-	wait_until 20 'grep -q "is not archived, and stays: opening .*[Ss]ymbolic" "$DIR/log/manager.log"'
-	stop manager
-	expect_eq theirs "$(cat "$DIR/theirs")"
-	rm "$DIR"/archive/*
-	: >"$DIR/log/manager.log"
-	trap '' XFSZ
-	ulimit -S -f 100 # a full disk's stand-in: files end at 100 KiB
-	start_manager manager --archive "$DIR/archive"
-	ulimit -S -f unlimited
-	wait_until 20 'grep -q "is not archived, and stays: writing .*File too large" "$DIR/log/manager.log"'
-	sql "select pg_sleep(1)" >/dev/null
-	expect_eq 1 "$(grep -c 'is not archived' "$DIR/log/manager.log")"
-	expect_eq '1 300' "$(old_partitions) $(sql 'select count(*) from task_history')"
-	expect_eq 100 "$(sql 'select count(*) from task_attempts')"
-	expect_eq '' "$(find "$DIR/archive" -type f)"
-	reeve stats >/dev/null
-	stop manager
-	start_manager manager --archive "$DIR/archive"
-	all_gone
-	expect_eq 300 "$(archived | wc -l)"
-}
-
-test_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
-	start_postgres
-	mkdir "$DIR/archive"
-	start_manager one --archive "$DIR/none"
-	fill 2 10
-	start_manager two
-	sql "select pg_sleep(2)" >/dev/null
-	expect_eq 1 "$(old_partitions)"
-	stop one
-	stop two
-	# No manager archives any more, so the partition is dropped.
-	start_manager two
-	all_gone
-}
-
-test_a_frozen_manager_does_not_prevent_archiving() {
-	start_postgres
-	mkdir "$DIR/archive"
-	start_manager
-	stop manager
-	fill 2 10
-	sql "insert into managers (name, hb_at) values ('frozen', clock_timestamp() + interval '1 hour');
-		update locks set holder = (select max(id) from managers) where name = 'archive'" >/dev/null
-	start_manager manager --archive "$DIR/archive"
-	sleep 3
-	expect_eq 1 "$(old_partitions)" 'while the other ticks'
-	sql "update managers set hb_at = clock_timestamp() - interval '11 s' where name = 'frozen'" >/dev/null
-	all_gone
-	expect_eq 10 "$(archived | wc -l)"
-}
-
-# An existing file is never overwritten.
-test_a_file_of_another_database_is_left_alone() {
-	start_postgres
-	mkdir "$DIR/archive"
-	start_manager
-	stop manager
-	fill 2 10
-	file=$DIR/archive/task_history_$(day 2)
-	echo "another's" >"$file.jsonl"
-	echo rubbish >"$file.jsonl.part"
-	start_manager manager --archive "$DIR/archive"
-	all_gone
-	expect_eq "another's" "$(cat "$file.jsonl")"
-	expect_eq 10 "$(jq -r .task_id "$file.2.jsonl" | wc -l)"
-	expect_eq 2 "$(find "$DIR/archive" -type f | wc -l)"
-}
-
-# What the file contains is not deleted between the row in `archives` and the kill: the attempts and events are locked,
-# too.
-test_a_file_that_was_written_but_not_noted_is_found_again() {
-	start_postgres
-	mkdir "$DIR/archive"
-	start_manager
-	stop manager
-	fill 2 1200
-	name=task_history_$(day 2)
-	start holder "$REEVE_TEST_PG_BIN/psql" -h "$PGDIR" -U postgres -d reeve \
-		-c "begin; lock table reeve.task_attempts, reeve.task_events in share mode; select from reeve.$name; select pg_sleep(600)"
-	wait_until 20 "[ \"\$(sql \"select count(*) from pg_locks where relation = 'reeve.$name'::regclass\")\" -gt 0 ]"
-	start_manager manager --archive "$DIR/archive"
-	wait_until 20 '[ "$(sql "select count(*) from archives")" = 1 ]'
-	kill_manager
-	# The manager's last statement continues until its lock timeout.
-	wait_until 20 '[ "$(sql "select count(*) from pg_stat_activity where application_name like '\''reeve-manager%'\''")" = 0 ]'
-	sql 'delete from archives' # as if it had died a moment before
-	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >/dev/null
-	ended holder
-	start_manager manager --archive "$DIR/archive"
-	all_gone
-	expect_eq "$DIR/archive/$name.jsonl" "$(find "$DIR/archive" -type f)"
-	expect_eq 1200 "$(archived | uniq | wc -l)"
-}
-
-# Two managers at a time are killed, again and again: in the end every task is in the files, once.
-test_managers_that_die_leave_no_gap() {
-	start_postgres
-	mkdir "$DIR/archive"
-	start_manager
-	stop manager
-	for days in 2 3 4 5 6 7; do fill $days 1500 200; done
-	sql 'select task_id from task_history order by 1' >"$DIR/ids"
-	for _ in $(seq 1 8); do
-		launch_manager one --archive "$DIR/archive"
-		launch_manager two --archive "$DIR/archive"
-		sleep "0.$((RANDOM % 9))"
-		signal one KILL
-		sleep "0.$((RANDOM % 5))"
-		signal two KILL
-		ended one
-		ended two
-		# Every task that has left the database is in a file.
-		expect_eq '' "$(comm -23 <(sort "$DIR/ids") <({ archived && sql 'select task_id from task_history'; } | sort -u))"
-	done
-	start_manager one --archive "$DIR/archive"
-	start_manager two --archive "$DIR/archive"
-	all_gone
-	expect_eq "$(cat "$DIR/ids")" "$(archived)"
-	expect_eq 6 "$(find "$DIR/archive" -type f | wc -l)"
-	expect_eq 3000 "$(cat "$DIR/archive"/* | jq -s 'map(.attempts | length) | add')"
-	expect_eq 0 "$(sql 'select count(*) from task_attempts')"
-}
-
-test_tasks_with_long_details_are_archived_page_by_page() {
-	start_postgres
-	mkdir "$DIR/archive"
-	start_manager
-	stop manager
-	fill 2 60 500000 # a megabyte each
-	start_manager manager --archive "$DIR/archive"
-	while [ "$(old_partitions)" != 0 ]; do
-		timeout 5 "$REEVE_BIN/reeve" stats >/dev/null # the manager answers in that time
-	done
-	expect_eq 60 "$(archived | uniq | wc -l)"
-	expect_eq 500000 "$(jq -r '.details | length' "$DIR/archive"/* | sort -u)"
+	expect_eq "$again k,$newer v" "$(sql "select string_agg(concat_ws(' ', id, key), ',' order by id) from all_tasks")"
+	expect_eq "$again k,$newer v" "$(sql "select string_agg(concat_ws(' ', task_id, key), ',' order by task_id) from keys")"
 }
 
 run_tests

@@ -3,6 +3,7 @@
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/locks.bash"
 
 H=http://127.0.0.1:$(free_port)
 
@@ -32,11 +33,11 @@ test_both_formats_are_valid() {
 	reeve submit nothing --delay 1h >/dev/null
 	reeve submit unknown --queue lonely >/dev/null
 	wait_until 20 '[ "$(value "reeve_retries_total queue=retried type=sh")" = 1 ]'
-	sleep 5.1 # the numbers of the database are read again
-	page -D "$DIR/head" >"$DIR/text"
+	# What was read from the database then is newer than all that.
+	oldest() { awk '$1 == "reeve_queue_oldest_due_seconds" && $2 == "queue=lonely" { print int($4) }' "$DIR/samples"; }
+	wait_until 60 'page -D "$DIR/head" >"$DIR/text" && samples prometheus <"$DIR/text" >"$DIR/samples" && [ "$(oldest)" -ge 4 ]'
 	expect_match 'content-type: text/plain; version=0.0.4; charset=utf-8' "$(cat "$DIR/head")"
 	promtool check metrics <"$DIR/text" || fail 'promtool finds the page wrong'
-	samples prometheus <"$DIR/text" >"$DIR/samples"
 	while read -r sample; do
 		grep -qxF "$sample" "$DIR/samples" || fail "missing: $sample; there is: $(grep "^${sample%% *} " "$DIR/samples")"
 	done <<-END
@@ -64,8 +65,6 @@ test_both_formats_are_valid() {
 		reeve_managers 1
 	END
 	expect_match 'reeve_build_info contract=[0-9]+ schema=[0-9]+ version=[0-9.]+ 1' "$(grep build_info "$DIR/samples")"
-	age=$(awk '$1 == "reeve_queue_oldest_due_seconds" && $2 == "queue=lonely" { print int($4) }' "$DIR/samples")
-	expect [ "$age" -ge 4 ]
 	expect [ "$(value process_resident_memory_bytes)" -gt 1000000 ]
 	expect [ "$(value 'reeve_statement_duration_seconds_count statement=submit_one')" -ge 1 ]
 	# OpenMetrics, for those who ask for it: other text, the same samples.
@@ -85,6 +84,25 @@ test_both_formats_are_valid() {
 	expect_match '"contentType":"text/plain' "$(curl -sS -H 'content-type: application/json' -d '{}' "$H/reeve.v1.AdminService/Scrape")"
 }
 
+test_what_runs_waits_and_is_late_is_counted() {
+	start_postgres
+	start_manager manager --http "$H"
+	reeve schedule add late --every 1s nothing >/dev/null
+	contended=$(reeve submit nothing --queue contended)
+	hold firing "select from schedules where name = 'late' for update"
+	hold claiming "select from tasks where id = $contended for update"
+	sql "insert into callbacks (batch_id, event, url, payload, next_at) values (1, 'batch_end', 'http://127.0.0.1:9', '{}', now() + interval '1 hour')"
+	start_worker worker --concurrency 3
+	reeve submit sh 'exec sleep 600' >/dev/null
+	at_least() { [ "$(value "$1" | cut -d. -f1)" -ge "$2" ]; }
+	wait_until 30 'at_least "reeve_queue_tasks queue=default status=executing type=sh" 1'
+	wait_until 30 'at_least reeve_schedule_late_seconds 2'
+	wait_until 30 'at_least reeve_claims_lost_total 1'
+	expect_eq 3 "$(value reeve_worker_slots)"
+	expect_eq 1 "$(value reeve_callbacks_waiting)"
+	expect_match '^[0-9.]*[1-9]' "$(value reeve_worker_heartbeat_age_seconds)"
+}
+
 test_the_number_of_series_is_bounded() {
 	start_postgres
 	start_manager manager --http "$H" --metrics-routes 2
@@ -93,15 +111,15 @@ test_the_number_of_series_is_bounded() {
 		reeve submit "type-$n" >/dev/null
 	done
 	reeve submit other --queue other >/dev/null # its numbers are among those of all others
-	page >/dev/null
-	sleep 5.1
-	page | samples prometheus >"$DIR/samples" # none comes twice
+	sum_of() { awk -v f="$1" '$1 == f { n += $NF } END { print n }' "$DIR/samples"; }
+	# None comes twice. What the database tells comes some seconds later.
+	wait_until 60 'page | samples prometheus >"$DIR/samples" && [ "$(sum_of reeve_unserved_tasks)" = 9 ]'
 	expect_eq 'queue=default type=type-1 queue=default type=type-2 queue=other type=other' \
 		"$(awk '$1 == "reeve_tasks_submitted_total" { print $2, $3 }' "$DIR/samples" | sort | paste -sd' ')"
 	expect_eq 5 "$(awk '$1 == "reeve_tasks_submitted_total" && $2 == "queue=other" { print $4 }' "$DIR/samples")"
 	for family in queue_tasks unserved_tasks; do
 		expect_eq 3 "$(awk -v f="reeve_$family" '$1 == f { sub(/status=[a-z]+ /, ""); print $2, $3 }' "$DIR/samples" | sort -u | wc -l)" "$family"
-		expect_eq 9 "$(awk -v f="reeve_$family" '$1 == f { n += $NF } END { print n }' "$DIR/samples")" "$family"
+		expect_eq 9 "$(sum_of "reeve_$family")" "$family"
 	done
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --metrics-routes 1001
 	expect_match 'metrics-routes' "$OUTPUT"

@@ -173,6 +173,27 @@ test_no_two_get_one_task_and_none_waits() {
 	expect_eq submitted "$(events "$back")"
 }
 
+# The purge of old clients sees neither the attempt nor the transaction that begins it.
+test_a_purged_client_keeps_the_task_that_it_claims_at_that_time() {
+	begin
+	reeve submit letter x >/dev/null
+	submitted=$(reeve submit letter y)
+	sql 'create table public.go (n int)'
+	PGAPPNAME=old start client sql "select reeve.complete(id, token) from reeve.fetch(client => 'old');
+		update workers set registered = registered - interval '25 hours' where name = 'old'; commit;
+		begin; select id from reeve.fetch(client => 'old');
+		do \$\$ begin while not exists (select from public.go) loop perform pg_sleep(0.05); end loop; end \$\$; commit"
+	wait_until 20 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'old' and wait_event = 'PgSleep'\")\" ]"
+	sql "$(cat "$STATEMENTS/purge_pull_clients.sql")"
+	sql 'insert into public.go values (1)'
+	ended client 20
+	expect_eq 'executing|old|t' "$(sql "select t.status, w.name, w.lost from tasks t join workers w on w.id = t.worker_id where t.id = $submitted")"
+	sql "prepare f as $(cat "$STATEMENTS/lost_find.sql"); execute f(100, null, 0, 0)" >"$DIR/found"
+	expect_eq '' "$(cat "$DIR/found")" 'what is taken from it'
+	expect_eq completed "$(app "select reeve.complete($submitted, $(field "$submitted" token))")"
+	expect_counted
+}
+
 test_late_results_are_refused_and_attempts_expire() {
 	begin
 	submitted=$(reeve submit letter x --retry-base 10ms --max-attempts 3)

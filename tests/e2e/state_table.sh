@@ -2,7 +2,6 @@
 # Compares the table of states with the SQL: every event of a task in every state, and two connections that compete for
 # a row.
 # quick
-# long
 . "$(dirname "$0")/lib.sh"
 HISTORY_DAYS=30
 

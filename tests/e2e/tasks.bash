@@ -12,6 +12,8 @@
 #	letter_handlers         sets the handlers a and b, which append their letter to the details
 #	counts                  prints the number of rows of each table, for a comparison of before and after
 #	recount_from TIME       counts the executions again from that time (an SQL expression) on: for an invented past
+#	at_other COMMAND…       reeve, at the manager `other`
+#	kill_managers SECONDS   for that time kills `manager` or `two` at random (RANDOM), and starts it again
 #	ms                      prints the time in milliseconds, for measurements
 #
 # $HOLD is a script for the handler `sh`: it writes its process id to the file began.ID.ATTEMPT, and runs until
@@ -75,6 +77,24 @@ recount_from() { # TIME
 		delete from executions"
 }
 
+at_other() { # COMMAND…
+	local manager=${URL[other]}
+	REEVE_MANAGER=$manager reeve "$@"
+}
+
 ms() {
 	echo $((${EPOCHREALTIME/./} / 1000))
+}
+
+kill_managers() { # SECONDS
+	local kills=0 end=$((SECONDS + $1)) name
+	while [ $SECONDS -lt $end ]; do
+		name=$([ $((RANDOM % 2)) = 0 ] && echo manager || echo two)
+		sleep "0.$((RANDOM % 9))"
+		kill_manager "$name"
+		sleep "0.$((RANDOM % 9))"
+		launch_manager "$name"
+		kills=$((kills + 1))
+	done
+	note "$kills kills"
 }

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Access tokens and roles: who may call what.
+# Access tokens and roles: who may call what. (token_lifetimes.sh: from their creation to their end.)
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tokens.bash"
 
 ROLES='reader submitter worker manual_worker metric_writer operator'
-with "$(admin token create early --role reader)" reeve list # see test_the_last_use_is_recorded
 
 # Makes an empty call of each method of the list, and prints its name with the number of the status code.
 codes_as() { # TOKEN
@@ -34,86 +33,12 @@ test_each_method_refuses_callers_without_one_of_its_roles() {
 	expect_match "$version" "$(with "$token" "$REEVE_BIN/raw-call" "$TCP" /reeve.v1.TaskService/List,/reeve.v1.AdminService/Ping </dev/null)"
 	expect_fail 4 with "$token" reeve submit nothing
 	expect_match '"reads" may not call /reeve.v1.TaskService/Submit: that takes the role submitter or admin' "$OUTPUT"
+	# An operator can see that.
+	denied=$(admin stats --json | jq '.counters[] | select(.name == "calls_denied").value')
+	expect_fail 4 with "$token" reeve submit nothing
+	expect_eq "$((denied + 1))" "$(admin stats --json | jq '.counters[] | select(.name == "calls_denied").value')"
+	expect_eq 1 "$(grep -c 'refusing a call (logged at most every 10 min for an identity): "reads" may not call /reeve.v1.TaskService/Submit' "$LOG")"
 	for role in $ROLES admin; do admin token revoke "the-$role" >/dev/null; done
-}
-
-test_a_token_is_read_from_the_environment_or_a_file() {
-	local token secret
-	expect_fail 4 reeve submit nothing
-	expect_match 'the call has no access token: set REEVE_ACCESS_TOKEN_FILE' "$OUTPUT"
-	admin token create app --role submitter --output "$DIR/token"
-	expect_eq 600 "$(stat -c %a "$DIR/token")"
-	token=$(cat "$DIR/token")
-	expect_match '^reeve_[0-9]+_[A-Za-z0-9_-]{43}$' "$token"
-	expect_match '^[0-9]+$' "$(with "$token" reeve submit nothing)"
-	expect_match '^[0-9]+$' "$(reeve --access-token-file "$DIR/token" submit nothing)"
-	expect_match '^[0-9]+$' "$(REEVE_ACCESS_TOKEN_FILE=$DIR/token reeve submit nothing)"
-	for bad in "${token}x" "${token%?}" "reeve_1_$(printf '%043d' 0)" reeve_ nonsense "reeve_999999999999999999_x"; do
-		expect_fail 4 with "$bad" reeve submit nothing
-		expect_match 'the access token is not valid' "$OUTPUT"
-	done
-	expect_fail 2 reeve --access-token-file "$DIR/none" submit nothing
-	expect_match "access token's file $DIR/none: No such file" "$OUTPUT"
-	# The secret, which may have "_" in it, is nowhere in the database or the log.
-	secret=${token#reeve_*_}
-	expect_eq 0 "$(sql "select count(*) from identities i where position('$secret' in i::text) > 0")"
-	expect_no_match "$secret" "$(cat "$LOG")"
-	admin token revoke app >/dev/null
-}
-
-test_lists_have_roles_last_use_and_expiry() {
-	local id token
-	token=$(admin token create used --role worker,submitter --queue mail,sms --expires 2d)
-	expect_eq '["used","worker,submitter","mail,sms",true,null]' "$(admin token list --json | jq -c 'select(.name == "used") |
-		[.name, (.rights.roles | join(",")), (.rights.queues | join(",")), (.created_by | length > 0), .last_used]')"
-	expect_match 'NAME +ROLES.* used +worker,submitter .*mail,sms' "$(admin token list)"
-	expect_eq "$(date -d '2 days' +%F)" "$(admin token list --json | jq -r 'select(.name == "used").expires' | cut -dT -f1)"
-	with "$token" reeve submit nothing --queue mail >/dev/null
-	id=$(admin token list --json | jq 'select(.name == "used").id')
-	expect_eq "{\"id\":$((id + 1))}" "$(admin token create other --role reader --json --output "$DIR/other")"
-	expect_eq "$id" "$(admin token rotate used --json | tee "$DIR/rotated" | jq .id)"
-	with "$(jq -r .access_token "$DIR/rotated")" reeve submit nothing --queue mail >/dev/null
-	# A resent revoke is of the identity of then.
-	for n in 1 2; do
-		expect_eq "$((id + 1))" "$(sql "select token_revoke('0198c0de-0000-7000-8000-000000000001', 'other', 'x')")"
-		[ $n = 2 ] || admin token create other --role reader >/dev/null
-	done
-	expect_eq 1 "$(sql "select count(*) from identities where name = 'other' and revoked is null")"
-	admin token revoke other >/dev/null
-	# What expires soon is reported.
-	admin token create soon --role reader --expires 2s >/dev/null
-	sql "update identities set expires = expires + interval '4 days', valid_ms = 34 * 86400000::bigint where name = 'soon'"
-	OUTPUT=$(admin doctor || true)
-	expect_match 'warning  rights: soon: this identity expires in 4 days' "$OUTPUT"
-	expect_no_match 'rights: used' "$OUTPUT"
-	sql "update identities set expires = clock_timestamp() - interval '1 hour' where name = 'soon'"
-	expect_match 'critical rights: soon: this identity expired 01:00:0' "$(admin doctor || true)"
-	admin token revoke soon >/dev/null
-	expect_fail 4 admin token create used --role reader
-	expect_match 'there is an identity "used" already' "$OUTPUT"
-	for bad in a/b a@b ''; do
-		expect_fail "$([ "$bad" ] && echo 4 || echo 2)" admin token create "$bad" --role reader
-	done
-	expect_fail 2 admin token create x --role king
-	expect_fail 2 admin token create x
-	expect_fail 4 admin token revoke nobody
-	expect_match 'there is no identity "nobody"' "$OUTPUT"
-	expect_fail 4 admin token create x --role reader --queue mail
-	expect_match 'rights.queues cannot be combined with the roles reader, operator and admin' "$OUTPUT"
-	# No limit, and no user, is accepted that would have no effect.
-	expect_fail 4 admin token create x --role submitter --metric shop
-	expect_match 'rights.metrics limits only the role metric_writer' "$OUTPUT"
-	expect_fail 4 admin token create x --role worker --callback-hosts example.org
-	expect_match 'rights.callback_hosts limits only the role submitter' "$OUTPUT"
-	expect_fail 4 admin token create x --role reader --user root
-	expect_match "root or the manager's own user, is an admin without an identity" "$OUTPUT"
-	admin token revoke used >/dev/null
-}
-
-# Within a minute. The token was used at the beginning of the suite.
-test_the_last_use_is_recorded() {
-	wait_until 80 'admin token list --json | jq -e "select(.name == \"early\").last_used" >/dev/null'
-	expect_match "^$(date +%Y)" "$(admin token list --json | jq -r 'select(.name == "early").last_used')"
 }
 
 test_a_submitter_uses_its_queues_and_sees_its_own() {
@@ -122,8 +47,11 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 	other=$(admin submit nothing --queue mail)
 	own=$(with "$token" reeve submit nothing --queue mail)
 	expect_eq "$own" "$(with "$token" reeve show "$own" --json | jq .id)"
-	expect_fail 4 with "$token" reeve show "$other"
-	expect_match "there is no task $other" "$OUTPUT"
+	with "$token" reeve logs "$own"
+	for read in show logs; do
+		expect_fail 4 with "$token" reeve "$read" "$other"
+		expect_match "there is no task $other" "$OUTPUT"
+	done
 	for options in '--queue other nothing' 'nothing' '--queue mail sh'; do
 		expect_fail 4 with "$token" reeve submit $options
 		expect_match '"shop" may not use the (queue|type)' "$OUTPUT"
@@ -136,7 +64,7 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 	admin token revoke pipes >/dev/null
 	# It does not learn when another's task ends.
 	expect_fail 4 with "$token" timeout 20 "$REEVE_BIN/reeve" wait "$other"
-	expect_match "task $other is another caller's" "$OUTPUT"
+	expect_match "there is no task $other" "$OUTPUT"
 	batch=$(with "$token" reeve batch open nightly --queue mail --callback https://a.example.org/)
 	with "$token" reeve batch report "$batch" >/dev/null
 	expect_fail 4 with "$token" reeve batch open nightly --queue mail --callback https://example.com/
@@ -194,6 +122,11 @@ test_a_worker_serves_only_its_queues() {
 	expect_eq mail "$(admin worker list --json | jq -r 'select(.name == "worker").queues | join(",")')"
 	expect_eq yes "$(admin wait "$after" --json | jq -r .result)"
 	expect_eq queued "$(admin show "$before" --json | jq -r .status)"
+	# Of a heartbeat's counts the others are left out.
+	expect_match '^0 ' "$(worker_call "$TCP" "$token" Heartbeat "\\x08$(varint "$(sql "select max(id) from workers where name = 'worker'")")\\x10\\xff\\xff\\x7f$(
+		count secret)$(count mail)")"
+	wait_until 20 '[ "$(sql "select queue from worker_counts where batch_id = 77")" ]'
+	expect_eq mail "$(sql 'select queue from worker_counts where batch_id = 77')"
 	stop worker KILL
 	token=$(admin token create pulls --role manual_worker --queue mail)
 	admin submit nothing --queue mail --priority 9 >/dev/null
@@ -215,6 +148,34 @@ worker_call() { # URL TOKEN METHOD BODY
 	printf '%b' "$4" | REEVE_ACCESS_TOKEN=$2 "$REEVE_BIN/raw-call" "$1" "/reeve.v1.WorkerService/$3"
 }
 
+count() { # QUEUE: one attempt of its batch 77
+	printf '\\x72\\x%02x\\x0a\\x%02x%s\\x10\\x4d\\x18\\x01' $((${#1} + 6)) ${#1} "$1"
+}
+
+test_a_worker_serves_only_its_types() {
+	local token id
+	token=$(admin token create echoes --role worker,manual_worker --type echo)
+	export REEVE_ACCESS_TOKEN=$token
+	start_worker typed --type echo --queue typed
+	expect_fail 4 timeout 60 "$REEVE_BIN/reeve-worker" --manager "$TCP" --handlers "$HANDLERS" --name all
+	unset REEVE_ACCESS_TOKEN
+	expect_match '"echoes" may not use the type' "$OUTPUT"
+	id=$(admin submit nothing --queue typed --priority 9)
+	expect_eq yes "$(admin submit echo yes --queue typed --wait)"
+	expect_eq queued "$(admin show "$id" --json | jq -r .status)"
+	# One that has read its handlers again keeps its lease, and fetches no others.
+	expect_match '^0 ' "$(worker_call "$TCP" "$token" Heartbeat \
+		"\\x08$(varint "$(sql "select max(id) from workers where name = 'typed'")")\\x10\\xff\\xff\\x7f\\x62\\x04echo\\x62\\x02sh")"
+	expect_eq '{echo}' "$(sql "select types from workers where name = 'typed' and gone_at is null")"
+	stop typed KILL
+	# Nor does a pull client get others.
+	for type in nothing echo; do admin submit $type --queue pulled >/dev/null; done
+	expect_eq echo "$(with "$token" reeve fetch --queue pulled --json | jq -r .type)"
+	expect_fail 4 with "$token" reeve fetch --queue pulled --type nothing
+	admin cancel "$id" >/dev/null
+	admin token revoke echoes >/dev/null
+}
+
 test_a_worker_acts_only_for_what_its_identity_holds() {
 	local mine other task id token
 	mine=$(admin token create mine --role manual_worker)
@@ -225,6 +186,15 @@ test_a_worker_acts_only_for_what_its_identity_holds() {
 	expect_match "task $id is not held by token" "$OUTPUT"
 	expect_fail 4 with "$other" reeve extend "$id" "$token" 1h
 	expect_match "task $id is not held" "$OUTPUT"
+	tell() { # TOKEN REMARK: of four letters
+		local attempt
+		attempt="\\x08$(varint "$id")\\x10$(varint "$token")\\x22\\x04$2"
+		worker_call "$TCP" "$1" Progress "$(printf '\\x0a\\x%02x%s' "$(printf '%b' "$attempt" | wc -c)" "$attempt")"
+	}
+	expect_match '^0 ' "$(tell "$other" them)"
+	expect_eq '' "$(sql "select remark from tasks where id = $id")"
+	expect_match '^0 ' "$(tell "$mine" mine)"
+	expect_eq mine "$(sql "select remark from tasks where id = $id")"
 	expect_eq executing "$(admin show "$id" --json | jq -r .status)"
 	with "$mine" reeve extend "$id" "$token" 1h >/dev/null
 	with "$mine" reeve report "$id" "$token" --completed own
@@ -234,6 +204,49 @@ test_a_worker_acts_only_for_what_its_identity_holds() {
 	token=$(with "$mine" reeve fetch --queue owned --json | jq .token)
 	admin report "$id" "$token" --completed 'for another'
 	for name in mine other; do admin token revoke "$name" >/dev/null; done
+}
+
+# Of a running attempt and of an ended one.
+test_the_audit_has_who_reported_for_another() {
+	local mine other id token body
+	mine=$(admin token create mine --role manual_worker)
+	other=$(admin token create other --role manual_worker)
+	id=$(admin submit nothing --queue reported)
+	token=$(with "$mine" reeve fetch --queue reported --json | jq .token)
+	for n in 1 2; do
+		expect_fail 4 with "$other" reeve report "$id" "$token" --completed stolen
+	done
+	expect_eq "result_refused" "$(admin audit "$id" --actor other --json | jq -r .event)"
+	expect_match "task $id: a result \(completed\) of an attempt that does not hold it, by other/.*; nothing" "$(cat "$LOG")"
+	with "$mine" reeve report "$id" "$token" --completed own
+	expect_fail 4 with "$other" reeve report "$id" "$token" --completed stolen
+	with "$mine" reeve report "$id" "$token" --completed own
+	expect_eq 'claimed completed' "$(admin audit "$id" --actor mine --json | jq -r .event | xargs)"
+	expect_eq "1" "$(admin audit "$id" --actor other --json | wc -l)"
+	# One that nobody has reported before its end.
+	id=$(admin submit nothing --queue reported)
+	token=$(with "$mine" reeve fetch --queue reported --json | jq .token)
+	with "$mine" reeve report "$id" "$token" --fatal bad
+	expect_fail 4 with "$other" reeve report "$id" "$token" --completed stolen
+	expect_eq 'submitted claimed dead result_refused' "$(admin audit "$id" --json | jq -r .event | xargs)"
+	# An admin may report for others.
+	id=$(admin submit nothing --queue reported)
+	token=$(with "$mine" reeve fetch --queue reported --json | jq .token)
+	admin report "$id" "$token" --failed 'by admin' --retry-in 1ms
+	token=$(with "$mine" reeve fetch --queue reported --max-wait 20s --json | jq .token)
+	admin report "$id" "$token" --completed 'for another'
+	expect_eq 'claimed mine reported admin failed admin claimed mine reported admin completed admin' \
+		"$(admin audit "$id" --json | jq -r 'select(.event != "submitted") | .event, if .actor | startswith("mine/") then "mine" else "admin" end' | xargs)"
+	expect_eq '4 claimed 1 completed' "$(admin audit --queue reported --actor mine --event claimed,completed --json | jq -r .event | sort | uniq -c | xargs)"
+	# Also as the worker itself.
+	id=$(admin submit nothing --queue reported)
+	token=$(with "$mine" reeve fetch --queue reported --json | jq .token)
+	body=$(printf '%s' '\x08' "$(varint "$id")" '\x10' "$(varint "$token")" '\x18\x01')
+	expect_match '^0 ' "$(worker_call "$TCP" "$(admin token create boss --role admin)" Report \
+		"\\x08$(varint "$(sql "select worker_id from tasks where id = $id")")\\x12$(varint $((${#body} / 4)))$body")"
+	expect_eq 'submitted claimed reported completed' "$(admin audit "$id" --json | jq -r .event | xargs)"
+	expect_eq 'reported completed' "$(admin audit "$id" --actor boss --json | jq -r .event | xargs)"
+	for name in mine other boss; do admin token revoke "$name" >/dev/null; done
 }
 
 test_nobody_speaks_for_a_worker_of_another_identity() {
@@ -260,6 +273,11 @@ test_nobody_speaks_for_a_worker_of_another_identity() {
 			Register 6 \x0a\x06worker\x20\x01\x40$(varint "$incarnation")
 		END
 	done
+	# A name that another identity has tells nothing of its worker.
+	expect_match '^6 a worker named "worker" of another caller is already running; give each its own name$' \
+		"$(worker_call "$TCP" "$other" Register '\x0a\x06worker\x20\x01')"
+	expect_match '^6 a worker named "worker" is already running, process [1-9][0-9]* on [^;]+; ' \
+		"$(worker_call "$TCP" "$mine" Register '\x0a\x06worker\x20\x01')"
 	expect_eq f "$(sql "select lost from workers where id = $incarnation")"
 	expect_eq "done" "$(admin submit echo "done" --wait)"
 	# What has ended is answered as such.
@@ -324,6 +342,26 @@ test_a_handler_submits_for_its_attempt() {
 	stop worker KILL
 }
 
+# It reports progress of its own attempt, and of no other.
+test_a_handler_reports_progress_of_its_attempt() {
+	local id
+	admin token create reports --role worker --output "$DIR/reports.token"
+	start_worker worker --access-token-file "$DIR/reports.token"
+	cat >"$DIR/tell" <<-END
+		$(declare -f varint)
+		attempt="\\x08\$(varint "\$1")\\x10\$(varint "\$2")\\x22\\x04text"
+		attempt=\$(printf '\\\\x0a\\\\x%02x%s' "\$(printf '%b' "\$attempt" | wc -c)" "\$attempt")
+		printf '%b' "\$attempt\$3" | REEVE_ACCESS_TOKEN=\$REEVE_ATTEMPT_ACCESS_TOKEN "$REEVE_BIN/raw-call" "\$REEVE_MANAGER" /reeve.v1.WorkerService/Progress
+	END
+	id=$(admin submit sh "bash '$DIR/tell' 1 1; bash '$DIR/tell' \$REEVE_TASK_ID \$REEVE_TOKEN '\\x10\\x07'; bash '$DIR/tell' \$REEVE_TASK_ID \$REEVE_TOKEN; true" --queue work)
+	admin wait "$id" >/dev/null
+	expect_match '^7 attempts\[0\]: "reports" is no worker, and may report only with the access token of the attempt' "$(admin show "$id" --json | jq -r .result)"
+	expect_match 'incarnation: "reports" is no worker, and must leave it' "$(admin show "$id" --json | jq -r .result)"
+	expect_eq text "$(admin show "$id" --json | jq -r .remark)"
+	admin token revoke reports
+	stop worker KILL
+}
+
 # Without tokens a handler may do what it likes, and the tasks that it submits have their parent.
 test_a_local_handler_submits_for_its_attempt() {
 	local reeve="'$REEVE_BIN/reeve'" id child
@@ -343,123 +381,6 @@ test_a_metric_writer_sets_its_categories() {
 	expect_fail 4 with "$token" reeve metric put stock orders 1
 	expect_match '"meter" may not use the category "stock"' "$OUTPUT"
 	admin token revoke meter >/dev/null
-}
-
-test_a_revoked_token_ends_with_its_connections() {
-	local token
-	token=$(admin token create fleet --role worker,reader)
-	export REEVE_ACCESS_TOKEN=$token
-	start_worker
-	unset REEVE_ACCESS_TOKEN
-	expect [ "$(admin worker list --json | wc -l)" -ge 1 ]
-	admin token revoke fleet
-	wait_until 10 'expect_fail 4 with "$token" reeve list'
-	# Its parked Fetch is gone: a task stays.
-	id=$(admin submit nothing)
-	# A worker whose token cannot change ends.
-	ended worker 20
-	expect_eq 4 "$STATUS"
-	expect_match 'the manager refuses this worker: the access token is not valid' "$(cat "$DIR/log/worker.log")"
-	expect_eq queued "$(admin show "$id" --json | jq -r .status)"
-}
-
-test_a_rotated_token_has_a_grace() {
-	local old new
-	old=$(admin token create turn --role reader)
-	with "$old" reeve list >/dev/null
-	new=$(admin token rotate turn --grace 15s)
-	expect [ "$old" != "$new" ]
-	with "$old" reeve list >/dev/null
-	with "$new" reeve list >/dev/null
-	wait_until 30 'expect_fail 4 with "$old" reeve list'
-	with "$new" reeve list >/dev/null
-	newest=$(admin token rotate turn --grace 0s)
-	wait_until 5 'expect_fail 4 with "$new" reeve list'
-	with "$newest" reeve list >/dev/null
-	admin token revoke turn
-}
-
-# A worker and a waiting client read the files of their tokens again: when these change, and when a token is refused.
-test_a_running_worker_uses_a_rotated_token() {
-	local id
-	admin token create fleet --role worker --queue turned --output "$DIR/fleet"
-	admin token create waits --role reader --output "$DIR/waits"
-	start_worker rotated --queue turned --access-token-file "$DIR/fleet"
-	id=$(admin submit nothing --queue turned --delay 1h)
-	start waiting "$REEVE_BIN/reeve" --manager "$TCP" --access-token-file "$DIR/waits" wait "$id" --max-wait 2m
-	# Within the grace: it uses the new token before the old one ends.
-	admin token rotate fleet --grace 8s --output "$DIR/new" && mv "$DIR/new" "$DIR/fleet"
-	admin token rotate waits --grace 8s --output "$DIR/new" && mv "$DIR/new" "$DIR/waits"
-	wait_until 20 'grep -q "read the changed access token" "$DIR/log/rotated.log"'
-	wait_until 20 '[ "$(sql "select count(*) from old_secrets o join identities i on i.id = o.identity_id
-		where i.name in ('\''fleet'\'', '\''waits'\'') and valid_until > clock_timestamp()")" = 0 ]'
-	admin submit nothing --queue turned --wait >/dev/null
-	expect_no_match 'not valid' "$(cat "$DIR/log/rotated.log")"
-	# Without a grace: it is refused until the file has the new one.
-	admin token rotate fleet --grace 0s --output "$DIR/new"
-	wait_until 20 'grep -q "the access token is not valid.*waiting until $DIR/fleet has another one" "$DIR/log/rotated.log"'
-	mv "$DIR/new" "$DIR/fleet"
-	admin submit nothing --queue turned --wait >/dev/null
-	expect_eq 1 "$(grep -c 'not valid' "$DIR/log/rotated.log")"
-	# A signal makes it read the file at once; one that has no token changes nothing.
-	: >"$DIR/fleet"
-	kill -HUP "$(pid rotated)"
-	wait_until 5 'grep -q "$DIR/fleet has no access token; the access token that was read before stays in use" "$DIR/log/rotated.log"'
-	admin submit nothing --queue turned --wait >/dev/null
-	admin update "$id" --delay 0s >/dev/null
-	ended waiting 30
-	expect_eq 0 "$STATUS"
-	stop rotated
-	admin token revoke fleet
-	admin token revoke waits
-}
-
-test_a_rotated_token_is_valid_as_long_as_before() {
-	local old new expires
-	expires() { admin token list --json | jq -r 'select(.name == "lasting").expires'; }
-	admin token create lasting --role reader --expires 10d >/dev/null
-	expires=$(expires)
-	admin token rotate lasting >/dev/null
-	expect [ "$(expires)" '>' "$expires" ]
-	expires=$(expires)
-	admin token rotate lasting --expires 5d >/dev/null
-	expect [ "$(expires)" '<' "$expires" ]
-	expect_no_match 'rights: lasting' "$(admin doctor || true)"
-	sql "update identities set expires = now() + interval '23 hours' where name = 'lasting' and revoked is null" >/dev/null
-	expect_match 'warning +rights: lasting: this identity expires in 22:5' "$(admin doctor || true)"
-	old=$(admin token rotate lasting --expires 2s)
-	with "$old" reeve list >/dev/null
-	wait_until 10 'expect_fail 4 with "$old" reeve list'
-	# One that has expired is valid again, with its new secret alone.
-	new=$(admin token rotate lasting --grace 1h)
-	with "$new" reeve list >/dev/null
-	wait_until 5 'expect_fail 4 with "$old" reeve list'
-	wait_until 10 'expect_fail 4 with "$new" reeve list'
-	admin token revoke lasting
-}
-
-test_each_old_token_has_its_grace() {
-	local first second third
-	first=$(admin token create thrice --role reader)
-	second=$(admin token rotate thrice)
-	third=$(admin token rotate thrice --grace 1d)
-	with "$third" reeve list >/dev/null
-	with "$second" reeve list >/dev/null
-	with "$first" reeve list >/dev/null
-	third=$(admin token rotate thrice --grace 0s)
-	wait_until 5 'expect_fail 4 with "$second" reeve list'
-	expect_fail 4 with "$first" reeve list
-	with "$third" reeve list >/dev/null
-	admin token revoke thrice
-}
-
-test_an_expired_token_is_refused_and_its_name_is_free() {
-	local token
-	token=$(admin token create short --role reader --expires 2s)
-	with "$token" reeve list >/dev/null
-	wait_until 10 'expect_fail 4 with "$token" reeve list'
-	admin token create short --role reader >/dev/null
-	admin token revoke short
 }
 
 # The newest is last, however old its task is.

@@ -42,6 +42,37 @@ expect_last_breath() { # ID SINCE_MS AT_MOST_MS
 	done
 }
 
+# Freezes a worker whose handlers breathe: they, and a further process, die with its lease, and not before they have to.
+# The manager marks the worker lost. When that continues, it registers again, and the task runs again.
+expect_freeze_ends() { # NAME ID [PROCESS]
+	local at first
+	first=$(worker_incarnation "$1")
+	at=$(ms)
+	signal "$1" STOP
+	expect_last_breath "$2" "$at" $LEASE
+	expect [ "$(($(ms) - at))" -ge 400 ]
+	[ -z "${3:-}" ] || wait_until 5 "[ -z \"\$(birth $3)\" ]"
+	wait_until 10 '[ "$(sql "select lost from workers where id = '"$first"'")" = t ]'
+	signal "$1" CONT
+	reeve wait "$2" --max-wait 20s
+	expect [ "$(worker_incarnation "$1")" -gt "$first" ]
+	expect_eq 'completed attempt 2' "$(field "$2" status) $(field "$2" result)"
+	expect_eq "$(event_field "$2" claimed token | xargs)" "$(xargs <"$DIR/tokens.$2")"
+}
+
+# Freezes the manager: the watchdog kills the worker of a function that does not stop.
+expect_lease_costs_the_life() { # NAME ID
+	local at
+	signal m STOP
+	at=$(ms)
+	ended "$1" 5
+	expect_eq 137 "$STATUS"
+	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
+	signal m CONT
+	wait_event 20 "$2" lost
+	reeve cancel "$2" >/dev/null
+}
+
 start_postgres
 start_manager m "${SHORT_LEASES[@]}"
 
@@ -51,20 +82,8 @@ test_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	wait_breathing "$id"
 	waiting=$(reeve submit sh "$BREATHE") # lies in the worker, not begun
 	wait_status 10 "$waiting" executing
-	first=$(worker_incarnation frozen)
-	at=$(ms)
-	signal frozen STOP
-	expect_last_breath "$id" "$at" $LEASE
-	expect [ "$(($(ms) - at))" -ge 400 ] # not before it had to be
-	# The manager marks the worker lost. When the worker continues, it starts none of its prefetched tasks, and
-	# registers again.
-	wait_until 10 '[ "$(sql "select lost from workers where id = '"$first"'")" = t ]'
-	signal frozen CONT
-	reeve wait "$id" --max-wait 20s
-	expect_eq 'completed attempt 2' "$(field "$id" status) $(field "$id" result)"
+	expect_freeze_ends frozen "$id"
 	wait_until 20 "[ -n \"\$(field $waiting result)\" ] || [ -s $DIR/breath.$waiting ]"
-	expect [ "$(worker_incarnation frozen)" -gt "$first" ]
-	expect_eq "$(event_field "$id" claimed token | xargs)" "$(xargs <"$DIR/tokens.$id")"
 	expect_eq "$(event_field "$waiting" claimed token | tail -n 1)" "$(cat "$DIR/tokens.$waiting")" 'ran under'
 }
 
@@ -87,20 +106,10 @@ test_a_frozen_workers_children_are_dead_when_its_lease_ends() {
 		stdio = $DIR/child
 	END
 	start_worker frozen --concurrency 1
-	first=$(worker_incarnation frozen)
 	idle=$(reeve submit idle 'echo $PPID' --wait)
 	id=$(reeve submit breathe "$BREATHE")
 	wait_breathing "$id"
-	at=$(ms)
-	signal frozen STOP
-	expect_last_breath "$id" "$at" $LEASE
-	expect [ "$(($(ms) - at))" -ge 400 ]
-	wait_until 5 "[ -z \"\$(birth $idle)\" ]"
-	wait_until 10 '[ "$(sql "select lost from workers where id = '"$first"'")" = t ]'
-	signal frozen CONT
-	reeve wait "$id" --max-wait 20s
-	expect_eq 'completed attempt 2' "$(field "$id" status) $(field "$id" result)"
-	expect_eq "$(event_field "$id" claimed token | xargs)" "$(xargs <"$DIR/tokens.$id")"
+	expect_freeze_ends frozen "$id" "$idle"
 	expect_eq yes "$(reeve submit idle 'echo yes' --wait)"
 }
 
@@ -128,6 +137,7 @@ test_a_frozen_workers_calls_end_with_its_lease() {
 
 # The worker is frozen for longer than the watchdog has to kill the handlers. When it continues, it must read the
 # watchdog's messages before it may conclude that the watchdog hangs.
+# measures time
 test_a_worker_frozen_for_long_does_not_blame_its_watchdog() {
 	start_worker icy --concurrency 8
 	for round in 1 2 3; do
@@ -254,11 +264,12 @@ test_a_frozen_worker_never_goes_on_with_its_function() {
 # ---- extensions ----
 
 # Asks for an extension six times, and takes 3 s in total.
-LONG='for i in 1 2 3 4 5 6; do echo "{\"extend\": \"1s\", \"news\": $i}" >&3; sleep 0.5; done; printf done'
+LONG='for i in 1 2 3 4 5 6; do echo "{\"extend\": \"2s\", \"news\": $i}" >&3; sleep 0.5; done; printf done'
 
+# measures time
 test_a_program_may_ask_for_more_time() {
 	start_worker patient
-	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
+	id=$(reeve submit sh "$LONG" --timeout 2s --max-attempts 1)
 	reeve wait "$id" --max-wait 20s
 	expect_eq 'completed done' "$(field "$id" status) $(field "$id" result)"
 	expect_eq 'submitted claimed completed' "$(events "$id")"
@@ -266,6 +277,7 @@ test_a_program_may_ask_for_more_time() {
 }
 
 # All handlers ask at the same moment, so that their requests wait together.
+# measures time
 test_many_may_ask_at_once() {
 	start_worker crowd --concurrency 24
 	for i in $(seq 1 24); do
@@ -278,19 +290,21 @@ test_many_may_ask_at_once() {
 	rm "$DIR/now"
 }
 
+# measures time
 test_but_no_more_than_there_is() {
 	start_manager short "${SHORT_LEASES[@]}" --max-runtime 2s
 	start_worker bounded
-	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
+	id=$(reeve submit sh "$LONG" --timeout 1500ms --max-attempts 1)
 	expect_fail 1 reeve wait "$id" --max-wait 20s
 	expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
 	expect_eq t "$(sql "select last_updated - token between '1.8s' and '2.9s' from task_history where task_id = $id")"
 	expect_eq 'submitted claimed dead' "$(events "$id")"
 }
 
+# measures time
 test_a_function_may_too() {
 	start_counting extending
-	id=$(reeve submit extend 6 --timeout 1s --max-attempts 1)
+	id=$(reeve submit extend 6 --timeout 2s --max-attempts 1)
 	reeve wait "$id" --max-wait 20s
 	expect_eq 'completed 6' "$(field "$id" status) $(field "$id" result)"
 }
@@ -324,15 +338,33 @@ test_a_function_that_does_not_stop_costs_its_worker_the_life() {
 	start_counting stubborn
 	id=$(reeve submit count x)
 	wait_until 20 '[ "$(counted)" -gt 0 ]'
-	signal m STOP
-	at=$(ms)
-	ended counting 5
-	expect_eq 137 "$STATUS"
-	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
+	expect_lease_costs_the_life counting "$id"
 	expect_match 'watchdog: the lease is over and a function still runs: killing the worker' "$(cat "$DIR/log/counting.log")"
-	signal m CONT
-	wait_event 20 "$id" lost
-	reeve cancel "$id" >/dev/null
+}
+
+test_so_does_a_plugin() {
+	cat >"$DIR/deaf.c" <<-END
+		#include <fcntl.h>
+		#include <reeve/worker.h>
+		#include <unistd.h>
+		static int deaf(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+		{
+			(void)attempt, (void)outcome;
+			close(creat("$DIR/deaf", 0600));
+			for (;;)
+				pause();
+		}
+		const struct reeve_plugin reeve_plugin = {REEVE_PLUGIN_ABI, deaf};
+	END
+	cc -shared -fPIC -I"$TOP/worker/include" -o "$DIR/deaf.so" "$DIR/deaf.c"
+	handlers <<-END
+		[handler deaf]
+		plugin = $DIR/deaf.so
+	END
+	start_worker deaf --concurrency 1
+	id=$(reeve submit deaf)
+	wait_until 20 "[ -e '$DIR/deaf' ]"
+	expect_lease_costs_the_life deaf "$id"
 }
 
 run_tests

@@ -71,6 +71,16 @@ test_once_can_be_stopped_before_and_within_its_task() {
 	expect_left busy
 }
 
+# An empty queue is a success, too.
+# measures time
+test_until_empty_ends_at_once_if_the_queue_is_empty() {
+	begin=$(ms)
+	mode_worker none --until-empty --queue none
+	expect_eq 0 "$STATUS"
+	expect [ $(($(ms) - begin)) -lt 5000 ]
+	expect_left none
+}
+
 test_until_empty_does_all_that_wait_and_are_due() {
 	for i in $(seq 1 60); do echo "{\"details\":\"echo $i\"}"; done | reeve submit --bulk - sh --queue many >"$DIR/ids"
 	later=$(reeve submit sh 'echo later' --queue many --delay 1h)
@@ -83,12 +93,6 @@ test_until_empty_does_all_that_wait_and_are_due() {
 	expect_eq 'completed queued queued' "$(field "$more" status) $(field "$later" status) $(field "$other" status)"
 	expect_left all
 	reeve cancel "$later" "$other" >/dev/null
-	# An empty queue is a success, too, and the worker ends at once.
-	begin=$(ms)
-	mode_worker none --until-empty --queue many
-	expect_eq 0 "$STATUS"
-	expect [ $(($(ms) - begin)) -lt 5000 ]
-	expect_left none
 	# A failed task is retried later. The worker does not wait for that, and reports the failure by its exit code.
 	id=$(reeve submit sh 'exit 3' --queue many --retry-base 1h)
 	mode_worker failing --until-empty --queue many
@@ -142,7 +146,7 @@ test_a_worker_gives_up_without_a_manager() {
 	ended lonely 20
 	expect_eq 6 "$STATUS"
 	expect [ $(($(ms) - begin)) -ge 2000 ]
-	expect_match 'no manager at tcp://127.0.0.1:[0-9]+ has answered for 2[0-9]{3} ms' "$(cat "$DIR/log/lonely.log")"
+	expect_match 'no manager at tcp://127.0.0.1:[0-9]+ has answered for [2-9][0-9]{3} ms' "$(cat "$DIR/log/lonely.log")"
 	# So does one that has had a manager. While that answers, it goes on.
 	start_manager short --heartbeat 500ms
 	start_worker served --manager "${URL[short]}" --queue served --manager-timeout 2s
@@ -175,14 +179,16 @@ test_slots_keep_the_resting_period() {
 		where task_id in ($(cat "$DIR/ids" "$DIR/lively" | paste -sd,)) order by token" | xargs)"
 	stop worker
 	# With three slots, three tasks run at once, before the resting period.
+	reeve queue set resting --resting 1m >/dev/null
 	for i in 1 2 3; do reeve submit sh "echo $i" --queue resting; done >"$DIR/three"
 	start_worker three --queue resting --concurrency 3
 	reeve wait - <"$DIR/three" >/dev/null
-	expect_eq t "$(sql "select max(started) - min(started) < '1400ms' from task_history where task_id in ($(paste -sd, "$DIR/three"))")"
+	expect_eq t "$(sql "select max(started) - min(started) < '1m' from task_history where task_id in ($(paste -sd, "$DIR/three"))")"
 	stop three
 	expect_eq 0 "$STATUS"
 }
 
+# measures time
 test_a_worker_waits_before_its_first_task() {
 	set_queue patient 'waiting_ms = 3000'
 	id=$(reeve submit sh 'echo 1' --queue patient)
@@ -201,15 +207,14 @@ test_a_worker_waits_before_its_first_task() {
 # Also a worker that has been up for long waits before the first task of each batch, and after each start of the queue.
 test_each_batch_and_start_has_its_waiting_period() {
 	start_worker worker --queue batches,other --concurrency 2
-	reeve queue set batches --batches yes --waiting 2s >/dev/null
+	reeve queue set batches --batches yes --waiting 3s >/dev/null
 	reeve submit sh 'echo 1' --queue other --wait >/dev/null
 	for _ in 1 2; do
-		a=$(reeve submit sh 'echo 1' --queue batches)
+		read -r a b < <(printf '{"details": "echo 1"}\n%.0s' 1 2 | reeve submit sh --bulk - --queue batches | xargs)
 		expect_match 'the waiting period of its queue is not over' "$(reeve show "$a")"
-		reeve submit sh 'echo 1' --queue other --wait --timeout 1s >/dev/null
-		b=$(reeve submit sh 'echo 1' --queue batches)
+		reeve submit sh 'echo 1' --queue other --wait >/dev/null
 		reeve wait "$a" "$b" >/dev/null
-		expect_eq t "$(sql "select min(h.token) - b.started_at between '2s' and '3s' from task_history h join batches b on b.id = h.batch_id
+		expect_eq t "$(sql "select min(h.token) - b.started_at between '3s' and '20s' from task_history h join batches b on b.id = h.batch_id
 			where h.task_id in ($a, $b) group by b.started_at")"
 		wait_until 20 '[ "$(reeve queue status batches --json | jq -r .state)" = finished ]'
 	done
@@ -219,15 +224,15 @@ test_each_batch_and_start_has_its_waiting_period() {
 	wait_until 10 "[ \"\$(sql \"select batch_id from tasks where id = $a\")\" = $batch ]" # ingested
 	reeve batch close "$batch" >/dev/null
 	wait_status 20 "$a" completed
-	expect_eq t "$(sql "select h.token - b.started_at >= '2s' from task_history h join batches b on b.id = h.batch_id where task_id = $a")"
+	expect_eq t "$(sql "select h.token - b.started_at >= '3s' from task_history h join batches b on b.id = h.batch_id where task_id = $a")"
 	# A start.
 	reeve queue set batches --autostart no >/dev/null
 	a=$(reeve submit sh 'echo 3' --queue batches)
-	sleep 2.5
+	sleep 3.2 # the waiting period of the batch
 	reeve queue start batches >/dev/null
 	reeve wait "$a" >/dev/null
 	expect_eq t "$(sql "select token - (select max(at) from queue_events where queue = 'batches' and event = 'queue_started')
-		between '2s' and '3s' from task_history where task_id = $a")"
+		between '3s' and '20s' from task_history where task_id = $a")"
 	stop worker
 }
 
@@ -242,7 +247,7 @@ test_one_is_paused_and_resumed_from_afar() {
 	reeve worker resume worker >/dev/null
 	reeve wait "$id" >/dev/null
 	wait_until 20 '[ "$(worker_is worker mode)" = running ]'
-	wait_until 20 '[ "$(worker_is worker succeeded)" = 1 ]'
+	wait_until 20 '[ "$(worker_is worker completed)" = 1 ]'
 	reeve wait "$(reeve submit sh 'exit 1' --queue paused --max-attempts 1)" >/dev/null 2>&1 || true
 	wait_until 20 '[ "$(worker_is worker failed)" = 1 ]'
 	# A task that runs when the worker is paused finishes.

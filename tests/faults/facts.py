@@ -13,6 +13,8 @@ import time
 
 from count_rules import COUNTS, LIVE
 
+FINAL = ("completed", "dead", "cancelled")  # the statuses of tasks that have ended
+
 
 class Undecidable(Exception):
 	"""The facts are unavailable or cannot be parsed."""

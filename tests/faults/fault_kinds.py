@@ -14,7 +14,7 @@ from watch import now_us
 WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
 OWED_IN_A_ROW = 2
 TRIES = 3  # the maximum number of draws of a kind that has had no effect
-ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "read", "maintenance", "listen", "lease")
+ROLES = ("submit", "ready", "claim", "lookup", "report", "heartbeat", "edit", "read", "maintenance", "listen", "lease")
 
 
 def worker_killed(run, rng):

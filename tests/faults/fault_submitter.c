@@ -18,8 +18,8 @@
  *	--batches  of calls: a batch replaces these. It is opened (some with entry and exit tasks, callbacks as tasks or to
  *	           the URL), filled by up to three calls, and closed. The types fault-entry, fault-exit and fault-told
  *	           belong to batches.
- *	--piped    of tasks: these belong to the pipeline and have plans (script.h) that go through its stages a, b, c and d,
- *	           in order and otherwise
+ *	--piped    of tasks: these belong to the pipeline and have plans (script.h) that go through its stages a, b, c and
+ *d, in order and otherwise
  *
  * A task has one of three priorities, from --priority (0) upwards. --seed determines what the submitter does, but not
  * when.

@@ -3,8 +3,9 @@
 -- count as due.
 with known as (select greatest(statement_timestamp(), (select max(last_updated) from reeve.tasks),
   (select max(last_updated) from reeve.task_history), (select max(at) from reeve.worker_events)) as latest),
+totals as materialized (select * from reeve.live_totals(null)),
 counted as (
-  select x.route_id, x.status, '' as due, x.count from reeve.live_totals(null) c cross join lateral (values
+  select x.route_id, x.status, '' as due, x.count from totals c cross join lateral (values
     (c.route_id, 'waiting', c.queued + c.delayed), (c.route_id, 'executing', c.executing), (c.route_id, 'failed', c.failed))
     x(route_id, status, count)
   union all
@@ -16,7 +17,7 @@ counted as (
   from reeve.live_counts c
   union all
   select c.route_id, 'fewer than 0 ' || x.status, '', x.count
-  from reeve.live_totals(null) c cross join lateral (values ('queued', c.queued), ('delayed', c.delayed), ('failed', c.failed)) x(status, count)
+  from totals c cross join lateral (values ('queued', c.queued), ('delayed', c.delayed), ('failed', c.failed)) x(status, count)
   where x.count < 0),
 found as (
   select route_id, case status when 'queued' then 'waiting' else status end as status, '' as due, count(*)

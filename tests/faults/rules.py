@@ -7,14 +7,14 @@ handler did and what a submitter was answered. It reads the rows of the tables, 
 
 import re
 
+from audit_rules import AUDIT_RULES
 from batch_rules import BATCH_RULES
 from count_rules import COUNT_RULES
-from facts import print_of
+from facts import FINAL, print_of
 from pipeline_rules import PIPELINE_RULES, went_on
 from schedule_rules import SCHEDULE_RULES
 from sql_rules import SQL_RULES
 
-FINAL = ("completed", "dead", "cancelled")
 OWN_ERROR = re.compile(r"^(failed|fatal) (\d+)$")
 CLOCK_TOLERANCE_US = 100_000  # between a ledger's time and the database's
 
@@ -397,7 +397,7 @@ def dead_for_a_reason(f):
 				f"({row['error_code']}: {row['last_error']}), and its handler did not say that it was fatal")
 
 
-# ---- I6: events missing from the audit, or out of order ----
+# ---- I6: attempts that the tables lack (audit_rules.py: events missing from the audit, or out of order) ----
 
 
 def what_was_begun_is_known(f):
@@ -410,72 +410,6 @@ def what_was_begun_is_known(f):
 			f.add("I6 attempt-missing", f"{f.title(task)}: {begun} is {attempt} in the tables")
 
 
-def versions_grow(f):
-	for task, chain in f.chains.items():
-		created = min((row["created"] for row in f.by_id.get(task, [])), default=None)
-		at = created
-		for attempt in chain:
-			if at is not None and attempt.token <= at:
-				f.add("I6 order", f"{f.title(task)}: {attempt} has a token that is not later than {at}, what was before it")
-			if attempt.end is not None and attempt.end <= attempt.token:
-				f.add("I6 order", f"{f.title(task)}: {attempt} ended at version {attempt.end}")
-			at = attempt.end if attempt.end is not None else attempt.token
-
-
-def end_event(attempt):
-	return attempt.status if attempt.status in FINAL else attempt.outcome
-
-
-def audit_is_whole(f):
-	"""The audit of each task has, in this order: submitted, then the claim and the end of each attempt."""
-	audit = {}
-	for event in f.tables.audit:
-		audit.setdefault(event["id"], []).append(event)
-	for task, rows in f.by_id.items():
-		told = [e for e in audit.get(task, []) if e["place"] < 3]
-		wanted = ["submitted"]
-		for attempt in f.chains.get(task, []):
-			wanted.append("claimed")
-			if attempt.end is not None:
-				wanted.append(end_event(attempt))
-		if "token" in rows[0] and rows[0]["token"] is None:
-			wanted.append(rows[0]["status"])
-		got = [e["event"] for e in told]
-		if got != wanted and not f.has_event(task, "retried"):
-			f.add("I6 event-missing", f"{f.title(task)}: its audit is {' '.join(got) or 'empty'}; it should be {' '.join(wanted)}")
-		versions = [e["version"] for e in told]
-		if versions != sorted(versions) or len(set(zip(versions, (e["place"] for e in told)))) != len(told):
-			f.add("I6 order", f"{f.title(task)}: the versions of its audit are {versions}")
-	for task in audit:
-		if task not in f.by_id:
-			f.add("I6 order", f"the audit tells of task {task}; no table has it")
-
-
-def takings_away_are_told(f):
-	for attempt in f.known.values():
-		taken = attempt.outcome in ("expired", "lost") or (attempt.status == "dead" and not attempt.by_report and
-			attempt.row.get("error_code") in ("expired", "lost"))
-		if taken and not any(e["event"] == "reclaimed" and e["version"] == attempt.end for e in f.events.get(attempt.task, [])):
-			f.add("I6 event-missing", f"{f.title(attempt.task)}: {attempt} was taken away; no event says why")
-
-
-def workers_are_told(f):
-	told = {}
-	for event in f.tables.worker_events:
-		told.setdefault(event["worker_id"], []).append(event["event"])
-	for worker in f.workers.values():
-		events = told.get(worker["id"], [])
-		ends = [event for event in events if event in ("left", "lost", "returned")]
-		who = f"worker {worker['name']}, incarnation {worker['id']},"
-		if events.count("registered") != 1:
-			f.add("I6 event-missing", f"{who} was registered {events.count('registered')} times by its events")
-		if len(ends) != (1 if worker["lost"] else 0):
-			f.add("I6 event-missing", f"{who} is {'lost' if worker['lost'] else 'not lost'}; its events are {' '.join(events)}")
-	for attempt in f.known.values():
-		if attempt.worker not in f.workers:
-			f.add("I6 event-missing", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, which is nowhere")
-
-
 RULES = BATCH_RULES + COUNT_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES + (
 	acknowledged_is_there, acknowledged_alike, made_once, requests_and_keys,
 	one_holder, run_by_its_worker, within_its_lock,
@@ -483,8 +417,8 @@ RULES = BATCH_RULES + COUNT_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES 
 	cancels_stand,
 	nothing_is_stuck, journal_is_right,
 	attempts_are_counted, dead_for_a_reason,
-	what_was_begun_is_known, versions_grow, audit_is_whole, takings_away_are_told, workers_are_told,
-)
+	what_was_begun_is_known,
+) + AUDIT_RULES
 
 
 # Kinds that compare times of different rows, which means nothing after the clock has been set back.

@@ -84,6 +84,8 @@ static bool parse_word(struct script *script, const char *word)
 		return true;
 	if (strcmp(word, "stubborn") == 0)
 		return script->stubborn = true;
+	if (strncmp(word, "until=", 6) == 0)
+		return snprintf(script->until, sizeof script->until, "%s", word + 6) < (int)sizeof script->until;
 	return strncmp(word, "then=", 5) == 0 && parse_then(script, word + 5);
 }
 
@@ -165,6 +167,11 @@ static void note_end(const struct script *script, const struct script_attempt *a
 	    attempt->task, attempt->token, ledger_now_us(), outcomes[end], piped);
 }
 
+static bool must_wait(const struct script *script)
+{
+	return script->until[0] && access(script->until, F_OK) != 0;
+}
+
 enum script_end script_perform(const struct script *script, const struct script_attempt *attempt)
 {
 	enum script_end end = attempt->attempt <= script->crash ? SCRIPT_CRASH
@@ -176,7 +183,8 @@ enum script_end script_perform(const struct script *script, const struct script_
 	note_start(script, attempt);
 	until_us = ledger_now_us() + script->run_ms * 1000;
 	for (;;) {
-		int64_t wait_ms = end == SCRIPT_HANG ? ALIVE_MS : (until_us - ledger_now_us() + 999) / 1000;
+		int64_t wait_ms =
+		    end == SCRIPT_HANG || must_wait(script) ? ALIVE_MS : (until_us - ledger_now_us() + 999) / 1000;
 
 		if (wait_ms <= 0)
 			break;

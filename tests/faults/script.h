@@ -2,13 +2,14 @@
  * The job of a task in the fault tests. The task's details describe it. A program (fault-handler) and a C function
  * (fault-worker) do it in the same way and record it in the ledger.
  *
- *	NAME [run=MS] [then=complete|fail|fatal|hang|crash] [fail=N] [crash=N] [stubborn] [plan=STEP/…] [loop]
- *	     [from=TOKEN]
+ *	NAME [run=MS] [until=FILE] [then=complete|fail|fatal|hang|crash] [fail=N] [crash=N] [stubborn] [plan=STEP/…]
+ *	     [loop] [from=TOKEN]
  *
- * It runs for MS and then ends as `then` says: it completes with the result "NAME TOKEN", fails with the error
- * "failed TOKEN", or fails fatally with the error "fatal TOKEN". `hang` runs until a request to stop. `crash` kills its
- * process by SIGKILL (for a C function, this is the worker). In the first N attempts it crashes or fails instead (crash
- * has precedence over fail). After a request to stop it ends at once, unless it is stubborn.
+ * It runs for MS, and further until FILE exists. Then it ends as `then` says: it completes with the result "NAME
+ * TOKEN", fails with the error "failed TOKEN", or fails fatally with the error "fatal TOKEN". `hang` runs until a
+ * request to stop. `crash` kills its process by SIGKILL (for a C function, this is the worker). In the first N attempts
+ * it crashes or fails instead (crash has precedence over fail). After a request to stop it ends at once, unless it is
+ * stubborn.
  *
  * A task of a pipeline has a plan with one STEP for each stage that it passes through. From the second stage on it also
  * has from=TOKEN, the token of the attempt that ended the previous stage. A STEP is [MS][fN][>STAGE|.|!|-]: it runs for
@@ -35,6 +36,7 @@ enum { SCRIPT_PLAN = 256, SCRIPT_RESULT = 512 };
 struct script {
 	char name[128];
 	int64_t run_ms;
+	char until[256]; /* "": it waits for no file */
 	enum script_end then;
 	unsigned fail, crash; /* the number of first attempts that end so */
 	bool stubborn;

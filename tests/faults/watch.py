@@ -19,8 +19,8 @@ def submitter(task):
 
 
 class Watch:
-	def __init__(self, folder):
-		self.folder = folder
+	def __init__(self, folder, time):
+		self.folder, self.time = folder, time
 		self.places = {}  # file -> the offset read so far
 		self.running = {}  # (task, token) -> the line of its start, until its end
 		self.signs = {}  # (task, token) -> the last sign of life
@@ -96,12 +96,12 @@ class Watch:
 		return sum(t >= since for t in self.submitted.values()) + sum(t >= since for _, t, *_ in self.served)
 
 	def service_us(self, since, until, base):
-		"""Returns the longest time, in µs, of a probe submitted between the two, measured from `base` if later."""
-		return max((max(0, done - max(t, base)) for _, t, _, done in self.served if since <= t <= until), default=0)
+		"""Returns the longest own time, in µs, of a probe submitted between the two, measured from `base` if later."""
+		return max((max(0, self.time.between(max(t, base), done)) for _, t, _, done in self.served if since <= t <= until), default=0)
 
 	def waits_us(self, name):
-		"""Returns the times, in µs, from submit to start of the completed probes of this submitter."""
-		return [begun - t for who, t, begun, _ in self.served if who == name]
+		"""Returns the own times, in µs, from submit to start of the completed probes of this submitter."""
+		return [self.time.between(t, begun) for who, t, begun, _ in self.served if who == name]
 
 	def taken_up(self, key):
 		"""Returns when an interrupted attempt ended after all, or its task began again; None if neither has."""

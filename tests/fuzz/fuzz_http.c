@@ -1,9 +1,11 @@
 /*
- * Fuzzes HTTP/1.1 and HTTP/2: the bytes of an input come on a connection of a server with a door, as a caller sends them. The server
- * may answer whatever it likes, but when the connection has ended it has no call, no connection and no memory left.
+ * Fuzzes HTTP/1.1 and HTTP/2: the bytes of an input come on a connection of a server with a api, as a caller sends
+ * them. The server may answer whatever it likes, but when the connection has ended it has no call, no connection and no
+ * memory left.
  *
- * The first byte of an input says how many bytes arrive at once (the lower half), and how the caller behaves: 16: it reads no answer
- * before it has sent everything; 32: it closes without reading; 64: it ends its direction first, and reads what comes.
+ * The first byte of an input says how many bytes arrive at once (the lower half), and how the caller behaves: 16: it
+ * reads no answer before it has sent everything; 32: it closes without reading; 64: it ends its direction first, and
+ * reads what comes.
  */
 #include "common/clock.h"
 #include "common/rpc/server_internal.h"
@@ -88,15 +90,16 @@ static void start(void)
 	    {0},
 	};
 	const struct rpc_server_options options = {.max_message_bytes = MESSAGE_MAX};
-	const struct http_options http = {
+	struct http_options http = {
 	    .origins = "https://a.example", .max_message_bytes = MESSAGE_MAX, .now_us = now_us, .problem = no_problem};
 	struct reeve_error error = {0};
-	struct http_door *door = http_door_create(&http, &error);
+	struct http_api *api;
 
-	base = event_base_new();
+	http.base = base = event_base_new();
+	api = http_api_create(&http, &error);
 	server = rpc_server_create(base, &options);
 	rpc_server_add(server, &reeve__v1__task_service__descriptor, tasks, NULL);
-	FUZZ_CHECK(door && http_door_listen(door, server, "http://127.0.0.1:0", &error), "%s", error.message);
+	FUZZ_CHECK(api && http_api_listen(api, server, "http://127.0.0.1:0", &error), "%s", error.message);
 }
 
 /* Makes a connection whose other end is the result. */

@@ -1,6 +1,7 @@
 /*
- * Fuzzes the reader of JSON: any text is a message or an error, and a message that was read is written and read again as the same.
- * The first byte of an input chooses the form and the message, and the rest is the text.
+ * Fuzzes the reader of JSON: any text is a message or an error, and a message that was read is written and read again
+ * as the same. Also fuzzes the reader of texts with a value that stays text. The first byte of an input chooses the
+ * form and the message. The other bytes are the text.
  */
 #include "common/json.h"
 #include "tests/fuzz/fuzz.h"
@@ -48,6 +49,27 @@ static void check(enum json_form form, const ProtobufCMessage *message)
 	protobuf_c_message_free_unpacked(read, NULL);
 }
 
+/* Reads a text with a member that stays text: what a parser takes, and only that, has text that means the same. */
+static void check_text(const char *text, size_t length, const char *name)
+{
+	const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
+	json_error_t why, why_not;
+	json_t *plain = json_loadb(text, length, flags, &why),
+	       *read = json_load_as_text(text, length, flags, name, &why_not);
+	json_t *value = name ? json_object_get(plain, name) : plain, *kept = name ? json_object_get(read, name) : read,
+	       *again;
+
+	FUZZ_CHECK(plain ? read != NULL : !read || json_error_code(&why) == json_error_numeric_overflow,
+	    "only one of them takes it");
+	if (value && !json_is_null(value) && !json_is_string(value)) {
+		again = json_loadb(json_string_value(kept), json_string_length(kept), flags, &why);
+		FUZZ_CHECK(json_equal(again, value), "another value");
+		json_decref(again);
+	}
+	json_decref(plain);
+	json_decref(read);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	enum json_form form = length && bytes[0] & 1 ? JSON_OWN : JSON_MAPPING;
@@ -57,6 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	ProtobufCMessage *message = object ? json_to_message_in(form, object, descriptors[number], &error) : NULL;
 
 	json_decref(object);
+	if (length) {
+		check_text((const char *)bytes + 1, length - 1, "d");
+		check_text((const char *)bytes + 1, length - 1, NULL);
+	}
 	if (message)
 		check(form, message);
 	else

@@ -1,7 +1,7 @@
 /*
- * Runs a fuzz target without libFuzzer: `PROGRAM FOLDER COUNT [SEED]` takes all files of the folder, and COUNT changed copies of them,
- * the same in each run with the same seed. It writes each input to the file that REEVE_FUZZ_INPUT names before it takes it, so that one
- * that ends the process is there.
+ * Runs a fuzz target without libFuzzer: `PROGRAM FOLDER COUNT [SEED]` takes all files of the folder, and COUNT changed
+ * copies of them, the same in each run with the same seed. It writes each input to the file that REEVE_FUZZ_INPUT names
+ * before it takes it, so that one that ends the process is there.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,53 +1,83 @@
 /**
- * Drives Chromium for tests of the dashboard, by the DevTools protocol over two pipes, with Node's standard library alone.
+ * Pages of the dashboard in Chromium without windows, driven by playwright-core (installed by tests/e2e/npm.bash).
  *
- *	const browser = await start();
- *	const page = await browser.open("http://127.0.0.1:7172/");
- *	await page.see("Overview");
- *	await browser.end();
+ *	await browse(async (browser) => {
+ *	  const page = await browser.open("http://127.0.0.1:7172/");
+ *	  await page.see("Overview");
+ *	});
  *
- * Each wait ends when its condition holds, at the latest after 30 s. `end` fails if a page has reported an exception, an error on
- * its console, or a violation of its security policy, unless the test has taken them with `page.takeProblems()`.
+ * Each wait ends when its condition holds, at the latest after 60 s. `browse` fails if a page has reported an exception, an error
+ * on its console, or a violation of its security policy, unless the test has waited for one.
  */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const WAIT_MS = 30000;
-const FLAGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-default-browser-check",
-  "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--mute-audio",
-  "--disable-features=Translate,MediaRouter,OptimizationHints", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
-  "--remote-debugging-pipe",
-];
-const KEYS = { Enter: ["\r", 13], Tab: ["", 9], Escape: ["", 27], Space: [" ", 32] };
+const { chromium } = createRequire(new URL("../../build-npm/", import.meta.url))("playwright-core");
+
+const WAIT_MS = 60000;
 
 class Page {
-  constructor(browser, session) {
-    Object.assign(this, { browser, session, problems: [] });
+  /** `tab` is Playwright's page, `session` its DevTools. */
+  constructor(tab, session) {
+    Object.assign(this, { tab, session, problems: [] });
+    tab.on("pageerror", (error) => this.problems.push(error.stack));
+    tab.on("console", (message) => {
+      // A call that fails is not a problem: the page shows it.
+      if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) this.problems.push(message.text());
+    });
   }
 
   send(method, parameters) {
-    return this.browser.send(method, parameters, this.session);
+    return this.session.send(method, parameters);
+  }
+
+  /** Runs a script in each document from now on, before the document's own. */
+  before(script) {
+    return this.tab.addInitScript(script);
+  }
+
+  /**
+   * From now on, in each document: the page's polls come `times` as often, a number or an expression of it, and `polled` counts the calls
+   * that they have made, by method.
+   */
+  hurry(times) {
+    return this.before(`window.polled = {};
+      const ask = fetch;
+      window.fetch = async (url, options) => {
+        if (!String(url).endsWith("/Poll")) return ask(url, options);
+        const poll = JSON.parse(options.body);
+        const answer = await ask(url, { ...options, body: JSON.stringify({ ...poll, everyMs: Math.ceil(poll.everyMs / ${times}) }) });
+        for (const { method } of poll.reads) polled[method] = (polled[method] ?? 0) + 1;
+        return answer;
+      };`);
+  }
+
+  /** Watches the page's requests: returns an object with those that are open, the most that were open at a time, and the paths of all. */
+  watch() {
+    const seen = { open: new Set(), most: 0, paths: [] };
+    this.tab.on("request", (request) => {
+      seen.open.add(request);
+      seen.most = Math.max(seen.most, seen.open.size);
+      seen.paths.push(new URL(request.url()).pathname);
+    });
+    for (const end of ["requestfinished", "requestfailed"]) this.tab.on(end, (request) => seen.open.delete(request));
+    return seen;
   }
 
   /** The value of an expression in the page. */
-  async eval(expression) {
-    const { result, exceptionDetails } = await this.send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
-    assert.ok(!exceptionDetails, `${expression}: ${exceptionDetails?.exception?.description ?? exceptionDetails?.text}`);
-    return result.value;
+  eval(expression) {
+    return this.tab.evaluate(expression);
   }
 
   /** Waits until an expression is true. While the page changes, an evaluation may fail. */
   async until(expression, what = expression) {
     const end = Date.now() + WAIT_MS;
     for (let pause = 10; ; pause = Math.min(2 * pause, 200)) {
-      const { result, exceptionDetails } = await this.send("Runtime.evaluate", { expression: `Boolean(${expression})`, awaitPromise: true, returnByValue: true });
-      if (!exceptionDetails && result.value) return;
-      if (Date.now() > end) assert.fail(`not within 30 s: ${what}\nthe page is:\n${await this.text()}\nproblems: ${this.problems.join("\n")}`);
+      if (await this.eval(`Boolean(${expression})`).catch(() => false)) return;
+      if (Date.now() > end) assert.fail(`not within 60 s: ${what}\nthe page is:\n${await this.text()}\nproblems: ${this.problems.join("\n")}`);
       await sleep(pause);
     }
   }
@@ -76,121 +106,104 @@ class Page {
     await this.eval(`${await this.find(selector, text)}.click()`);
   }
 
-  /** Types into an input, as a person does, after what it has is selected. */
   async type(selector, text) {
-    await this.eval(`{ const e = ${await this.find(selector)}; e.focus(); e.select?.(); }`);
-    await this.send("Input.insertText", { text });
+    await this.tab.fill(selector, text);
   }
 
-  async press(key) {
-    const [text, code] = KEYS[key] ?? [key, key.toUpperCase().charCodeAt(0)];
-    const event = { key: key === "Space" ? " " : key, code: key, windowsVirtualKeyCode: code };
-    await this.send("Input.dispatchKeyEvent", { type: "keyDown", text, ...event });
-    await this.send("Input.dispatchKeyEvent", { type: "keyUp", ...event });
+  /** An action: its dialog says `before`, gets the fields (by name), and then says `after`. */
+  async act(button, before, fields, after) {
+    await this.click("main button", `${button}…`);
+    await this.find("dialog");
+    await this.see(before);
+    for (const [name, text] of Object.entries(fields)) {
+      const input = this.tab.locator(`[id="action-${name}"]`);
+      if (await input.evaluate((e) => e.localName === "select")) await input.selectOption(text);
+      else await input.fill(text);
+    }
+    await this.click("dialog button:not([type]):not(:disabled)");
+    await this.see(after);
+    await this.click("dialog button", "Close");
+  }
+
+  press(key) {
+    return this.tab.keyboard.press(key);
   }
 
   async go(address) {
-    await this.send("Page.navigate", { url: address });
+    await this.tab.goto(address, { waitUntil: "commit" });
+  }
+
+  /** Goes to a page of the dashboard, and waits until it is shown. */
+  async show(address) {
+    await this.go(address);
+    await this.until(`document.getElementById("main")?.dataset.shown === location.hash`, address);
+  }
+
+  /** Waits for a problem, which is taken with all others. */
+  async problem(pattern) {
+    for (const end = Date.now() + WAIT_MS; !this.problems.some((text) => pattern.test(text)); await sleep(20))
+      assert.ok(Date.now() < end, `not within 60 s: the problem ${pattern}`);
+    this.problems.splice(0);
   }
 
   hash() {
     return this.eval("location.hash");
   }
 
-  async size(width, height) {
-    await this.send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: width < 600 });
+  size(width, height) {
+    return this.tab.setViewportSize({ width, height });
   }
 
-  async dark(on) {
-    await this.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: on ? "dark" : "light" }] });
+  dark(on) {
+    return this.tab.emulateMedia({ colorScheme: on ? "dark" : "light" });
   }
 
-  async picture() {
-    return Buffer.from((await this.send("Page.captureScreenshot", { format: "png" })).data, "base64");
+  /** What axe-core, whose file is given, finds wrong with the page. */
+  async axe(file) {
+    if (!(await this.eval("`axe` in window"))) await this.eval(`${readFileSync(file, "utf8")}; null`);
+    return this.eval(`axe.run({ resultTypes: ["violations"] }).then(({ violations }) =>
+      violations.flatMap(({ id, help, nodes }) => nodes.map(({ html, failureSummary }) => [id, help, html, failureSummary].join(": "))))`);
   }
 
-  takeProblems() {
-    return this.problems.splice(0);
-  }
-}
-
-class Browser {
-  constructor(child) {
-    Object.assign(this, { child, calls: new Map(), pages: new Map(), last: 0, rest: "" });
-    child.stdio[4].setEncoding("utf8").on("data", (text) => this.take(text));
-    child.on("exit", () => {
-      for (const { reject } of this.calls.values()) reject(new Error("Chromium has ended"));
-    });
+  picture() {
+    return this.tab.screenshot();
   }
 
-  take(text) {
-    const messages = (this.rest + text).split("\0");
-    this.rest = messages.pop();
-    for (const message of messages) this.handle(JSON.parse(message));
-  }
-
-  handle({ id, result, error, method, params, sessionId }) {
-    if (id) {
-      const { resolve, reject } = this.calls.get(id);
-      this.calls.delete(id);
-      if (error) reject(new Error(error.message));
-      else resolve(result);
-      return;
-    }
-    const page = this.pages.get(sessionId);
-    if (method === "Runtime.exceptionThrown") page?.problems.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
-    if (method === "Runtime.consoleAPICalled" && params.type === "error") page?.problems.push(params.args.map((a) => a.description ?? a.value).join(" "));
-    if (method === "Log.entryAdded" && params.entry.level === "error" && params.entry.source !== "network") page?.problems.push(params.entry.text);
-  }
-
-  send(method, params = {}, sessionId = undefined) {
-    const id = ++this.last;
-    return new Promise((resolve, reject) => {
-      this.calls.set(id, { resolve, reject });
-      this.child.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
-    });
-  }
-
-  async open(address) {
-    const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
-    const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
-    const page = new Page(this, sessionId);
-    this.pages.set(sessionId, page);
-    await Promise.all(["Page.enable", "Runtime.enable", "Log.enable"].map((method) => page.send(method)));
-    await page.go(address);
-    return page;
-  }
-
-  async stop() {
-    const ended = new Promise((resolve) => this.child.once("exit", resolve));
-    if (this.child.exitCode === null) {
-      this.send("Browser.close").catch(() => {});
-      await ended;
-    }
-  }
-
-  async end() {
-    await this.stop();
-    for (const page of this.pages.values()) assert.deepEqual(page.problems, []);
+  close() {
+    return this.tab.close();
   }
 }
 
-export async function start() {
-  const folder = mkdtempSync(join(process.env.REEVE_TEST_DIR ?? tmpdir(), "chromium."));
-  const child = spawn("chromium", [...FLAGS, `--user-data-dir=${folder}`, "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-  const browser = new Browser(child);
-  await browser.send("Browser.getVersion");
-  return browser;
+/** Lets the test do something (`at_step` in web.bash), and waits until it is done. */
+export async function step(name) {
+  const file = join(process.env.REEVE_TEST_DIR, `step.${name}`);
+  writeFileSync(file, "");
+  for (const end = Date.now() + WAIT_MS; !existsSync(`${file}.done`); await sleep(20)) assert.ok(Date.now() < end, `not within 60 s: the step ${name}`);
 }
 
-/** Runs steps with a new browser, and ends it also after a failure. */
+/** Runs steps with a new browser, which reaches no other host, and ends it also after a failure. */
 export async function browse(steps) {
-  const browser = await start();
+  const browser = await chromium.launch({
+    executablePath: "/usr/bin/chromium-headless-shell",
+    chromiumSandbox: false,
+    args: ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"],
+    timeout: WAIT_MS,
+  });
+  const pages = [];
   try {
-    await steps(browser);
-  } catch (error) {
-    await browser.stop();
-    throw error;
+    const context = await browser.newContext();
+    context.setDefaultTimeout(WAIT_MS);
+    await steps({
+      async open(address) {
+        const tab = await context.newPage();
+        const page = new Page(tab, await context.newCDPSession(tab));
+        pages.push(page);
+        await page.go(address);
+        return page;
+      },
+    });
+  } finally {
+    await browser.close();
   }
-  await browser.end();
+  for (const page of pages) assert.deepEqual(page.problems, []);
 }

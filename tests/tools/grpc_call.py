@@ -2,12 +2,13 @@
 
     grpc_call.py DESCRIPTORS HOST:PORT list
     grpc_call.py DESCRIPTORS HOST:PORT describe SYMBOL
-    grpc_call.py DESCRIPTORS HOST:PORT call SERVICE/METHOD JSON [timeout=SECONDS] [cancel=SECONDS] [gzip] [ca=FILE] [NAME: VALUE…]
+    grpc_call.py DESCRIPTORS HOST:PORT call SERVICE/METHOD JSON|@FILE [timeout=SECONDS] [cancel=SECONDS [keep=SECONDS]] [gzip] [ca=FILE] [NAME: VALUE…]
 
 DESCRIPTORS is a file with the descriptors of the reflection service itself: protoc's FileDescriptorSet. Prints the answer in JSON,
-or the status and its message.
+or the status and its message. After a cancelled call, its connection stays open for keep=SECONDS.
 """
 import sys
+import time
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -76,6 +77,9 @@ def call(contract, path, text, options):
     method = contract.method(path)
     metadata = [tuple(option.split(": ", 1)) for option in options if ": " in option]
     settings = dict(option.split("=", 1) for option in options if "=" in option and ": " not in option)
+    if text.startswith("@"):
+        with open(text[1:]) as file:
+            text = file.read()
     request = json_format.Parse(text, contract.message(method.input_type.full_name)())
     kind = contract.channel.unary_stream if method.server_streaming else contract.channel.unary_unary
     stub = kind(
@@ -99,7 +103,8 @@ def call(contract, path, text, options):
                 pending.result(timeout=float(settings["cancel"]))
             except grpc.FutureTimeoutError:
                 pending.cancel()
-                print("cancelled")
+                print("cancelled", flush=True)
+                time.sleep(float(settings.get("keep", 0)))
                 return
         print(json_format.MessageToJson(pending.result(), indent=None, preserving_proto_field_name=True))
     except grpc.RpcError as error:

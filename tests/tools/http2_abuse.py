@@ -1,12 +1,15 @@
 """Callers that abuse HTTP/2, frame by frame:  http2_abuse.py PORT WHAT
 
 resets      opens and resets calls, thousands of them: the connection is ended
+overflows   makes the manager reset its calls, by windows that are too large: the connection is ended
+reflects    asks for many descriptions of the contract and takes none: the connection is ended
 hoard       asks for many long answers and takes none (its window is 0): the connection is ended
 flood       sends a head that never ends: the connection is ended
 pings       sends pings and never reads
 settings    changes its settings without end and never reads
 halves      begins many calls, and finishes none: the connection is ended
 garbage     sends frames of random bytes, with a fixed seed
+leaves      waits for a task, and closes its direction of the connection: the connection is ended
 
 Prints how the connection has ended: "closed", or "open" when it is still open.
 """
@@ -16,8 +19,9 @@ import struct
 import sys
 import time
 
+MAX_WINDOW = 0x7FFFFFFF
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
 END_STREAM, END_HEADERS = 1, 4
 
 
@@ -30,9 +34,9 @@ def literal(name, value):
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
-def head(path=b"/reeve.v1.TaskService/Wait"):
+def head(path=b"/reeve.v1.TaskService/Wait", content=b"application/json"):
     fields = {b":method": b"POST", b":scheme": b"http", b":path": path, b":authority": b"localhost",
-              b"content-type": b"application/json"}
+              b"content-type": content}
     return b"".join(literal(name, value) for name, value in fields.items())
 
 
@@ -44,6 +48,20 @@ def resets():
     for stream in range(1, 20001, 2):
         yield call(stream, b"/reeve.v1.TaskService/Wait", b'{"ids":[1],"waitMs":60000}') + frame(
             RST_STREAM, 0, stream, struct.pack(">I", 8))
+
+
+def overflows():
+    for stream in range(1, 20001, 2):
+        yield call(stream, b"/reeve.v1.TaskService/Wait", b'{"ids":[1],"waitMs":60000}') + frame(
+            WINDOW_UPDATE, 0, stream, struct.pack(">I", MAX_WINDOW))
+
+
+def reflects():
+    question = b"\x22" + bytes([len(b"reeve.v1.WorkerService")]) + b"reeve.v1.WorkerService"
+    yield frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 0))
+    yield frame(HEADERS, END_HEADERS, 1, head(b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", b"application/grpc"))
+    for _ in range(100000):
+        yield frame(DATA, 0, 1, (b"\0" + struct.pack(">I", len(question)) + question) * 10)
 
 
 def hoard():
@@ -80,6 +98,10 @@ def garbage():
         yield frame(kind, flags, numbers.randrange(9), numbers.randbytes(numbers.randrange(60)))
 
 
+def leaves():
+    yield call(1, b"/reeve.v1.TaskService/Wait", b'{"ids":[%s],"waitMs":60000}' % sys.argv[3].encode())
+
+
 def main(port, what):
     connection = socket.create_connection(("127.0.0.1", int(port)))
     reads = what not in ("pings", "settings")
@@ -88,6 +110,8 @@ def main(port, what):
         connection.settimeout(20)
         for piece in globals()[what]():
             connection.sendall(piece)
+        if what == "leaves":
+            connection.shutdown(socket.SHUT_WR)
         end = time.monotonic() + 20
         while reads and time.monotonic() < end and connection.recv(65536):
             pass

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Receives callbacks and answers as the path specifies.
 
-    http_receiver.py --port PORT --log FILE [--secret SECRET] [--certificate FILE --key FILE]
+    http_receiver.py --port PORT [--address ADDRESS] --log FILE [--secret SECRET] [--certificate FILE --key FILE]
 
 Writes each call as one JSON line to FILE before it answers: {"t", "path", "id", "timestamp", "signed", "agent", "type",
 "expect", "body"}. "signed" is the result of its own check of the signature: true, false, or null without one.
@@ -10,6 +10,7 @@ Writes each call as one JSON line to FILE before it answers: {"t", "path", "id",
     /status/N          N                          /moved            301 to /ok
     /fail/N            500 to the first N calls of an id, then 200
     /later/S           503 with Retry-After: S to the first call of an id, then 200
+    /unavailable/S     503 with Retry-After: S
     /hang              no answer                  /close            closes the connection without an answer
     /half              200, without the announced body
     /endless           200, with an endless body
@@ -65,8 +66,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(int(argument))
         elif path == "fail":
             self.answer(500 if number <= int(argument) else 200)
-        elif path == "later":
-            self.answer(*((503, ("Retry-After", argument)) if number == 1 else (200,)))
+        elif path in ("later", "unavailable"):
+            self.answer(*((503, ("Retry-After", argument)) if number == 1 or path == "unavailable" else (200,)))
         elif path == "gone":
             self.answer(410)
         elif path == "moved":
@@ -139,12 +140,13 @@ class Server(http.server.ThreadingHTTPServer):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--log", required=True)
     parser.add_argument("--secret", default="")
     parser.add_argument("--certificate")
     parser.add_argument("--key")
     options = parser.parse_args()
-    server = Server(("127.0.0.1", options.port), Handler)
+    server = Server((options.address, options.port), Handler)
     server.log, server.secret = options.log, options.secret
     if options.certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

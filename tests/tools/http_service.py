@@ -4,7 +4,8 @@
     http_service.py --folder DIR [--socket FILE | --port PORT]
 
 The details are an object: {"status": 200, "headers": {"Retry-After": "1"}, "body": "done", "after": SECONDS}. Instead of "body",
-"echo" is a list of the request's headers to answer with, one a line. "do": "endless" sends a body without an end, "half" closes the
+"echo" is a list of the request's headers to answer with, one a line, and "run" a command whose output is the answer and which has the
+access token of the request's attempt. "do": "endless" sends a body without an end, "half" closes the
 connection after a part of it, "close" without an answer, "head" sends a head without an end. Each connection that its client has
 closed while it waited for an answer adds a line to DIR/closed; each call, one to DIR/calls.
 """
@@ -12,9 +13,11 @@ closed while it waited for an answer adds a line to DIR/closed; each call, one t
 import argparse
 import http.server
 import json
+import os
 import select
 import socket
 import socketserver
+import subprocess
 import time
 
 
@@ -49,6 +52,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = order.get("body", "").encode("latin-1" if do == "raw" else "utf-8")
         if "echo" in order:
             body = "\n".join(self.headers.get(name, "-") for name in order["echo"]).encode()
+        if "run" in order:
+            token = {"REEVE_ATTEMPT_ACCESS_TOKEN": self.headers["Reeve-Attempt-Access-Token"]}
+            body = subprocess.run(order["run"], env=os.environ | token, stdout=subprocess.PIPE, check=True).stdout
         if do in ("close", "half", "endless", "head"):
             self.close_connection = True
         try:

@@ -4,9 +4,9 @@
  *	lease-worker --manager URL[,URL] [--name NAME] [--concurrency N] [--no-supervisor] --counting FILE
  *
  * It runs tasks of two types. `count` counts in FILE (struct counting, counting.h; created if it does not exist) until
- * FILE has `finish` set, or until it is asked to stop and FILE has `cancellable` set. The details of `extend` are a number:
- * that many times, it asks to run a second longer and then sleeps half a second. Its result is how often that was
- * granted.
+ * FILE has `finish` set, or until it is asked to stop and FILE has `cancellable` set. The details of `extend` are a
+ *number: that many times, it asks to run two seconds longer and then sleeps half a second. Its result is how often that
+ *was granted.
  */
 #include "tests/tools/counting.h"
 
@@ -40,7 +40,7 @@ static int extend(const struct reeve_attempt *attempt, struct reeve_outcome *out
 	char text[16];
 
 	for (int i = atoi(attempt->details); i > 0 && !reeve_attempt_cancelled(attempt); i--) {
-		granted += reeve_attempt_extend(attempt, 1000);
+		granted += reeve_attempt_extend(attempt, 2000);
 		usleep(500 * 1000);
 	}
 	snprintf(text, sizeof text, "%d", granted);

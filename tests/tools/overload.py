@@ -19,7 +19,8 @@
 many; the milliseconds that it took then, and took without the backlog; the code of its answer, the codes of the backlog's.
 
 The others print `ready` when that is done, and then every second the answers received (count, code, message). Keeps the
-connections open until it is killed. They come from the address GREEDY_FROM, if that is set.
+connections open until it is killed. They come from the address GREEDY_FROM, if that is set, and read only some
+KiB while the file GREEDY_UNREAD exists: a connection that reads nothing is cut.
 """
 import collections
 import os
@@ -231,9 +232,9 @@ def main():
     elif what == 'fetches':
         c = connect(url)
         first = int((arguments + ['900000000'])[1])
-        again = field(8, 1) if 'again' in arguments else b''
+        resent = field(8, 1) if 'again' in arguments else b''
         c.socket.sendall(b''.join(
-            c.frame(envelope('WorkerService/Fetch', field(1, first + n) + field(2, 1) + field(3, 1) + field(7, 60000) + again))
+            c.frame(envelope('WorkerService/Fetch', field(1, first + n) + field(2, 1) + field(3, 1) + field(7, 60000) + resent))
             for n in range(int(arguments[0]))))
     elif what == 'reads':
         for _ in range(int(arguments[0])):
@@ -280,6 +281,10 @@ def main():
         c = connect(url)
         c.socket.sendall(c.frame(envelope('AdminService/Ping', token=b't' * int(arguments[0]))))
     print('ready', flush=True)
+    while os.path.exists(os.environ.get('GREEDY_UNREAD', '')):
+        for s in select.select(list(BY_SOCKET), [], [], 0)[0]:
+            BY_SOCKET[s].got += s.recv(65536)
+        time.sleep(0.5)
     listen(list(BY_SOCKET), again)
 
 

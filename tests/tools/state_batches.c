@@ -30,8 +30,8 @@ static struct task in_batch(const char *batch, const char *phase)
 
 static void submit_in(PGconn *pg, const char *request, const char *batch)
 {
-	PQclear(RUN(pg, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}", "{0}",
-	    "{NULL}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}",
+	PQclear(RUN(pg, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{NULL}", "{0}", "{q}", "{t}",
+	    "{details}", "{tester}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{NULL}", "{NULL}", "{NULL}",
 	    text("{%s}", batch), "{f}", NULL, NULL, NULL, "{NULL}", "{NULL}"));
 }
 

@@ -297,10 +297,10 @@ static void newer_version_waits_for_a_completion(void)
 }
 
 /* Returns "REPORTED KNOWN", the result's two flags. */
-static const char *late(const struct task *t, const char *token)
+static const char *late(const struct task *t, const char *token, const char *identity)
 {
-	PGresult *result =
-	    RUN(db, SQL_LATE_RESULTS, text("{%s}", t->id), text("{%s}", token), "{completed}", text("{%s}", worker));
+	PGresult *result = RUN(db, SQL_LATE_RESULTS, text("{%s}", t->id), text("{%s}", token), "{completed}",
+	    text("{%s}", worker), identity, "{w}");
 	const char *answer =
 	    PQntuples(result) == 1 ? text("%s %s", PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2)) : "no row";
 	PQclear(result);
@@ -314,23 +314,28 @@ static void late_and_repeated_results(void)
 	const char *foreign = ask("select timestamptz '%s' - interval '1us'", t.token);
 	expect("attempts ended by a foreign token", "0",
 	    text("%d", complete(db, &t, foreign) + end_attempt(db, &t, foreign, "failed")));
-	expect("a foreign token", "f t", late(&t, foreign));
+	expect("a foreign token", "f t", late(&t, foreign, "{NULL}"));
 	expect_state(&t, "executing");
 	complete(db, &t, t.token);
-	expect("its own, again", "t t", late(&t, t.token));
-	expect("a foreign token, afterwards", "f t", late(&t, foreign));
+	expect("its own, again", "t t", late(&t, t.token, "{NULL}"));
+	expect("another identity", "f t", late(&t, t.token, "{7}"));
+	expect("another identity, again", "f t", late(&t, t.token, "{7}"));
+	expect("events", "1",
+	    ask("with gone as (delete from task_events where event = 'result_refused' and task_id = %s returning 1) select count(*) from gone",
+	        t.id));
+	expect("a foreign token, afterwards", "f t", late(&t, foreign, "{NULL}"));
 	expect("events of an attempt that never was", "0", count("task_events", &t));
 
 	t = executing("0");
 	end_attempt(db, &t, t.token, "failed");
-	expect("its own after a failure", "t t", late(&t, t.token));
+	expect("its own after a failure", "t t", late(&t, t.token, "{NULL}"));
 	t = executing("-61000");
 	end_attempt(db, &t, t.token, "expired");
-	expect("its own after it was requeued", "f t", late(&t, t.token));
-	expect("the same again", "f t", late(&t, t.token));
+	expect("its own after it was requeued", "f t", late(&t, t.token, "{NULL}"));
+	expect("the same again", "f t", late(&t, t.token, "{NULL}"));
 	expect("events", "1", ask("select count(*) from task_events where event = 'late_result' and task_id = %s", t.id));
 	t.id = ask("select nextval('tasks_id_seq')");
-	expect("a task that there is not", "f f", late(&t, t.token));
+	expect("a task that there is not", "f f", late(&t, t.token, "{NULL}"));
 	expect("events", "0", count("task_events", &t));
 }
 

@@ -184,8 +184,8 @@ void refresh(struct task *t)
 
 const char *submit(const char *request, const char *key, const char *max_attempts)
 {
-	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}", "{details}",
-	    "{0}", "{NULL}", "{0}", text("{%s}", max_attempts), "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}",
+	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{NULL}", "{0}", "{q}",
+	    "{t}", "{details}", "{tester}", "{0}", text("{%s}", max_attempts), "{60000}", "{1000}", "{60000}", "{NULL}",
 	    "{NULL}", "{NULL}", "{NULL}", "{f}", NULL, NULL, NULL, text("{%s}", key ? key : "NULL"), "{NULL}");
 	const char *id = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 2) : "none");
 	PQclear(result);
@@ -195,7 +195,7 @@ const char *submit(const char *request, const char *key, const char *max_attempt
 const char *submit_by(enum sql_id statement)
 {
 	PGresult *result = RUN(db, statement, text("{%s}", ask("select gen_random_uuid()")), "{1}", text("{%s}", route),
-	    "{q}", "{t}", "{details}", "{0}", "{NULL}", "{0}", "{5}", "{60000}", "{1000}", "{60000}", "{tester}");
+	    "{NULL}", "{0}", "{q}", "{t}", "{details}", "{tester}", "{0}", "{5}", "{60000}", "{1000}", "{60000}");
 	const char *id = text("%s", PQgetvalue(result, 0, 2));
 	PQclear(result);
 	return id;

@@ -87,6 +87,7 @@ static const struct event events[] = {
     {.name = "complete a stage", .outcome = "completed", .stage = "one", .step = 99},
     {.name = "complete a stage", .outcome = "completed", .stage = "one", .step = 1, .last = true},
     {.name = "complete a stage", .outcome = "completed", .stage = "one", .step = 1, .again = true},
+    {.name = "complete a stage", .outcome = "completed", .stage = "one", .step = 1, .hung = true},
     {.name = "complete the last stage", .outcome = "completed", .stage = "two", .step = 2},
     {.name = "complete the last stage", .outcome = "completed", .stage = "two", .step = 2, .marked = true},
     {.name = "complete the last stage", .outcome = "completed", .stage = "two", .step = 2, .again = true},
@@ -240,7 +241,7 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 static void check_ended_attempt(const struct task *t, const struct event *e, const struct transition *want,
     const struct task *before, const char *attempt)
 {
-	bool hung = e->hung && e->outcome && strcmp(e->outcome, "failed") != 0;
+	bool hung = e->hung && e->outcome && strcmp(e->outcome, "failed") != 0 && strcmp(e->outcome, "completed") != 0;
 	const char *said = hung ? "failed" : e->outcome ? e->outcome : "completed";
 	const char *error = hung ? "hanged" : text("%s-error", said), *code = hung ? "hanged" : text("%s-code", said);
 	const char *outcome = strcmp(said, "cancelled") || e->marked ? said : "returned", *report = e->found ? "f" : "t";
@@ -253,8 +254,9 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 		        "a.last_updated, a.run_at = t.run_at) "
 		        "from task_attempts a join tasks t on t.id = task_id where task_id = %s and token = '%s'",
 		        t->id, before->version));
-		expect("the task", text("%s|%s|t|t|t", first, before->version),
+		expect("the task", text("%s|%s|t|t|3|t", first, before->version),
 		    ask("select concat_ws('|', first_started, started, assignment_id is null, expiry is null, "
+		        "num_nulls(cancel_requested_at, stop_code, restart), "
 		        "case when status = 'failed' and '%s' in ('failed', 'lease_ended', 'requeued') then run_at - last_updated between "
 		        "interval '750ms' * power(2, attempt - 1) and interval '1s' * power(2, attempt - 1) "
 		        "else run_at = last_updated end) from tasks where id = %s",

@@ -12,8 +12,17 @@ SETS = re.compile(
 )
 
 root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[2]
-functions = {path.stem: re.sub(r"--.*", "", path.read_text()) for path in (root / "sql/functions").glob("*.sql")}
-statements = {path.stem: re.sub(r"--.*", "", path.read_text()) for path in (root / "sql/statements").glob("*.sql")}
+
+
+def read(path):
+    """The text of a file, with the parts that it includes."""
+    return re.sub(
+        r"^\{part (\w+)\}", lambda part: read(root / f"sql/parts/{part[1]}.sql"), re.sub(r"--.*", "", path.read_text()), flags=re.M
+    )
+
+
+functions = {path.stem: read(path) for path in (root / "sql/functions").glob("*.sql")}
+statements = {path.stem: read(path) for path in (root / "sql/statements").glob("*.sql")}
 tool = "".join(path.read_text() for path in Path(__file__).parent.glob("state_*.c"))
 
 reached = {f"statements/{name.lower()}" for name in re.findall(r"\bSQL_([A-Z_]+)\b", tool)}

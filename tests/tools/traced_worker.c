@@ -1,6 +1,6 @@
 /*
- * A worker whose function, of type `traced`, completes with the trace context of its task, and submits a task of the same
- * type, with the key "child of ID", in that context.
+ * A worker whose function, of type `traced`, completes with the trace context of its task, and submits a task of the
+ *same type, with the key "child of ID", in that context.
  *
  *	traced-worker MANAGERS
  */

@@ -3,6 +3,7 @@
 
 #include "common/mem.h"
 #include "common/text.h"
+#include "worker/progress.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -16,23 +17,16 @@ enum { ERROR_BYTES = 4096 }; /* the last bytes of standard error that become the
 /* Completes the attempt with the output as the result. */
 static void complete(struct run *run)
 {
-	struct reeve_outcome *outcome = &run->attempt->outcome;
+	bool empty = !run->result_length;
 
-	if (run->result_length && !utf8_valid(run->result, run->result_length)) {
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
-		    "the output of %zu bytes is not UTF-8 text without NUL bytes", run->result_length);
-		return;
-	}
-	outcome->kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-	if (run->result_length) {
-		run->result[run->result_length] = '\0';
-		outcome->result = run->result;
+	attempt_complete(run->attempt, empty ? NULL : run->result, run->result_length);
+	if (!empty)
 		run->result = NULL;
-	}
 }
 
-/* Fails the attempt because of an invalid message: the work may be done, or must not be done again, but what the program
- * reported about it is unknown, so a person must check. Its output, which is not a result now, is kept after its standard error. */
+/* Fails the attempt because of an invalid message: the work may be done, or must not be done again, but what the
+ * program reported about it is unknown, so a person must check. Its output, which is not a result now, is kept after
+ * its standard error. */
 static void end_unsure(struct run *run)
 {
 	char *error = tail_text(&run->error, TAIL_BYTES);
@@ -114,8 +108,8 @@ void run_add_messages(struct run *run)
 	struct reeve_outcome *outcome = &run->attempt->outcome;
 	char *stack = run->answer.stack_trace;
 
-	outcome->remark = run->answer.remark;
-	run->answer.remark = NULL;
+	if (run->answer.remark)
+		attempt_report_remark(run->attempt, run->answer.remark);
 	outcome->stage = run->answer.stage;
 	run->answer.stage = NULL;
 	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FAILED && outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FATAL)

@@ -71,8 +71,8 @@ static bool __attribute__((format(printf, 3, 4))) fail(struct reader *reader, in
 	return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s", reader->path, line, text);
 }
 
-/* Returns the absolute path of the program that a command's first argument names, a path or a name in PATH; NULL: there is
- * none. Absolute, so that the process's directory does not matter. */
+/* Returns the absolute path of the program that a command's first argument names, a path or a name in PATH; NULL: there
+ * is none. Absolute, so that the process's directory does not matter. */
 static char *find_program(const char *name, const char *directory)
 {
 	char *found, *here, *absolute;
@@ -124,8 +124,8 @@ static bool read_command(struct reader *reader)
 	struct stat status;
 
 	if (spec->user && !spec->environment)
-		return fail(reader, reader->section_line,
-		    "user needs environment: the worker's variables that the program gets, or none");
+		return fail(
+		    reader, reader->section_line, "user needs env: the worker's variables that the program gets, or none");
 	spec->argv = arguments_split(spec->command, &problem);
 	if (!spec->argv)
 		return fail(reader, reader->section_line, "%s: %s", key, problem.message);
@@ -152,8 +152,7 @@ static bool end_section(struct reader *reader)
 	if (spec->children && reader->kind->create != stdio_handler_create)
 		return fail(reader, reader->section_line, "only stdio handlers have children");
 	if (!reader->kind->is_program && (spec->directory || spec->environment || spec->user))
-		return fail(
-		    reader, reader->section_line, "%s handlers have no directory, environment or user", reader->kind->key);
+		return fail(reader, reader->section_line, "%s handlers have no directory, env or user", reader->kind->key);
 	if (reader->kind->is_program && !read_command(reader))
 		return false;
 	handler = reader->kind->create(reader->type, spec, &problem);
@@ -202,17 +201,17 @@ static bool read_environment(struct reader *reader, const char *value)
 	struct reeve_error problem;
 
 	if (spec->environment)
-		return fail(reader, reader->line, "environment is given twice");
+		return fail(reader, reader->line, "env is given twice");
 	/* An empty list becomes one name that no variable has. */
 	spec->environment = arguments_split(*value ? value : "''", &problem);
 	if (!spec->environment)
-		return fail(reader, reader->line, "environment: %s", problem.message);
+		return fail(reader, reader->line, "env: %s", problem.message);
 	for (char **name = spec->environment; *value && *name; name++) {
 		size_t length = strspn(*name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
 
 		if (!length || ((*name)[length] && strcmp(*name + length, "*") != 0))
-			return fail(reader, reader->line,
-			    "environment: %.100s is not the name of a variable (as in PATH HOME LC_*)", *name);
+			return fail(
+			    reader, reader->line, "env: %.100s is not the name of a variable (as in PATH HOME LC_*)", *name);
 	}
 	return true;
 }
@@ -286,7 +285,7 @@ static bool set_value(void *arg, int line, const char *key, const char *value)
 			return fail(
 			    reader, reader->line, "children: %.100s is not a number from 1 to %d", value, LIMIT_CONCURRENCY);
 		spec->children = (int)number;
-	} else if (!strcmp(key, "environment")) {
+	} else if (!strcmp(key, "env")) {
 		return read_environment(reader, value);
 	} else if (!strcmp(key, "user")) {
 		return read_user(reader, value);
@@ -295,7 +294,7 @@ static bool set_value(void *arg, int line, const char *key, const char *value)
 		spec->directory = mem_strdup(value);
 	} else {
 		return fail(reader, reader->line,
-		    "unknown key %.100s (known are %s, children, timeout, max-output, directory, environment, user)", key,
+		    "unknown key %.100s (known are %s, children, timeout, max-output, directory, env, user)", key,
 		    kind_names(names, sizeof names));
 	}
 	return true;

@@ -10,6 +10,7 @@
 #include "common/limits.h"
 #include "common/mem.h"
 #include "common/text.h"
+#include "common/utf8.h"
 #include "worker/attempt.h"
 #include "worker/handler.h"
 #include "worker/handlers/kinds.h"
@@ -241,7 +242,8 @@ static bool perform(struct call *call, int event_fd, CURLcode *code)
 /* Ends the attempt with what the service has written about its failure. */
 static void fail(struct call *call, long status, Reeve__V1__Outcome outcome)
 {
-	char *text = utf8_repair(call->body ? call->body : "", call->length < ERROR_BYTES ? call->length : ERROR_BYTES);
+	const char *body = call->body ? call->body : "";
+	char *text = utf8_repair(body, call->length > ERROR_BYTES ? utf8_cut(body, ERROR_BYTES) : call->length);
 	size_t length = strlen(text);
 	curl_off_t retry_after = 0;
 	char code[32];
@@ -260,13 +262,7 @@ static void fail(struct call *call, long status, Reeve__V1__Outcome outcome)
 /* Completes the attempt with the answer's body. */
 static void complete(struct call *call)
 {
-	if (call->length && !utf8_valid(call->body, call->length)) {
-		attempt_end(call->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
-		    "the answer of %zu bytes is not UTF-8 text without NUL bytes", call->length);
-		return;
-	}
-	call->attempt->outcome.kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-	call->attempt->outcome.result = call->body;
+	attempt_complete(call->attempt, call->body, call->length);
 	call->body = NULL;
 }
 

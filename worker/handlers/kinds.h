@@ -8,7 +8,8 @@
 struct handler_kind {
 	const char *key;
 	bool is_program; /* the value is a command, of which the spec has the program and its arguments */
-	/* Creates the handler and takes the spec's strings. NULL: *error has the reason, and the spec stays the caller's. */
+	/* Creates the handler and takes the spec's strings. NULL: *error has the reason, and the spec stays the caller's.
+	 */
 	struct handler *(*create)(const char *type, struct handler_spec *spec, struct reeve_error *error);
 	struct handler_kind *next;
 };

@@ -92,10 +92,46 @@ static void append(struct messages *messages, const char *piece, size_t length, 
 	follow(messages, piece, length);
 }
 
+static bool is_word(const char *text, size_t length, const char *word)
+{
+	return length == strlen(word) && !memcmp(text, word, length);
+}
+
+/* "40 page 3 of 7" after PROGRESS: a number, and perhaps a message. */
+static json_t *progress_of(const char *text)
+{
+	char *end;
+	double percent = strtod(text, &end);
+	bool valid = end > text && (!*end || *end == ' ' || *end == '\t' || *end == '%');
+
+	end += valid ? strspn(end, " \t%") : 0;
+	return json_pack("{s:o, s:s*}", "progress", valid ? json_real(percent) : json_string(text), "message",
+	    valid && *end ? end : NULL);
+}
+
+/* Returns the object that LOG or PROGRESS and its text stand for. */
+static json_t *report_of(bool log, const char *text, size_t length)
+{
+	char *clean;
+	json_t *message;
+
+	while (length && (*text == ' ' || *text == '\t')) {
+		text++;
+		length--;
+	}
+	clean = utf8_repair(text, length);
+	message = log ? json_pack("{s:s}", "log", clean) : progress_of(clean);
+	free(clean);
+	return message;
+}
+
 /* Returns the object that a line "WORD | text" stands for, or NULL. */
-static json_t *directive_of(const char *text, size_t length)
+static json_t *line_of_words(const char *text, size_t length)
 {
 	size_t word = 0, bar;
+	json_t *message;
+	char *clean;
+	bool log;
 
 	while (word < length && (text[word] == '_' || (text[word] >= 'A' && text[word] <= 'Z')))
 		word++;
@@ -105,7 +141,13 @@ static json_t *directive_of(const char *text, size_t length)
 		return NULL;
 	while (text[length - 1] == '\r')
 		length--;
-	return json_pack("{s:s%}", "directive", text, length);
+	log = is_word(text, word, "LOG");
+	if (log || is_word(text, word, "PROGRESS"))
+		return report_of(log, text + bar + 1, length - bar - 1);
+	clean = utf8_repair(text, length);
+	message = json_pack("{s:s}", "directive", clean);
+	free(clean);
+	return message;
 }
 
 /* Handles the end of a line; `last`: nothing comes after it. */
@@ -123,7 +165,7 @@ static void take_line(struct messages *messages, bool last, messages_take *take,
 		return;
 	}
 	if (!is_blank(messages->text, messages->length)) {
-		message = directive_of(messages->text, messages->length);
+		message = line_of_words(messages->text, messages->length);
 		if (!message)
 			message = json_loadb(messages->text, messages->length, 0, NULL);
 		if (json_is_object(message))

@@ -1,8 +1,9 @@
 /*
  * Messages of a program on descriptor 3: JSON objects. Each begins on a new line. It may have several lines, of which
- * only the first may begin with a brace. A line "WORD | text" stands for {"directive": "WORD | text"}. Anything else
- * that is not a JSON object, or is too long, is skipped; the first such
- * problem is kept, for the code that sets the outcome, and logged. Nothing here blocks.
+ * only the first may begin with a brace. A line "LOG | text" stands for {"log": "text"},
+ * "PROGRESS | 40 text" for {"progress": 40, "message": "text"}, "WORD | text" with any other word for {"directive":
+ * "WORD | text"}. Anything else that is not a JSON object, or is too long, is skipped; the first such problem is kept,
+ * for the code that sets the outcome, and logged. Nothing here blocks.
  */
 #ifndef REEVE_WORKER_HANDLERS_MESSAGES_H
 #define REEVE_WORKER_HANDLERS_MESSAGES_H

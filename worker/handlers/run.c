@@ -7,6 +7,7 @@
 #include "common/text.h"
 #include "worker/extensions.h"
 #include "worker/lease.h"
+#include "worker/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,8 @@ static bool open_pipe(int *ours, int *theirs, bool we_write)
 	return fcntl(*ours, F_SETFL, O_NONBLOCK) == 0;
 }
 
-/* Returns the variable for a file of the worker, with a path that is valid in any folder; NULL: there is no such file. */
+/* Returns the variable for a file of the worker, with a path that is valid in any folder; NULL: there is no such file.
+ */
 static char *file_variable(const char *name, const char *path)
 {
 	char *folder, *variable;
@@ -150,15 +152,51 @@ static void want_extension(struct run *run, const json_t *wanted)
 		messages_complain(&run->messages, "extend must be a duration (\"90s\", \"10m\", or a number of seconds)");
 }
 
+/* {"progress": 40, "message": "page 3 of 7"}: the message is the remark. */
+static void take_progress(struct run *run, const json_t *progress, const json_t *text)
+{
+	double percent = json_number_value(progress);
+
+	if (!json_is_number(progress) || !(percent >= 0 && percent <= 100)) {
+		messages_complain(&run->messages, "progress must be a number from 0 to 100");
+		return;
+	}
+	attempt_report_progress(run->attempt, percent);
+	if (json_is_string(text)) {
+		free(run->answer.remark);
+		run->answer.remark = mem_strdup(json_string_value(text));
+		run->remarked = true;
+	}
+}
+
+/* {"log": "opened the file"} */
+static void take_log(struct run *run, const json_t *log)
+{
+	if (json_is_string(log))
+		attempt_report_log(run->attempt, json_string_value(log), json_string_length(log));
+	else
+		messages_complain(&run->messages, "log must be a string");
+}
+
+static bool given(const json_t *value)
+{
+	return value && !json_is_null(value);
+}
+
 /* Ignores unknown members, which newer workers may know. */
 void run_take_message(void *arg, const json_t *message)
 {
 	struct run *run = arg;
-	const json_t *extend = json_object_get(message, "extend");
+	const json_t *extend = json_object_get(message, "extend"), *log = json_object_get(message, "log");
+	const json_t *progress = json_object_get(message, "progress");
 	char problem[160];
 
-	if (extend && !json_is_null(extend))
+	if (given(extend))
 		want_extension(run, extend);
+	if (given(log))
+		take_log(run, log);
+	if (given(progress))
+		take_progress(run, progress, json_object_get(message, "message"));
 	if (!answer_take(&run->answer, message, problem, sizeof problem))
 		messages_complain(&run->messages, problem);
 	run->remarked |= json_is_string(json_object_get(message, "remark"));
@@ -249,7 +287,7 @@ static void move(struct run *run, int64_t until_ms, bool (*read_output)(struct r
 	if (ready[4].revents)
 		messages_read(&run->messages, run_take_message, run);
 	if (run->remarked)
-		attempt_set_remark(run->attempt, run->answer.remark);
+		attempt_report_remark(run->attempt, run->answer.remark);
 	run->remarked = false;
 }
 

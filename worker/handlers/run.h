@@ -1,6 +1,7 @@
 /*
  * A program that runs an attempt: its process, its pipes, what it has reported, and how it is stopped. Of an exec
- * handler the process is the attempt's own (exec.c); a child of a stdio handler runs one attempt after another (stdio.c).
+ * handler the process is the attempt's own (exec.c); a child of a stdio handler runs one attempt after another
+ * (stdio.c).
  */
 #ifndef REEVE_WORKER_HANDLERS_RUN_H
 #define REEVE_WORKER_HANDLERS_RUN_H
@@ -46,16 +47,15 @@ struct run {
 	int64_t kill_at_ms; /* when it will be, once asked to end */
 };
 
-/* Requests the process from the supervisor, with `fds` descriptors, and these variables (NULL: none) in addition to those
- * of every program.
- * False: the attempt has ended with the error. */
+/* Requests the process from the supervisor, with `fds` descriptors, and these variables (NULL: none) in addition to
+ * those of every program. False: the attempt has ended with the error. */
 bool run_start(struct run *run, const char *const *environment, int fds);
 
 /* Writes what the process takes of its input. */
 void run_write(struct run *run);
 
-/* Follows the process until it has ended (true, with *end), or has answered and need not end (false). `read_output` reads
- * what standard output has; it returns false if there is nothing more for now. */
+/* Follows the process until it has ended (true, with *end), or has answered and need not end (false). `read_output`
+ * reads what standard output has; it returns false if there is nothing more for now. */
 bool run_follow(struct run *run, bool (*read_output)(struct run *run), struct spawn_end *end);
 
 /* Reads the rest, once the process has ended. */

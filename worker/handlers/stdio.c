@@ -1,12 +1,12 @@
 /*
- * Handlers that are programs which stay: a child reads a line for each task from its standard input, and writes lines to
- * its standard output: progress, log lines, and an answer.
+ * Handlers that are programs which stay: a child reads a line for each task from its standard input, and writes lines
+ * to its standard output: progress, log lines, and an answer.
  *
  * A child has one task at a time. While it has none, it is in its handler's stack. A slot's thread takes it from there,
- * or starts one if there is none; so there are never more than slots that run this handler, and slots.c runs no more than
- * `children` of them. The child is put back once it has answered. After anything else (it has died, the attempt was
- * stopped, a line is not the task's) it is ended, with its process group, before the attempt ends. So a child never has
- * two attempts, and what it says cannot be taken for another's: each line has the id of its attempt.
+ * or starts one if there is none; so there are never more than slots that run this handler, and slots.c runs no more
+ * than `children` of them. The child is put back once it has answered. After anything else (it has died, the attempt
+ * was stopped, a line is not the task's) it is ended, with its process group, before the attempt ends. So a child never
+ * has two attempts, and what it says cannot be taken for another's: each line has the id of its attempt.
  *
  * Nothing reads what an idle child writes, and nothing waits for its end: the next slot that takes it finds out.
  */
@@ -71,7 +71,7 @@ static void retire(struct stdio_handler *handler, struct child *child, int64_t g
 	free(child);
 }
 
-/* Logs what a child has written beside its answers; it will be ended. */
+/* Logs what a child has written outside of its answers; it will be ended. */
 static void log_stray(const char *about, char *text, size_t length)
 {
 	struct messages messages = {.about = about, .source = "standard output", .text = text, .length = length};
@@ -148,7 +148,7 @@ static void put_child(struct stdio_run *child)
 	struct child *idle = mem_malloc(sizeof *idle);
 	bool stray;
 
-	*idle = (struct child){handler->idle, run->spawned, run->input, run->output, run->error.fd};
+	*idle = (struct child){NULL, run->spawned, run->input, run->output, run->error.fd};
 	supervisor_client_follow(run->context->supervisor, &run->spawned, -1);
 	run->input = run->output = run->error.fd = -1;
 	stray = !stdio_lines_blank(child->lines.text, child->lines.length);

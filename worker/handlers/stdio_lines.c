@@ -2,6 +2,8 @@
 #include "worker/handlers/stdio_lines.h"
 
 #include "common/clock.h"
+#include "common/json.h"
+#include "common/json_names.h"
 #include "common/mem.h"
 
 #include <errno.h>
@@ -28,41 +30,29 @@ static void break_off(struct run *run, const char *problem)
 	run->broken_ms = clock_monotonic_ms();
 }
 
-/* {"progress": 40, "message": "page 3 of 7"} is the remark "40 %: page 3 of 7". */
-static void take_progress(struct run *run, const json_t *progress, const json_t *text)
-{
-	double percent = json_number_value(progress);
-	const char *message = json_string_value(text);
-
-	if (!json_is_number(progress) || !(percent >= 0 && percent <= 100)) {
-		messages_complain(&run->messages, "progress must be a number from 0 to 100");
-		return;
-	}
-	free(run->answer.remark);
-	run->answer.remark = mem_asprintf("%g %%%s%s", percent, message ? ": " : "", message ? message : "");
-	run->remarked = true;
-}
-
-/* {"log": "opened the file"} is kept as if it came from standard error. */
-static void take_log(struct run *run, const json_t *log)
-{
-	if (!json_is_string(log)) {
-		messages_complain(&run->messages, "log must be a string");
-		return;
-	}
-	tail_append(&run->error, json_string_value(log), json_string_length(log));
-	tail_append(&run->error, "\n", 1);
-}
-
 static bool given(const json_t *value)
 {
 	return value && !json_is_null(value);
 }
 
+/* {"result_base64": "/9j/4AAQ"} is the result of those bytes. */
+static void take_bytes(struct run *run, const json_t *result)
+{
+	ProtobufCBinaryData bytes = {0};
+
+	if (!json_is_string(result) || !json_base64_read(json_string_value(result), json_string_length(result), &bytes)) {
+		messages_complain(&run->messages, "result_base64 must be bytes in base64");
+		run->answer.directive = DIRECTIVE_UNKNOWN;
+	}
+	run->result = (char *)bytes.data;
+	run->result_length = bytes.len;
+}
+
 /* Takes an answer: a result, or an error, or a directive in place of either. */
 static void take_answer(struct run *run, const json_t *message)
 {
-	const json_t *result = json_object_get(message, "result");
+	const json_t *text = json_object_get(message, "result"), *bytes = json_object_get(message, "result_base64");
+	const json_t *result = given(bytes) ? bytes : text;
 	enum directive *directive = &run->answer.directive;
 	bool error = given(json_object_get(message, "error"));
 
@@ -77,30 +67,41 @@ static void take_answer(struct run *run, const json_t *message)
 	}
 	if (error && !run->answer.code)
 		run->answer.code = mem_strdup("error");
-	if (json_is_string(result))
+	if (given(bytes) && given(text)) {
+		messages_complain(&run->messages, "an answer cannot have both result and result_base64");
+		*directive = DIRECTIVE_UNKNOWN;
+	}
+	if (given(bytes)) {
+		take_bytes(run, bytes);
+		return;
+	}
+	if (given(result))
 		run->result = mem_strdup(json_string_value(result));
-	else if (given(result))
-		run->result = json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY);
 	run->result_length = run->result ? strlen(run->result) : 0;
 }
 
-static void take_message(struct stdio_lines *lines, const json_t *message)
+/* Returns what is wrong with a line that is no message. */
+static const char *no_message(const json_t *message, const json_error_t *why)
 {
-	const json_t *progress = json_object_get(message, "progress"), *log = json_object_get(message, "log");
+	switch (message ? json_error_unknown : json_error_code(why)) {
+	case json_error_null_character: return "a text with a NUL (use result_base64)";
+	case json_error_numeric_overflow: return "a number that is too large (use a string)";
+	default: return "not a JSON object in one line";
+	}
+}
+
+static void take_message(struct stdio_lines *lines, const json_t *message, const json_error_t *why)
+{
 	const char *id = json_string_value(json_object_get(message, "id"));
 
 	if (!json_is_object(message))
-		break_off(&lines->run, "not a JSON object in one line");
+		break_off(&lines->run, no_message(message, why));
 	else if (!id)
 		break_off(&lines->run, "a line without the id of its task");
 	else if (strcmp(id, lines->id))
 		break_off(&lines->run, "a line with the id of another task");
 	if (lines->run.broken_ms)
 		return;
-	if (given(progress))
-		take_progress(&lines->run, progress, json_object_get(message, "message"));
-	if (given(log))
-		take_log(&lines->run, log);
 	run_take_message(&lines->run, message);
 	take_answer(&lines->run, message);
 }
@@ -108,14 +109,15 @@ static void take_message(struct stdio_lines *lines, const json_t *message)
 static void take_line(struct stdio_lines *lines, char *text, size_t length)
 {
 	struct messages *messages = &lines->run.messages;
+	json_error_t why;
 	json_t *message;
 
 	if (stdio_lines_blank(text, length))
 		return;
 	messages->text = text; /* for a problem with it */
 	messages->length = length;
-	message = json_loadb(text, length, 0, NULL);
-	take_message(lines, message);
+	message = json_load_as_text(text, length, 0, "result", &why);
+	take_message(lines, message, &why);
 	json_decref(message);
 	messages->text = NULL;
 	messages->length = 0;
@@ -144,6 +146,7 @@ static void take_lines(struct stdio_lines *lines)
 bool stdio_lines_read(struct run *run)
 {
 	struct stdio_lines *lines = (struct stdio_lines *)run;
+	bool read_on = run->answered && run->asked_to_end; /* what it still writes means nothing */
 	ssize_t length;
 
 	if (run->output < 0)
@@ -161,7 +164,7 @@ bool stdio_lines_read(struct run *run)
 			run->broken_ms = clock_monotonic_ms() + CLOSED_GRACE_MS;
 		return false;
 	}
-	lines->length += (size_t)length;
+	lines->length = read_on ? 0 : lines->length + (size_t)length;
 	take_lines(lines);
 	if (run->too_long || (run->broken_ms && !run->answered))
 		run_close(&run->output);

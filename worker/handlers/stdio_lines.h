@@ -14,9 +14,9 @@ struct stdio_lines {
 	size_t length, size;
 };
 
-/* Reads once from the child's standard output, and takes the complete lines up to the answer (run->answered), or up to one that
- * is not the attempt's: then the child is to be killed (run->broken_ms, run->too_long). False: nothing more for now. `run`
- * is that of a struct stdio_lines. */
+/* Reads once from the child's standard output, and takes the complete lines up to the answer (run->answered), or up to
+ * one that is not the attempt's: then the child is to be killed (run->broken_ms, run->too_long). False: nothing more
+ * for now. `run` is that of a struct stdio_lines. */
 bool stdio_lines_read(struct run *run);
 
 /* Notes and logs a problem with the text that has been read. */

@@ -93,8 +93,8 @@ struct reeve_client_options {
 	/* Called when a function has waited for one second for a manager that is reachable but cannot answer, for example
 	 * because it cannot reach its database; once, until a call is answered. `message` has the reason. May be NULL. */
 	void (*waiting)(void *arg, const char *message);
-	/* The file with the access token, which is read again when it changes. NULL: the token $REEVE_ACCESS_TOKEN, or the file
-	 * $REEVE_ACCESS_TOKEN_FILE, or $REEVE_ATTEMPT_ACCESS_TOKEN, or the file of `reeve dev`, if there is one. */
+	/* The file with the access token, which is read again when it changes. NULL: the token $REEVE_ACCESS_TOKEN, or the
+	 * file $REEVE_ACCESS_TOKEN_FILE, or $REEVE_ATTEMPT_ACCESS_TOKEN, or the file of `reeve dev`, if there is one. */
 	const char *token_file;
 };
 
@@ -162,8 +162,9 @@ bool reeve_next_page(void *request, const void *answer);
  * defaults. proto/reeve/v1/task.proto describes them, and the retry policy. */
 
 enum {
-	REEVE_MAX_BATCH = 10000, /* tasks or ids in one call */
-	REEVE_REQUEST_ID = 16,   /* bytes of a request id */
+	REEVE_MAX_BATCH = 10000,   /* tasks or ids in one call */
+	REEVE_REQUEST_ID = 16,     /* bytes of a request id */
+	REEVE_MAX_WAIT_MS = 60000, /* the longest wait in one call */
 };
 
 /* Creates a request id for reeve_submit: a time-ordered UUID. It is valid for a day. */
@@ -174,6 +175,13 @@ bool reeve_request_id(struct reeve_client *client, uint8_t request_id[REEVE_REQU
  * was created (and kept) before, and repeat the call with the same tasks and id. NULL: each call creates an id. */
 bool reeve_submit(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks, size_t count,
     const uint8_t *request_id, Reeve__V1__SubmittedTask *submitted, struct reeve_failure *failure);
+
+/* Submits like reeve_submit and waits, in the same call, until all the tasks have ended: up to wait_ms, at most
+ * REEVE_MAX_WAIT_MS. The answer has what became of each of tasks[], and in `ended` those that have ended, with their
+ * results as in reeve_wait, which waits for the others. Repeated with the same request id, it waits for the same tasks.
+ * Free it with reeve_free(); NULL: see reeve_submit. */
+Reeve__V1__SubmitAndWaitResponse *reeve_submit_and_wait(struct reeve_client *client, const Reeve__V1__TaskSpec *tasks,
+    size_t count, int64_t wait_ms, const uint8_t *request_id, struct reeve_failure *failure);
 
 /* Checks a task as reeve_submit does before it sends anything; returns true if the task is valid. The limit of details
  * is known only after the first contact. */
@@ -199,6 +207,14 @@ struct reeve_stream {
  * and reports them. *failure is set to the first failure. */
 bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream *stream, struct reeve_failure *failure);
 
+/* Returns the length of a task within a call, in bytes. Neither it nor its retry policy need be initialized beyond
+ * zeros. */
+size_t reeve_task_size(const Reeve__V1__TaskSpec *task);
+
+/* Returns whether a stream would submit so many tasks, with so many bytes together, as one chunk. The managers' limit
+ * is known only after the first contact. */
+bool reeve_one_chunk(struct reeve_client *client, size_t tasks, size_t bytes);
+
 /*
  * Tasks. More about them is in <reeve/v1/task_calls.h>: lists, and changes of all tasks that match a filter.
  */
@@ -212,10 +228,15 @@ bool reeve_task_status_ended(Reeve__V1__TaskStatus status);
 /* Reads one task, live or ended; REEVE_NOT_FOUND if it does not exist. Free with reeve_free(). */
 Reeve__V1__Task *reeve_get(struct reeve_client *client, int64_t id, struct reeve_failure *failure);
 
-/* Cancels tasks, 1 to REEVE_MAX_BATCH: waiting ones end at once, running ones get a command to stop. `reason` is for the
- * audit; NULL: none. REEVE_NOT_FOUND if none of them exists. Free the answer with reeve_free(). */
+/* Cancels tasks, 1 to REEVE_MAX_BATCH: waiting ones end at once, running ones get a command to stop. `reason` is for
+ * the audit; NULL: none. REEVE_NOT_FOUND if none of them exists. Free the answer with reeve_free(). */
 Reeve__V1__CancelResponse *reeve_cancel(
     struct reeve_client *client, const int64_t *ids, size_t count, const char *reason, struct reeve_failure *failure);
+
+/* A result is text. The text of a binary one is a data URL (docs/handlers.md#results). These convert any result, and
+ * return a string, or bytes with a NUL behind them; free() it. */
+char *reeve_result_encode(const void *result, size_t length);
+char *reeve_result_decode(const char *text, size_t *length);
 
 struct reeve_wait {
 	int64_t timeout_ms; /* in total; 0: check once; negative: until all have ended */
@@ -239,8 +260,8 @@ bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, c
  */
 
 /* Reads the newest events before request->until_us (0: now), request->limit of them (0: 1,000), of one task or of all;
- * `more` is set if there are older ones, or if there may be older ones that the request selects: these are searched among
- * the newest 100,000 of all. With since_us 0: of all that are kept. Oldest first. */
+ * `more` is set if there are older ones, or if there may be older ones that the request selects: these are searched
+ * among the newest 100,000 of all. With since_us 0: of all that are kept. Oldest first. */
 Reeve__V1__AuditResponse *reeve_audit(
     struct reeve_client *client, Reeve__V1__AuditRequest *request, struct reeve_failure *failure);
 
@@ -263,19 +284,25 @@ Reeve__V1__ExecutionsResponse *reeve_executions(
  */
 
 /* Takes tasks, by priority, as a worker would: up to request->slots (0: 1) of its `queues` and `types` (none: all), but
- * none of `exclude_ids`; the function sets the other fields. It waits for the first task for up to wait_ms (0: it checks
- * once); an answer without assignments means that no task came. `name` is the caller's in the audit; NULL: user@host. No
- * two callers get the same attempt. If the answer of a call was lost, its tasks go to other workers or callers, at the
- * latest when they expire. Each expires_in_ms counts from the return of the function. Free with reeve_free(). */
+ * none of `exclude_ids`; the function sets the other fields. It waits for the first task for up to wait_ms (0: it
+ * checks once); an answer without assignments means that no task came. `name` is the caller's in the audit; NULL:
+ * user@host. No two callers get the same attempt. If the answer of a call was lost, its tasks go to other workers or
+ * callers, at the latest when they expire. Each expires_in_ms counts from the return of the function. Free with
+ * reeve_free(). */
 Reeve__V1__FetchResponse *reeve_fetch(struct reeve_client *client, const char *name, Reeve__V1__FetchRequest *request,
     int64_t wait_ms, struct reeve_failure *failure);
 
 /* Reports the result of an attempt, which its task_id and token identify. Returns true if it is committed, by this call
- * or an earlier send of it. REEVE_FAILED_PRECONDITION: the token does not hold the task (any more); nothing was changed,
- * and the audit records it. REEVE_INVALID_ARGUMENT: the result is invalid; if it was too long, the attempt was ended as
- * fatal, and the message says so. REEVE_UNAVAILABLE, after some seconds: another transaction has locked the task or its
- * batch. */
+ * or an earlier send of it. REEVE_FAILED_PRECONDITION: the token does not hold the task (any more); nothing was
+ * changed, and the audit records it. REEVE_INVALID_ARGUMENT: the result is invalid; if it was too long, the attempt was
+ * ended as fatal, and the message says so. REEVE_UNAVAILABLE, after some seconds: another transaction has locked the
+ * task or its batch. */
 bool reeve_report(struct reeve_client *client, Reeve__V1__Result *result, struct reeve_failure *failure);
+
+/* Stores what an attempt has reported while it runs: its progress, its remark and log lines. Returns true if it is
+ * stored, which may take a second after the last one. Errors as for reeve_report. */
+bool reeve_report_progress(
+    struct reeve_client *client, Reeve__V1__AttemptProgress *progress, struct reeve_failure *failure);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

@@ -1,5 +1,7 @@
 """Calls of a manager, and the everyday ones: submit, wait, get."""
 
+import base64
+import binascii
 import getpass
 import http.client
 import json
@@ -32,6 +34,25 @@ class TaskFailed(Exception):
         self.task = task
 
 
+def user_name():
+    """The user's name; its number if it has none, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def check_urls(urls):
+    """Returns the URLs of managers as a list."""
+    urls = [urls] if isinstance(urls, str) else list(urls)
+    for url in urls:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f'"{url}" is no URL for calls by HTTP: they are like "http://host:7172" (reeve-manager --http)')
+    if not urls:
+        raise ValueError("no URL of a manager is given")
+    return urls
+
+
 def environment_token():
     """The access token of the environment, as for Reeve's own programs; or None."""
     token = os.environ.get("REEVE_ACCESS_TOKEN")
@@ -47,6 +68,39 @@ def as_text(value):
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
+BINARY = "data:application/octet-stream;base64,"  # of a result that is no text, has a NUL, or begins like this
+
+
+def result_text(value):
+    """The text that stands for a result: bytes, or as in as_text."""
+    text = value if isinstance(value, bytes) else as_text(value)
+    if isinstance(text, str) and not text.startswith(BINARY) and "\0" not in text:
+        return text
+    return BINARY + base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
+
+
+def result_of(task):
+    """The result of a task that has ended: a text, or bytes if its handler has returned a binary one. Raises TaskFailed."""
+    if task["status"] != "TASK_STATUS_COMPLETED":
+        raise TaskFailed(task)
+    text = task.get("result", "")
+    if not text.startswith(BINARY):
+        return text
+    try:
+        result = base64.b64decode(text[len(BINARY) :], validate=True)
+    except binascii.Error:
+        return text
+    try:
+        return result.decode() if result.startswith(BINARY.encode()) else result
+    except UnicodeDecodeError:
+        return result
+
+
+def wait_left(end):
+    """How many seconds a call may wait until a time (None: without end)."""
+    return 20.0 if end is None else min(max(end - time.monotonic(), 0), 20.0)
+
+
 class Client:
     """Calls one of some managers of a database: the first that answers. Any thread may call.
 
@@ -54,9 +108,9 @@ class Client:
     which a call must be answered, with all tries."""
 
     def __init__(self, urls, token=None, actor=None, timeout=30.0):
-        self.urls = [urls] if isinstance(urls, str) else list(urls)
+        self.urls = check_urls(urls)
         self.token = token or environment_token()
-        self.actor = actor or f"{getpass.getuser()}@{socket.gethostname()}"
+        self.actor = actor or f"{user_name()}@{socket.gethostname()}"
         self.timeout = timeout
         self._first = 0  # of the URLs
         self._local = threading.local()
@@ -140,15 +194,26 @@ class Client:
         return self.call("TaskService/Get", {"id": id})["task"]
 
     def wait(self, id, timeout=None):
-        """Waits until a task has ended, and returns its result. Raises TaskFailed, or TimeoutError if it has not ended."""
+        """Waits until a task has ended, and returns its result. Raises TaskFailed, or TimeoutError with the task's `id` if it has not
+        ended."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = 20.0 if end is None else min(max(end - time.monotonic(), 0), 20.0)
+            left = wait_left(end)
             answer = self.call("TaskService/Wait", {"ids": [id], "wait_ms": int(left * 1000)}, left + self.timeout)
             if answer.get("ended"):
-                task = answer["ended"][0]
-                if task["status"] != "TASK_STATUS_COMPLETED":
-                    raise TaskFailed(task)
-                return task.get("result", "")
+                return result_of(answer["ended"][0])
             if end is not None and time.monotonic() >= end:
-                raise TimeoutError(f"task {id} has not ended")
+                error = TimeoutError(f"task {id} has not ended")
+                error.id = id
+                raise error
+
+    def submit_and_wait(self, type, details="", queue="", timeout=None, **fields):
+        """Like submit and then wait, in one call if the task ends within 20 seconds. It is the same task in all tries of the call."""
+        end = None if timeout is None else time.monotonic() + timeout
+        left = wait_left(end)
+        task = dict(fields, type=type, details=as_text(details), queue=queue)
+        request = {"tasks": [task], "wait_ms": int(left * 1000)}
+        answer = self.call("TaskService/SubmitAndWait", request, left + self.timeout)
+        if answer.get("ended"):
+            return result_of(answer["ended"][0])
+        return self.wait(int(answer["tasks"][0]["id"]), None if end is None else max(end - time.monotonic(), 0))

@@ -13,11 +13,27 @@ import threading
 import time
 import traceback
 
-from .client import TRANSIENT, Error, as_text
+from .client import TRANSIENT, Error, result_text
+from .news import INTERVAL, News, clean
 
 AGAIN = TRANSIENT + ("deadline_exceeded", "failed_precondition")  # errors after which a later call may succeed
 EXIT_LEASE_ENDED = 75
 MARGIN = 0.2  # of the lease, for handlers to stop before its end
+CALL_MAX = 100  # results or attempts in a call, and their bytes: managers limit the size of a message
+CALL_BYTES = 2 << 20
+ERROR_BYTES = 4096  # of an error, as of a program's; managers refuse results with much longer ones
+TRACE_BYTES = 65536
+
+
+def portion(items):
+    """The first of some dicts for a call: as many as it may have, but at least one."""
+    count = size = 0
+    for item in items[:CALL_MAX]:
+        size += len(json.dumps(item))
+        if count and size > CALL_BYTES:
+            break
+        count += 1
+    return items[:count]
 
 
 class Fatal(Exception):
@@ -30,6 +46,7 @@ class Retry(Exception):
     def __init__(self, message, delay=None):
         super().__init__(message)
         self.delay = delay
+        self._delay_ms = 0 if delay is None else max(int(1000 * delay), 1)  # 0: by the task's policy
 
 
 class Task:
@@ -45,6 +62,7 @@ class Task:
         self.max_attempts = assignment.get("maxAttempts", 0)
         self.traceparent = assignment.get("traceparent", "")
         self.stopped = threading.Event()
+        self._news = News()
         self._why = None  # it must stop: "cancelled", "timeout", "lease", "returned"
         self._result = None
         self._abandoned = False
@@ -55,6 +73,14 @@ class Task:
     def json(self):
         """Returns the details, which are JSON."""
         return json.loads(self.details)
+
+    def progress(self, percent, message=None):
+        """Reports how far the handler is, from 0 to 100, and what it does. Managers get it within about a second."""
+        self._news.progress(percent, message)
+
+    def log(self, text):
+        """Adds a line to the task's log, or several. Of a task the last 1,000 lines or 64 KiB are kept."""
+        self._news.log(text)
 
     def _key(self):
         return self.id, self.token
@@ -74,7 +100,7 @@ class Worker:
         self.client = client
         self.concurrency = concurrency
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
-        self.queues = list(queues)
+        self.queues = [queues] if isinstance(queues, str) else list(queues)
         self.handlers = {}
         self._changed = threading.Condition()
         self._tasks = {}  # in flight: received, running, or with a result that no manager has acknowledged
@@ -85,10 +111,10 @@ class Worker:
         self._waiting_fetch = None
         self._error = None
         self._seq = 0
-        self._succeeded = self._failed = 0
+        self._completed = self._failed = 0
 
     def handle(self, type, function):
-        """Sets the handler of a type. It gets a Task and returns the result: a text, None, or a value that becomes JSON. Any
+        """Sets the handler of a type. It gets a Task and returns the result: a text, bytes, None, or a value that becomes JSON. Any
         exception is a failure, which is retried."""
         self.handlers[type] = function
 
@@ -99,11 +125,13 @@ class Worker:
     def run(self, stop_on_signals=True):
         """Runs until `stop`, SIGTERM or SIGINT, or a worker command that drains it. Raises Error if managers refuse its calls, for
         example after its token was revoked; its running handlers end before."""
+        if not self.handlers:
+            raise ValueError("the worker has no handlers: it would take tasks of all types")
         if stop_on_signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: self.stop())
         self._register(0)
-        threads = [threading.Thread(target=run, daemon=True) for run in (self._beat, self._report)]
+        threads = [threading.Thread(target=run, daemon=True) for run in (self._beat, self._report, self._tell)]
         for thread in threads:
             thread.start()
         while not self._finished():
@@ -181,7 +209,7 @@ class Worker:
                 "waiting_fetch_ids": [self._waiting_fetch] if self._waiting_fetch else [],
                 "running": self._running,
                 "mode": f"WORKER_MODE_{mode}",
-                "succeeded": self._succeeded,
+                "completed": self._completed,
                 "failed": self._failed,
             }
 
@@ -295,34 +323,55 @@ class Worker:
         result = {"outcome": "COMPLETED"}
         try:
             value = self.handlers[task.type](task)
-            result["result"] = as_text(value)
+            result["result"] = result_text(value)
         except Fatal as error:
-            result.update(outcome="FATAL", error=str(error))
+            result.update(outcome="FATAL", error=clean(error, ERROR_BYTES))
         except Retry as error:
-            result.update(outcome="FAILED", error=str(error), retry_in_ms=int(1000 * error.delay) if error.delay else 0)
+            result.update(outcome="FAILED", error=clean(error, ERROR_BYTES), retry_in_ms=error._delay_ms)
         except BaseException as error:  # pylint: disable=broad-except
-            result.update(outcome="FAILED", error=str(error) or type(error).__name__, error_code=type(error).__name__,
-                          stack_trace=traceback.format_exc())
+            name = type(error).__name__
+            result.update(outcome="FAILED", error=clean(error, ERROR_BYTES) or name, error_code=clean(name, 255),
+                          stack_trace=clean(traceback.format_exc(), TRACE_BYTES))
         with self._changed:
             if task._why and result["outcome"] != "COMPLETED":
                 outcome = {"cancelled": "CANCELLED", "timeout": "FAILED", "lease": "LEASE_ENDED", "returned": "RETURNED"}
                 result["outcome"] = outcome[task._why]
                 if task._why == "timeout":
                     result["error_code"] = "timeout"
-            self._succeeded += result["outcome"] == "COMPLETED"
+            self._completed += result["outcome"] == "COMPLETED"
             self._failed += result["outcome"] in ("FAILED", "FATAL")
-            result.update(task._name(), outcome="OUTCOME_" + result["outcome"], run_ms=int(1000 * (time.monotonic() - begin)))
+            result.update(task._news.rest(), **task._name())
+            result.update(outcome="OUTCOME_" + result["outcome"], run_ms=int(1000 * (time.monotonic() - begin)))
             task._result = result
             self._running -= 1
             if task._abandoned:
                 del self._tasks[task._key()]
             self._changed.notify_all()
 
+    def _tell(self):
+        """Sends what running handlers report."""
+        while not self._over:
+            with self._changed:
+                tasks = [task for task in self._tasks.values() if task._result is None]
+            news = [(task, dict(message, **task._name())) for task in tasks if (message := task._news.message())]
+            while news:
+                attempts = portion([message for _, message in news])
+                try:
+                    request = {"incarnation": self._incarnation, "attempts": attempts}
+                    answer = self.client.call("WorkerService/Progress", request, timeout=5, key=False)
+                    for (task, message), ack in zip(news, answer.get("acks", [])):
+                        if ack["status"] != "RESULT_STATUS_LATER":
+                            task._news.acknowledged(message)
+                except Error:
+                    pass  # the next message has it, or the result
+                del news[: len(attempts)]
+            time.sleep(INTERVAL / 4)
+
     def _report(self):
         pause = 0.02
         while True:
             with self._changed:
-                results = [task._result for task in self._tasks.values() if task._result][:100]
+                results = portion([task._result for task in self._tasks.values() if task._result])
                 if not results and self._over:
                     return
                 if not results:

@@ -43,7 +43,7 @@ static void serve_change(struct fake_server *fake_server, struct rpc_call *call,
 	int64_t *missing = calloc(n_ids, sizeof *missing);
 	size_t n_list = 0, n_missing = 0;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	for (size_t i = 0; i < n_ids; i++) {
 		Reeve__V1__Task *task = fake_server_find_task(fake_server, ids[i]);
 		const char *note;
@@ -70,7 +70,7 @@ static void serve_change(struct fake_server *fake_server, struct rpc_call *call,
 		rpc_call_fail(call, STATUS(NOT_FOUND), "there is no task %lld", (long long)ids[0]);
 	else
 		rpc_call_reply(call, *method == 'C' ? &cancel.base : *method == 'R' ? &retry.base : &update.base);
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 	free(changes);
 	free(list);
 	free(missing);
@@ -81,9 +81,9 @@ void fake_server_serve_cancel(void *service, struct rpc_call *call, const Protob
 	struct fake_server *fake_server = service;
 	const Reeve__V1__CancelRequest *request = (const void *)message;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	snprintf(fake_server->reason, sizeof fake_server->reason, "%s", request->reason);
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 	serve_change(fake_server, call, "Cancel", request->ids, request->n_ids, message);
 }
 

@@ -2,11 +2,9 @@
 #ifndef REEVE_TESTS_CLIENT_FAKE_SERVER_INTERNAL_H
 #define REEVE_TESTS_CLIENT_FAKE_SERVER_INTERNAL_H
 
-#include "common/rpc/server.h"
 #include "tests/unit/client/fake_server.h"
+#include "tests/unit/fake_host.h"
 
-#include <event2/event.h>
-#include <pthread.h>
 #include <reeve/v1/task.pb-c.h>
 
 enum { MAX_HELD = 16 };
@@ -27,13 +25,8 @@ struct held {
 };
 
 struct fake_server {
-	struct event_base *base;
-	struct rpc_server *server;
-	struct event *look, *stop;
-	pthread_t thread;
-	char url[64];
-	pthread_mutex_t lock;
-	/* Guarded by the lock. */
+	struct fake_host host;
+	/* Guarded by the host's lock. */
 	Reeve__V1__Task **tasks; /* by id − 1 */
 	size_t n_tasks, capacity;
 	struct waiting *waits;
@@ -56,11 +49,12 @@ Reeve__V1__Task *fake_server_find_task(struct fake_server *fake_server, int64_t 
 /* Ends a task, as fake_server_end does. Needs the lock. */
 void fake_server_end_task(Reeve__V1__Task *task, int status, const char *text);
 
-/* Answers the Waits that are due. Takes the lock. */
-void fake_server_answer_waits(struct fake_server *fake_server);
+/* Answers the Waits of the fake server `arg` that are due. Takes the lock. */
+void fake_server_answer_waits(void *arg);
 
 /* The methods: those of TaskService, and those of the other services. */
 void fake_server_serve_submit(void *service, struct rpc_call *call, const ProtobufCMessage *message);
+void fake_server_serve_submit_and_wait(void *service, struct rpc_call *call, const ProtobufCMessage *message);
 void fake_server_serve_get(void *service, struct rpc_call *call, const ProtobufCMessage *message);
 void fake_server_serve_list(void *service, struct rpc_call *call, const ProtobufCMessage *message);
 void fake_server_serve_wait(void *service, struct rpc_call *call, const ProtobufCMessage *message);

@@ -14,13 +14,13 @@ void fake_server_serve_get(void *service, struct rpc_call *call, const ProtobufC
 	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
 	int64_t id = ((const Reeve__V1__GetRequest *)message)->id;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	response.task = fake_server_find_task(fake_server, id);
 	if (response.task)
 		rpc_call_reply(call, &response.base);
 	else
 		rpc_call_fail(call, STATUS(NOT_FOUND), "there is no task %lld", (long long)id);
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 }
 
 static bool matches(const Reeve__V1__Task *task, const Reeve__V1__ListRequest *request)
@@ -38,7 +38,7 @@ void fake_server_serve_list(void *service, struct rpc_call *call, const Protobuf
 	Reeve__V1__ListResponse response = REEVE__V1__LIST_RESPONSE__INIT;
 	uint32_t limit = request->limit ? request->limit : 100;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	response.tasks = calloc(fake_server->n_tasks + 1, sizeof *response.tasks);
 	for (size_t i = fake_server->n_tasks; i-- > 0 && !response.next_before_id;) {
 		if (!matches(fake_server->tasks[i], request))
@@ -50,7 +50,7 @@ void fake_server_serve_list(void *service, struct rpc_call *call, const Protobuf
 	}
 	rpc_call_reply(call, &response.base);
 	free(response.tasks);
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 }
 
 /* Answers a Wait if all its tasks have ended, or if `anyway`. */
@@ -83,7 +83,7 @@ void fake_server_serve_wait(void *service, struct rpc_call *call, const Protobuf
 	struct fake_server *fake_server = service;
 	const Reeve__V1__WaitRequest *request = (const void *)message;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	fake_server->n_waits++;
 	if (request->n_ids > fake_server->max_ids)
 		fake_server->max_ids = request->n_ids;
@@ -91,7 +91,7 @@ void fake_server_serve_wait(void *service, struct rpc_call *call, const Protobuf
 		if (fake_server_find_task(fake_server, request->ids[i]))
 			continue;
 		rpc_call_fail(call, STATUS(NOT_FOUND), "there is no task %lld", (long long)request->ids[i]);
-		pthread_mutex_unlock(&fake_server->lock);
+		pthread_mutex_unlock(&fake_server->host.lock);
 		return;
 	}
 	if (!answer_wait(fake_server, call, request, request->wait_ms == 0)) {
@@ -102,14 +102,15 @@ void fake_server_serve_wait(void *service, struct rpc_call *call, const Protobuf
 		waiting->end_ms = clock_monotonic_ms() + request->wait_ms;
 		DL_APPEND(fake_server->waits, waiting);
 	}
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 }
 
-void fake_server_answer_waits(struct fake_server *fake_server)
+void fake_server_answer_waits(void *arg)
 {
+	struct fake_server *fake_server = arg;
 	struct waiting *waiting, *next;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	DL_FOREACH_SAFE (fake_server->waits, waiting, next) {
 		bool over = clock_monotonic_ms() >= waiting->end_ms;
 
@@ -118,7 +119,7 @@ void fake_server_answer_waits(struct fake_server *fake_server)
 			free(waiting);
 		}
 	}
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 }
 
 enum { EVENTS_A_PAGE = 3 };
@@ -134,7 +135,7 @@ void fake_server_serve_audit(void *service, struct rpc_call *call, const Protobu
 	Reeve__V1__AuditEvent *events;
 	char page[24];
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	events = calloc(fake_server->n_tasks + 1, sizeof *events);
 	response.events = calloc(fake_server->n_tasks + 1, sizeof *response.events);
 	if (request->newest) { /* the position of the newest, and one more */
@@ -166,5 +167,5 @@ void fake_server_serve_audit(void *service, struct rpc_call *call, const Protobu
 	rpc_call_reply(call, &response.base);
 	free(response.events);
 	free(events);
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 }

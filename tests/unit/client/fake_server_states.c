@@ -57,7 +57,7 @@ static void serve_workers(void *service, struct rpc_call *call, const ProtobufCM
 	alive.queues = queues;
 	alive.heartbeat_us = alive.registered_us = alive.mode_since_us = clock_wall_us();
 	alive.mode = REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING;
-	alive.succeeded = 12;
+	alive.completed = 12;
 	alive.failed = 3;
 	gone.incarnation = 6;
 	gone.name = (char *)"host/0";
@@ -74,9 +74,9 @@ static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMes
 	Reeve__V1__Counter counter = REEVE__V1__COUNTER__INIT, *list[] = {&counter};
 
 	(void)message;
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	response.queued = (int64_t)fake_server->n_tasks;
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 	response.workers_alive = 1;
 	counter.name = (char *)"claims_won";
 	counter.value = 42;
@@ -136,7 +136,7 @@ static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMes
 	Reeve__V1__Assignment given[4], *list[4];
 	size_t most = request->wait_ms ? 1 : request->slots < 4 ? request->slots : 4;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	response.incarnation = request->incarnation;
 	response.fetch_id = request->fetch_id;
 	response.assignments = list;
@@ -153,7 +153,7 @@ static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMes
 		give(list[response.n_assignments++], fake_server->tasks[i]);
 	}
 	rpc_call_reply(call, &response.base);
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 }
 
 const struct rpc_entry fake_server_worker_methods[] = {

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 
+#include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,12 +92,41 @@ static void answer_submit(
 	free(answers);
 }
 
+/* Answers at once, whatever wait_ms is. */
+void fake_server_serve_submit_and_wait(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct fake_server *fake_server = service;
+	const Reeve__V1__SubmitAndWaitRequest *request = (const void *)message;
+	Reeve__V1__SubmitAndWaitResponse response = REEVE__V1__SUBMIT_AND_WAIT_RESPONSE__INIT;
+	Reeve__V1__SubmittedTask *answers = calloc(request->n_tasks, sizeof *answers);
+
+	response.tasks = calloc(request->n_tasks, sizeof *response.tasks);
+	response.ended = calloc(request->n_tasks, sizeof *response.ended);
+	pthread_mutex_lock(&fake_server->host.lock);
+	for (size_t i = 0; i < request->n_tasks; i++) {
+		Reeve__V1__Task *task = make_task(fake_server, request->tasks[i]);
+
+		reeve__v1__submitted_task__init(&answers[i]);
+		answers[i].id = task->id;
+		response.tasks[response.n_tasks++] = &answers[i];
+		if (task->ended_us)
+			response.ended[response.n_ended++] = task;
+		else
+			response.pending++;
+	}
+	rpc_call_reply(call, &response.base);
+	pthread_mutex_unlock(&fake_server->host.lock);
+	free(response.tasks);
+	free(response.ended);
+	free(answers);
+}
+
 void fake_server_serve_submit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct fake_server *fake_server = service;
 	const Reeve__V1__SubmitRequest *request = (const void *)message;
 
-	pthread_mutex_lock(&fake_server->lock);
+	pthread_mutex_lock(&fake_server->host.lock);
 	if (fake_server->n_submits < FAKE_SERVER_SUBMITS) {
 		struct fake_server_submit *submit = &fake_server->submits[fake_server->n_submits++];
 
@@ -108,7 +138,7 @@ void fake_server_serve_submit(void *service, struct rpc_call *call, const Protob
 		if (strcmp(request->tasks[i]->type, fake_server->poison) != 0)
 			continue;
 		rpc_call_fail(call, STATUS(PERMISSION_DENIED), "as the test wants it");
-		pthread_mutex_unlock(&fake_server->lock);
+		pthread_mutex_unlock(&fake_server->host.lock);
 		return;
 	}
 	if (fake_server->fail_after > 0) {
@@ -116,7 +146,7 @@ void fake_server_serve_submit(void *service, struct rpc_call *call, const Protob
 	} else if (fake_server->fail_count > 0) {
 		fake_server->fail_count--;
 		rpc_call_fail(call, fake_server->fail_code, "as the test wants it");
-		pthread_mutex_unlock(&fake_server->lock);
+		pthread_mutex_unlock(&fake_server->host.lock);
 		return;
 	}
 	if (fake_server->hold == 0) {
@@ -129,5 +159,5 @@ void fake_server_serve_submit(void *service, struct rpc_call *call, const Protob
 				fake_server->n_held = 0;
 		}
 	}
-	pthread_mutex_unlock(&fake_server->lock);
+	pthread_mutex_unlock(&fake_server->host.lock);
 }

@@ -1,8 +1,8 @@
 /* Durations and times: what is parsed, what is refused, and that both directions agree. */
 #include "common/clock.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* Credentials of attempts: nobody makes one without the key of the incarnation. */
 #include "common/credential.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <string.h>
 
 TestSuite(credential);

@@ -2,9 +2,9 @@
 #include "common/hash.h"
 
 #include "../worker/program.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

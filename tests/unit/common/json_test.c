@@ -1,8 +1,8 @@
 /* Messages as JSON and back, and the errors for JSON that is not a valid message. */
 #include "common/json.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <reeve/v1/envelope.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <stdlib.h>
@@ -35,6 +35,32 @@ Test(json, shows_every_field_but_unset_times)
 	cr_assert(json_object_get(object, "details") == NULL);
 	cr_assert(json_object_get(object, "result") != NULL);
 	json_decref(object);
+}
+
+/* As the library does. */
+Test(json, is_written_in_the_fewest_bytes)
+{
+	char *long_text = malloc(10001), *text, *expected;
+	char every[256];
+	size_t length;
+	json_t *value;
+
+	for (int i = 0; i < 10000; i++)
+		long_text[i] = (char)(i % 3 ? i % 127 + 1 : '"');
+	long_text[10000] = '\0';
+	for (int i = 0; i < 127; i++)
+		every[i] = (char)i;
+	value = json_pack("{s:s#, s:s, s:s, s:[i, n, b, [], {}, I], s:{s:f, s:[s]}}", "every", every, 127, "long",
+	    long_text, "caf\xc3\xa9", "", "values", -1, 1, INT64_MIN, "nested", "real", 0.1, "list", "x");
+	cr_assert(value != NULL);
+	text = json_write(value, &length);
+	expected = json_dumps(value, JSON_COMPACT);
+	cr_expect(eq(str, text, expected));
+	cr_expect(eq(sz, length, strlen(expected)));
+	free(text);
+	free(expected);
+	free(long_text);
+	json_decref(value);
 }
 
 /* Converts JSON to a message and back, again, and compares. */
@@ -138,7 +164,8 @@ Test(json, names_the_field_that_is_wrong)
 	refused("{\"body\":\"000\"}", &reeve__v1__reply__descriptor, "body must be bytes in hexadecimal digits");
 }
 
-/* --- protobuf's JSON mapping --------------------------------------------------------------------------------------- */
+/* --- protobuf's JSON mapping ---------------------------------------------------------------------------------------
+ */
 
 static ProtobufCMessage *mapped(
     const char *text, const ProtobufCMessageDescriptor *descriptor, struct reeve_error *error)
@@ -246,4 +273,77 @@ Test(json, takes_no_text_that_needs_much_memory)
 	cr_assert(ne(ptr, value, NULL), "%s", error.message);
 	json_decref(value);
 	free(text);
+}
+
+/* ---- Values that stay text ---- */
+
+static const char *text_of(const char *text, const char *name, size_t flags)
+{
+	static char kept[256];
+	json_error_t why;
+	json_t *value = json_load_as_text(text, strlen(text), flags, name, &why);
+	json_t *member = name ? json_object_get(value, name) : value;
+
+	snprintf(kept, sizeof kept, "%s",
+	    !value                     ? why.text
+	        : !member              ? "none"
+	        : json_is_null(member) ? "null"
+	                               : json_string_value(member));
+	json_decref(value);
+	return kept;
+}
+
+Test(json, keeps_a_value_as_it_is_written)
+{
+	static const char *const members[][2] = {
+	    {"{\"d\":19.99}", "19.99"},
+	    {"{\"d\":12345678901234567890,\"e\":1}", "12345678901234567890"},
+	    {" { \"e\" : 1 , \"d\" : -1e400 } ", "-1e400"},
+	    {"{\"d\":{ \"n\" :\t[1.10, -0.0e-7,1E+999, 0 ], \"s\": \"a \\\\\\\" 1e400 ] \\u00e9\" },\r\n\"e\":1}",
+	        "{\"n\":[1.10,-0.0e-7,1E+999,0],\"s\":\"a \\\\\\\" 1e400 ] \\u00e9\"}"},
+	    {"{\"\\u0064\":1.10}", "1.10"},
+	    {"{\"\\\\d\":1.10,\"\\\"d\":2,\"d\\\"\":3}", "none"},
+	    {"{\"e\":{\"d\":1.10},\"f\":[\"d\"]}", "none"},
+	    {"{\"e\":{\"d\":1.10},\"d\":2.20,\"f\":{\"d\":3.30}}", "2.20"},
+	    {"{\"d\":1.10,\"e\":\"\\\"d\\\":2\",\"f\":\"d\"}", "1.10"},
+	    {"{\"d\":1.10,\"d\":2.20}", "2.20"},
+	    {"{\"d\":1.10,\"\\u0064\":{\"d\":3}}", "{\"d\":3}"},
+	    {"{\"d\":\" t \\u00e9\"}", " t \xc3\xa9"},
+	    {"{\"d\":null}", "null"},
+	    {"{\"d\": [ true , false,null ] }", "[true,false,null]"},
+	    {"{\"d\":{}}", "{}"},
+	    {"{}", "none"},
+	    {"[\"d\",1.10]", "none"},
+	};
+	static const char *const values[][2] = {{" 1.10 ", "1.10"}, {"1e400", "1e400"}, {"\"a b\"", "a b"},
+	    {"[ 12345678901234567890 ]", "[12345678901234567890]"}, {"{\"a\": 1e400}", "{\"a\":1e400}"}, {"null", "null"}};
+
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+		cr_expect(eq(str, (char *)text_of(members[i][0], "d", 0), (char *)members[i][1]), "%s", members[i][0]);
+	for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+		cr_expect(eq(str, (char *)text_of(values[i][0], NULL, JSON_DECODE_ANY), (char *)values[i][1]));
+}
+
+/* Also beside a number that is too large for a parser. */
+Test(json, takes_nothing_invalid_as_text)
+{
+	static const char *const wrong[] = {"", "{", "{\"d\":}", "{\"d\":01}", "{\"d\":1e400", "{\"d\":1e400]", "{\"d\"",
+	    "{\"d\":--1e400}", "{\"d\":+1e400}", "{\"d\":1e400.}", "{\"d\":1e400-5}", "{\"d\":[1e400 1]}",
+	    "{\"d\":[1e400,01]}", "{\"d\":[1e400,1.]}", "{\"d\":[1e400,.5]}", "{\"d\":[1e400,1e]}", "{\"d\":[1e400,1e+]}",
+	    "{\"d\":[1e400,-]}", "{\"d\":[1e400,--1]}", "{\"d\":[1e400,1-2]}", "{\"d\":[1e400,true1]}",
+	    "{\"d\":[1e400,0x1]}", "{\"d\":[1e400,\"]}", "{\"d\":[1e400,\"\\\"]}", "{\"d\":[1e400,\"\\",
+	    "{\"d\":[1e400,\"\xff\"]}", "{\"d\":[1e400,\"\n\"]}", "{\"d\":1e400}x", "{\"d\":1e400}{",
+	    "{\"d\":12345678901234567890x}", "{\"d\":1e400,\"e\":1e400}", "{\"e\":1e400,\"f\":{\"d\":1}}",
+	    "[{\"d\":1e400}]", "{\"d\":[1e400,\"\\u0000\"]}"};
+
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		json_error_t why;
+
+		cr_expect(eq(ptr, json_load_as_text(wrong[i], strlen(wrong[i]), 0, "d", &why), NULL), "%s", wrong[i]);
+		cr_expect(ne(chr, why.text[0], 0), "%s", wrong[i]);
+	}
+	cr_expect(ne(ptr,
+	    strstr(text_of("{\"d\":[1e400,{\"a\":1,\"a\":2}]}", "d", JSON_REJECT_DUPLICATES), "duplicate object key"),
+	    NULL));
+	cr_expect(eq(str, (char *)text_of("{\"d\":[1e400,\"\\u0000\"]}", "d", JSON_ALLOW_NUL), "[1e400,\"\\u0000\"]"));
 }

@@ -1,8 +1,8 @@
 /* The log's lines, read back through a pipe in place of standard error. */
 #include "common/log.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Options from every source, the precedence of the sources, and the errors for invalid options. */
 #include "common/options.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <reeve/v1/task.pb-c.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -193,7 +193,7 @@ Test(options, names_the_error)
 	cr_assert(not(parse(NULL, "-jx", NULL)));
 	refused("unknown option -jx (tester --help lists them)");
 	cr_assert(not(parse(NULL, "-3.5", NULL)));
-	refused("unknown option -3.5 (tester --help lists them; a negative number stands behind --)");
+	refused("unknown option -3.5 (tester --help lists them; put -- before a negative number)");
 	cr_assert(not(parse(NULL, "--delay", "a\nb", NULL)));
 	cr_assert(ne(ptr, strstr(error.message, "\"a?b\""), NULL));
 }

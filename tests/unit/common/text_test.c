@@ -1,8 +1,9 @@
 /* UTF-8 checks, names and repairs, at every position around the eight-byte steps. */
+#include "common/result_text.h"
 #include "common/text.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,4 +108,40 @@ Test(text, repairs_only_what_is_broken)
 	text = utf8_repair("", 0);
 	cr_assert(eq(str, text, ""));
 	free(text);
+}
+
+/* What result_encode makes of a result stands for it alone; the others stand for themselves. */
+Test(text, results_are_kept_exactly)
+{
+	static const struct {
+		const char *result;
+		size_t length;
+		const char *text; /* NULL: the result itself */
+	} cases[] = {
+	    {"", 0, NULL},
+	    {"caf\xc3\xa9\n", 6, NULL},
+	    {"data:text/plain,x", 17, NULL},
+	    {"\0", 1, RESULT_BINARY "AA=="},
+	    {"a\0b", 3, RESULT_BINARY "YQBi"},
+	    {"\xff\xfe", 2, RESULT_BINARY "//4="},
+	    {RESULT_BINARY, sizeof RESULT_BINARY - 1, RESULT_BINARY "ZGF0YTphcHBsaWNhdGlvbi9vY3RldC1zdHJlYW07YmFzZTY0LA=="},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *text = result_encode(cases[i].result, cases[i].length);
+		size_t length = 0;
+		char *bytes = result_decode(text ? text : cases[i].result, &length);
+
+		cr_assert(eq(int, text != NULL, cases[i].text != NULL), "case %zu", i);
+		cr_assert(eq(int, bytes != NULL, text != NULL), "case %zu", i);
+		if (text && bytes) {
+			cr_assert(eq(str, text, (char *)cases[i].text));
+			cr_assert(eq(sz, length, cases[i].length));
+			cr_assert(eq(int, memcmp(bytes, cases[i].result, length), 0), "case %zu", i);
+		}
+		free(text);
+		free(bytes);
+	}
+	cr_assert(eq(ptr, result_decode(RESULT_BINARY "A", &(size_t){0}), NULL));
+	cr_assert(eq(ptr, result_decode(RESULT_BINARY "AA=A", &(size_t){0}), NULL));
 }

@@ -1,8 +1,8 @@
 /* UUIDs: their form, their time, and that they increase. */
 #include "common/uuid.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,28 +1,6 @@
 /* Fetches and heartbeats when calls fail. */
 #include "captured_stderr.h"
-#include "fixture.h"
-
-#include <stdatomic.h>
-
-static struct fixture fixture;
-static _Atomic int runs;
-static _Atomic bool go_on;
-
-static int count_runs(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
-{
-	atomic_fetch_add(&runs, 1);
-	return reeve_outcome_complete(outcome, attempt->details);
-}
-
-/* Runs until the test sets go_on, even if it is asked to stop. */
-static int stubborn(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
-{
-	(void)attempt;
-	atomic_fetch_add(&runs, 1);
-	while (!atomic_load(&go_on))
-		usleep(1000);
-	return reeve_outcome_complete(outcome, "went on");
-}
+#include "functions.h"
 
 /* The third run waits until the test sets go_on; the others complete at once. */
 static int third_waits(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
@@ -31,13 +9,6 @@ static int third_waits(const struct reeve_attempt *attempt, struct reeve_outcome
 	while (n == 3 && !atomic_load(&go_on))
 		usleep(1000);
 	return reeve_outcome_complete(outcome, attempt->details);
-}
-
-static void open_fixture(reeve_handler *function, int concurrency)
-{
-	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = concurrency, .drain_timeout_ms = 1});
-	reeve_worker_handle(fixture.worker, "t", function, NULL);
-	fixture.script.heartbeat_ms = 30;
 }
 
 Test(calls, an_answer_to_another_fetch_is_dropped)
@@ -204,6 +175,6 @@ Test(calls, a_busy_worker_with_one_slot_sends_no_more_heartbeats_than_others)
 	atomic_store(&go_on, true);
 	cr_assert(script_wait(&fixture.script, fixture.script.heartbeats > 0));
 	cr_expect_eq(fixture.script.beat.held, 0);
-	cr_expect_eq(fixture.script.beat.succeeded, 3);
+	cr_expect_eq(fixture.script.beat.completed, 3);
 	cr_expect_eq(fixture_close(&fixture), 0);
 }

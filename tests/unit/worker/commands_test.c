@@ -236,7 +236,7 @@ Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
 	fixture_await(&fixture, first);
 	cr_assert(script_wait(&fixture.script,
 	    fixture.script.beat.state == REEVE__V1__WORKER_MODE__WORKER_MODE_RUNNING &&
-	        fixture.script.beat.succeeded == 1));
+	        fixture.script.beat.completed == 1));
 	cr_expect_eq(fixture.script.beat.failed, 0);
 	cr_expect_eq(fixture.script.beat.concurrency, 2);
 	cr_expect_eq(fixture_close(&fixture), 0);

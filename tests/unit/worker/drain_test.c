@@ -1,5 +1,6 @@
 /* How a worker stops. */
 #include "fixture.h"
+#include "process.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -156,5 +157,25 @@ Test(drain, a_stop_before_the_run_ends_it_at_once)
 	fixture_run_worker(&fixture);
 	cr_expect_eq(fixture_join(&fixture), 0);
 	cr_expect_eq(fixture.script.registers, 0);
+	fixture_close(&fixture);
+}
+
+/* The program may read the worker's error then. */
+Test(drain, a_worker_that_has_ended_needs_no_supervisor)
+{
+	pid_t supervisor;
+	char path[64];
+
+	open_stage((struct reeve_worker_options){0});
+	snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+	supervisor = process_read(path);
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script, fixture.script.fetches == 1));
+	reeve_worker_stop(fixture.worker);
+	cr_expect_eq(fixture_join(&fixture), 0);
+	kill(supervisor, SIGKILL);
+	cr_assert(process_gone_by(supervisor, clock_monotonic_ms() + PROCESS_PATIENCE_MS));
+	usleep(200 * 1000);
+	cr_expect_null(reeve_worker_error(fixture.worker), "%s", reeve_worker_error(fixture.worker));
 	fixture_close(&fixture);
 }

@@ -66,9 +66,6 @@ static int go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outc
 	reeve_outcome_remark(outcome, text);
 	while (atomic_load(&steps) < 2)
 		usleep(5000);
-	reeve_outcome_remark(outcome, NULL);
-	while (atomic_load(&steps) < 3)
-		usleep(5000);
 	reeve_outcome_remark(outcome, "at last");
 	return 0;
 }
@@ -94,26 +91,55 @@ Test(modes, remarks_go_out_while_it_runs_and_each_once)
 	cr_assert(script_wait(&fixture.script, task->times_seen == 2));
 	cr_expect_eq(strlen(task->seen), 999, "whole characters in its place");
 	atomic_store(&steps, 2);
-	cr_assert(script_wait(&fixture.script, task->times_seen == 3));
-	cr_expect_str_eq(task->seen, "");
-	atomic_store(&steps, 3);
 	fixture_await(&fixture, id);
 	cr_expect_str_eq(task->remark, "at last");
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-Test(modes, once_does_one)
+static int report(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
-	open_stage((struct reeve_worker_options){.once = true, .concurrency = 8, .prefetch = 100});
-	for (int i = 0; i < 5; i++)
-		script_add(&fixture.script, "t", "well");
+	(void)outcome;
+	reeve_attempt_log(attempt, "one\ntwo");
+	reeve_attempt_progress(attempt, 40, "page 1");
+	while (atomic_load(&steps) < 1)
+		usleep(5000);
+	reeve_attempt_log(attempt, "three");
+	while (atomic_load(&steps) < 2)
+		usleep(5000);
+	reeve_attempt_log(attempt, "four");
+	reeve_attempt_progress(attempt, 100, NULL);
+	return 0;
+}
+
+Test(modes, functions_report_progress_and_log_lines)
+{
+	const struct script_task *task;
+	int64_t id;
+	int calls;
+
+	fixture_open(&fixture, (struct reeve_worker_options){0});
+	reeve_worker_handle(fixture.worker, "t", report, NULL);
+	id = script_add(&fixture.script, "t", "");
+	task = &fixture.script.tasks[id];
 	fixture_go(&fixture);
-	cr_expect_eq(fixture_join(&fixture), 0);
-	cr_expect_eq(fixture.script.n_done, 1);
-	cr_expect_eq(fixture.script.open, 0);
-	cr_expect_eq(fixture.script.leaves, 1);
-	cr_expect_eq(atomic_load(&runs), 1);
-	fixture_close(&fixture);
+	cr_assert(
+	    script_wait(&fixture.script, task->logged && !strcmp(task->logged, "one\ntwo\n") && task->progress == 40));
+	cr_expect_str_eq(task->seen, "page 1");
+	/* What a manager does not take yet is sent again, and nothing else. */
+	script_lock(&fixture.script);
+	fixture.script.progress_status = REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER;
+	calls = fixture.script.progress_calls;
+	script_unlock(&fixture.script);
+	atomic_store(&steps, 1);
+	cr_assert(script_wait(&fixture.script, fixture.script.progress_calls >= calls + 2));
+	cr_expect_str_eq(task->logged, "one\ntwo\n");
+	atomic_store(&steps, 2);
+	fixture_await(&fixture, id);
+	cr_expect_str_eq(task->logged, "one\ntwo\nthree\nfour\n");
+	cr_expect_eq(task->lines_missing, 0);
+	cr_expect_eq(task->progress, 100);
+	cr_expect_str_eq(task->remark, "page 1");
+	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
 Test(modes, once_reports_a_failure)
@@ -136,27 +162,6 @@ Test(modes, once_reports_that_its_result_was_late)
 	fixture_go(&fixture);
 	cr_expect_eq(fixture_join(&fixture), 1);
 	fixture_close(&fixture);
-}
-
-Test(modes, until_empty_ends_when_nothing_is_left)
-{
-	open_stage((struct reeve_worker_options){.until_empty = true, .concurrency = 3, .prefetch = 2});
-	for (int i = 0; i < 500; i++)
-		script_add(&fixture.script, "t", "well");
-	fixture_go(&fixture);
-	cr_expect_eq(fixture_join(&fixture), 0);
-	cr_expect_eq(fixture.script.n_done, 500);
-	cr_expect_eq(fixture.script.leaves, 1);
-	fixture_close(&fixture);
-}
-
-Test(modes, the_two_do_not_go_together)
-{
-	struct reeve_worker *worker =
-	    reeve_worker_create(&(struct reeve_worker_options){.once = true, .until_empty = true});
-
-	cr_expect_str_eq(reeve_worker_error(worker), "once and until_empty cannot be combined");
-	reeve_worker_destroy(worker);
 }
 
 Test(modes, a_slot_keeps_the_resting_period)

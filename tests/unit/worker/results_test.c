@@ -1,38 +1,9 @@
 /* Reports of results when calls fail. */
 #include "captured_stderr.h"
-#include "fixture.h"
+#include "functions.h"
+#include "worker/fetcher.h"
 
 #include <limits.h>
-#include <stdatomic.h>
-
-static struct fixture fixture;
-static _Atomic int runs;
-static _Atomic bool go_on;
-
-static int count_runs(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
-{
-	atomic_fetch_add(&runs, 1);
-	return reeve_outcome_complete(outcome, attempt->details);
-}
-
-/* Runs until the test sets go_on, or until it is asked to stop. */
-static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
-{
-	atomic_fetch_add(&runs, 1);
-	while (!atomic_load(&go_on))
-		if (reeve_attempt_cancelled(attempt))
-			return 1;
-		else
-			usleep(1000);
-	return reeve_outcome_complete(outcome, "went on");
-}
-
-static void open_fixture(reeve_handler *function, int concurrency)
-{
-	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = concurrency, .drain_timeout_ms = 1});
-	reeve_worker_handle(fixture.worker, "t", function, NULL);
-	fixture.script.heartbeat_ms = 30;
-}
 
 Test(results, results_are_kept_while_the_manager_is_away)
 {
@@ -225,4 +196,33 @@ Test(results, a_worker_with_many_unacknowledged_results_fetches_no_tasks)
 	cr_expect_leq(script->open_max, MOST);
 	cr_expect_eq(atomic_load(&runs), COUNT);
 	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+/* However short they are: a heartbeat, which lists what the worker holds, has a limit. */
+Test(results, a_worker_fetches_no_more_tasks_than_a_heartbeat_may_list)
+{
+	struct lease lease = {0};
+	struct shared shared = {.lease = &lease};
+	struct life life = {0};
+	struct accepts accepts = {.users = 1};
+	struct handler_set handlers = {.accepts = &accepts};
+	struct attempt attempt = {.key = {1, 1}};
+	struct slots slots = {.concurrency = 10};
+	struct session session = {.life = &life, .phase = SESSION_SERVING};
+	struct fetches fetches = {0};
+	struct sent_fetch sent = {0};
+	struct in_flight *in_flight = calloc(1, sizeof *in_flight);
+	struct fetcher fetcher = {&shared, &life, &session, &fetches, in_flight, &slots, &handlers, NULL, false, false, 0};
+
+	lease_set(&lease, clock_monotonic_ms() + 3600000, 3600000);
+	HASH_ADD(hh, in_flight->all, key, sizeof attempt.key, &attempt);
+	attempt.hh.tbl->num_items = LIMIT_IN_FLIGHT - 3; /* the others need not exist */
+	cr_assert(fetcher_attach(&fetcher, &sent));
+	cr_expect_eq(sent.request.slots, 3);
+	fetcher_release(&sent);
+	cr_expect_not(fetcher_attach(&fetcher, &sent), "those may bring as many as there is room for");
+	fetches_reset(&fetches);
+	attempt.hh.tbl->num_items = 1;
+	HASH_DEL(in_flight->all, &attempt);
+	free(in_flight);
 }

@@ -20,6 +20,7 @@ void script_report(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
 void script_heartbeat(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
 void script_leave(void *arg, struct rpc_call *call, const ProtobufCMessage *request);
 void script_extend(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
+void script_progress(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
 
 /* Composes the answer to a Fetch: for a repeated Fetch the tasks that it got before, if any; otherwise tasks that are
  * queued. Needs the lock. */

@@ -1,7 +1,6 @@
 #include "scripted_internal.h"
 
 #include <assert.h>
-#include <event2/thread.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +8,12 @@
 
 void script_lock(struct script *script)
 {
-	pthread_mutex_lock(&script->lock);
+	pthread_mutex_lock(&script->host.lock);
 }
 
 void script_unlock(struct script *script)
 {
-	pthread_mutex_unlock(&script->lock);
+	pthread_mutex_unlock(&script->host.lock);
 }
 
 /* Answers the delayed report once delay_reports is false. */
@@ -51,14 +50,11 @@ static void script_answer_heartbeat(struct script *script)
 }
 
 /* Every 2 ms: answers parked Fetches for which there are tasks or worker commands, or whose wait is over. */
-static void script_on_timer(evutil_socket_t fd, short what, void *arg)
+static void script_on_timer(void *arg)
 {
 	struct script *script = arg;
 	int64_t now_ms = clock_monotonic_ms();
-	bool end;
 
-	(void)fd;
-	(void)what;
 	for (int i = 0; i < SCRIPT_CALLS_MAX; i++) {
 		struct script_parked *parked = &script->parked[i];
 		struct rpc_call *call = NULL;
@@ -80,37 +76,14 @@ static void script_on_timer(evutil_socket_t fd, short what, void *arg)
 	}
 	script_answer_delayed(script);
 	script_answer_heartbeat(script);
-	script_lock(script);
-	end = script->end;
-	script_unlock(script);
-	if (end)
-		event_base_loopbreak(script->base);
-}
-
-static void *script_serve(void *arg)
-{
-	struct script *script = arg;
-	struct timeval every = {.tv_usec = 2000};
-	struct event *tick = event_new(script->base, -1, EV_PERSIST, script_on_timer, script);
-
-	event_add(tick, &every);
-	event_base_dispatch(script->base);
-	event_free(tick);
-	return NULL;
 }
 
 void script_init(struct script *script)
 {
-	pthread_condattr_t attributes;
-
 	free(script->tasks);
 	memset(script, 0, sizeof *script);
 	script->tasks = calloc(SCRIPT_TASKS_MAX + 1, sizeof *script->tasks);
-	pthread_mutex_init(&script->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&script->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	fake_host_init(&script->host);
 	snprintf(script->directory, sizeof script->directory, "/tmp/reeve-script-XXXXXX");
 	if (!mkdtemp(script->directory))
 		abort();
@@ -118,6 +91,7 @@ void script_init(struct script *script)
 	script->lease_ms = 15000;
 	script->heartbeat_ms = 4000;
 	script->max_result_bytes = 1 << 20;
+	script->progress_status = REEVE__V1__RESULT_STATUS__RESULT_STATUS_ACCEPTED;
 }
 
 void script_start(struct script *script)
@@ -129,6 +103,7 @@ void script_start(struct script *script)
 	    {"Heartbeat", script_heartbeat, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {"Leave", script_leave, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {"Extend", script_extend, RPC_ORDINARY, RPC_ANYONE, NULL},
+	    {"Progress", script_progress, RPC_ORDINARY, RPC_ANYONE, NULL},
 	    {0},
 	};
 	static const struct rpc_entry admin_methods[] = {
@@ -141,37 +116,21 @@ void script_start(struct script *script)
 	    {0},
 	};
 	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_connections = 100};
-	struct reeve_error error;
 
-	evthread_use_pthreads();
-	script->base = event_base_new();
-	script->server = rpc_server_create(script->base, &options);
-	rpc_server_add(script->server, &reeve__v1__worker_service__descriptor, worker_methods, script);
-	rpc_server_add(script->server, &reeve__v1__admin_service__descriptor, admin_methods, script);
-	if (!rpc_server_listen(script->server, script->url, &error)) {
-		fprintf(stderr, "scripted manager: %s\n", error.message);
-		abort();
-	}
-	script->end = false;
-	script->running = true;
-	if (pthread_create(&script->thread, NULL, script_serve, script))
-		abort();
+	fake_host_open(&script->host, &options);
+	rpc_server_add(script->host.server, &reeve__v1__worker_service__descriptor, worker_methods, script);
+	rpc_server_add(script->host.server, &reeve__v1__admin_service__descriptor, admin_methods, script);
+	fake_host_listen(&script->host, script->url);
+	fake_host_repeat(&script->host, 2, script_on_timer, script);
+	fake_host_run(&script->host);
 }
 
 void script_stop(struct script *script)
 {
-	if (!script->running)
-		return;
-	script_lock(script);
-	script->end = true;
-	script_unlock(script);
-	pthread_join(script->thread, NULL);
-	rpc_server_destroy(script->server);
-	event_base_free(script->base);
+	fake_host_close(&script->host);
 	memset(script->parked, 0, sizeof script->parked);
 	script->parked_now = 0;
 	script->n_held_calls = 0;
-	script->running = false;
 }
 
 void script_free(struct script *script)
@@ -184,14 +143,14 @@ void script_free(struct script *script)
 		free(script->tasks[id].result);
 		free(script->tasks[id].error);
 		free(script->tasks[id].remark);
+		free(script->tasks[id].logged);
 		free(script->tasks[id].stack);
 		free(script->tasks[id].seen);
 	}
 	snprintf(path, sizeof path, "%s/manager", script->directory);
 	unlink(path);
 	rmdir(script->directory);
-	pthread_cond_destroy(&script->changed);
-	pthread_mutex_destroy(&script->lock);
+	fake_host_free(&script->host);
 }
 
 int64_t script_add(struct script *script, const char *type, const char *details)

@@ -9,9 +9,8 @@
 #define REEVE_TESTS_SCRIPTED_MANAGER_H
 
 #include "common/clock.h"
-#include "common/rpc/server.h"
+#include "tests/unit/fake_host.h"
 
-#include <pthread.h>
 #include <reeve/v1/worker.pb-c.h>
 #include <unistd.h>
 
@@ -37,8 +36,12 @@ struct script_task {
 	int reports;                /* how often a report had its result */
 	Reeve__V1__Outcome outcome; /* of the last report */
 	char *result, *error, *remark, *stack, code[64];
-	char *seen;     /* the last remark from a heartbeat */
-	int times_seen; /* how many remarks heartbeats have had */
+	char *seen;     /* the last remark while it ran */
+	int times_seen; /* how many there were */
+	double progress;
+	char *logged;          /* its log lines, each with a newline; NULL: none */
+	int64_t next_line;     /* the number of the next one; 0: there was none */
+	int64_t lines_missing; /* how many were left out before others */
 	int64_t run_ms, retry_in_ms;
 	int64_t reported_ms;
 	Reeve__V1__ResultStatus status; /* the result's ack; UNSPECIFIED: ACCEPTED */
@@ -57,19 +60,14 @@ struct script_parked {
 struct script_beat {
 	int64_t incarnation, seq, highest_fetch_id, at_ms;
 	size_t held, waiting;
-	int64_t first_held, succeeded, failed;
+	int64_t first_held, completed, failed;
 	uint32_t running, concurrency;
 	Reeve__V1__WorkerMode state;
 };
 
 struct script {
 	char directory[64], url[128];
-	struct event_base *base;
-	struct rpc_server *server;
-	pthread_t thread;
-	bool running, end;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct fake_host host;
 
 	/* Configuration. */
 	uint32_t lease_ms, heartbeat_ms, max_result_bytes;
@@ -97,8 +95,10 @@ struct script {
 	 * struct, because the end of each test searches all static memory for leaks. */
 	struct script_task *tasks;
 	int n_tasks, n_done;
-	int64_t extend_max_ms; /* maximum time granted by an Extend; 0: none */
-	int extend_delay_ms;   /* … and how long its answer takes */
+	int64_t extend_max_ms;                   /* maximum time granted by an Extend; 0: none */
+	int extend_delay_ms;                     /* … and how long its answer takes */
+	Reeve__V1__ResultStatus progress_status; /* the ack of what running handlers report */
+	int progress_calls;
 	int registers, leaves, extends, fetches, fetches_again, reports, heartbeats, parked_now, parked_max;
 	int64_t idle_first_ms, idle_last_ms; /* idle_since_start_ms of the first Fetch, and of the last */
 	int open, open_max; /* assigned and without a result yet; parked and carried slots are not counted */

@@ -76,7 +76,7 @@ void script_register(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 	response.lease_ms = script->lease_ms;
 	response.heartbeat_ms = script->heartbeat_ms;
 	response.max_result_bytes = script->max_result_bytes;
-	pthread_cond_broadcast(&script->changed);
+	pthread_cond_broadcast(&script->host.changed);
 	script_unlock(script);
 	if (fail)
 		rpc_call_fail(call, script->register_code, "scripted");
@@ -174,7 +174,7 @@ void script_fetch(void *arg, struct rpc_call *call, const ProtobufCMessage *mess
 
 	script_lock(script);
 	script_note_fetch(script, request);
-	pthread_cond_broadcast(&script->changed);
+	pthread_cond_broadcast(&script->host.changed);
 	if (script->fetch_failures > 0) {
 		script->fetch_failures--;
 		script_unlock(script);
@@ -218,6 +218,24 @@ void script_fetch(void *arg, struct rpc_call *call, const ProtobufCMessage *mess
 	script_answer_free(&answer);
 }
 
+/* Takes the lines whose numbers it does not have. */
+static void take_lines(struct script_task *task, int64_t first, Reeve__V1__LoggedLine *const *lines, size_t count)
+{
+	int64_t next = task->next_line ? task->next_line : 1;
+
+	if (first > next)
+		task->lines_missing += first - next;
+	for (size_t i = 0; i < count; i++, first++) {
+		size_t length = task->logged ? strlen(task->logged) : 0;
+
+		if (first < next)
+			continue;
+		task->logged = realloc(task->logged, length + strlen(lines[i]->text) + 2);
+		sprintf(task->logged + length, "%s\n", lines[i]->text);
+		task->next_line = first + 1;
+	}
+}
+
 /* Records one result. Needs the lock. */
 static void script_note_result(struct script *script, const Reeve__V1__Result *result, Reeve__V1__ResultAck *ack)
 {
@@ -252,6 +270,9 @@ static void script_note_result(struct script *script, const Reeve__V1__Result *r
 	task->result = strdup(result->result);
 	task->error = strdup(result->error);
 	task->remark = strdup(result->remark);
+	if (result->progress > 0)
+		task->progress = result->progress;
+	take_lines(task, result->first_line, result->lines, result->n_lines);
 	task->stack = strdup(result->stack_trace);
 	task->retry_in_ms = result->retry_in_ms;
 	task->run_ms = result->run_ms;
@@ -293,7 +314,7 @@ void script_report(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
 	script->reports++;
 	if (request->n_results > script->report_max)
 		script->report_max = request->n_results;
-	pthread_cond_broadcast(&script->changed);
+	pthread_cond_broadcast(&script->host.changed);
 	if (script->delay_reports && !script->delayed_call) {
 		script_delay(script, call, message);
 		script_unlock(script);
@@ -353,16 +374,9 @@ void script_heartbeat(void *arg, struct rpc_call *call, const ProtobufCMessage *
 	    .running = request->running,
 	    .concurrency = request->concurrency,
 	    .state = request->mode,
-	    .succeeded = request->succeeded,
+	    .completed = request->completed,
 	    .failed = request->failed,
 	};
-	for (size_t i = 0; i < request->n_remarks; i++) {
-		struct script_task *task = &script->tasks[request->remarks[i]->task_id];
-
-		free(task->seen);
-		task->seen = strdup(request->remarks[i]->text);
-		task->times_seen++;
-	}
 	if (script->hold_heartbeats || script->delay_heartbeats) {
 		if (script->hold_heartbeats)
 			script_keep_open(script, call);
@@ -380,7 +394,7 @@ void script_heartbeat(void *arg, struct rpc_call *call, const ProtobufCMessage *
 	}
 	response.commands = pointers;
 	response.n_commands = script->n_commands;
-	pthread_cond_broadcast(&script->changed);
+	pthread_cond_broadcast(&script->host.changed);
 	script_unlock(script);
 	rpc_call_reply(call, &response.base);
 }
@@ -393,7 +407,7 @@ void script_leave(void *arg, struct rpc_call *call, const ProtobufCMessage *requ
 	(void)request;
 	script_lock(script);
 	script->leaves++;
-	pthread_cond_broadcast(&script->changed);
+	pthread_cond_broadcast(&script->host.changed);
 	script_unlock(script);
 	rpc_call_reply(call, &response.base);
 }
@@ -409,10 +423,45 @@ void script_extend(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
 	script->extends++;
 	response.run_ms = request->run_ms < script->extend_max_ms ? request->run_ms : script->extend_max_ms;
 	response.expires_in_ms = response.run_ms + 30000;
-	pthread_cond_broadcast(&script->changed);
+	pthread_cond_broadcast(&script->host.changed);
 	script_unlock(script);
 	if (response.run_ms)
 		rpc_call_reply(call, &response.base);
 	else
 		rpc_call_fail(call, STATUS(FAILED_PRECONDITION), "it may run no longer");
+}
+
+void script_progress(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct script *script = arg;
+	const Reeve__V1__ProgressRequest *request = (const void *)message;
+	Reeve__V1__ProgressResponse response = REEVE__V1__PROGRESS_RESPONSE__INIT;
+	Reeve__V1__ResultAck *acks = calloc(request->n_attempts, sizeof *acks);
+
+	script_lock(script);
+	script->progress_calls++;
+	response.acks = calloc(request->n_attempts, sizeof *response.acks);
+	response.n_acks = request->n_attempts;
+	for (size_t i = 0; i < request->n_attempts; i++) {
+		const Reeve__V1__AttemptProgress *given = request->attempts[i];
+		struct script_task *task = &script->tasks[given->task_id];
+
+		reeve__v1__result_ack__init(&acks[i]);
+		response.acks[i] = &acks[i];
+		acks[i].status = script->progress_status;
+		if (acks[i].status == REEVE__V1__RESULT_STATUS__RESULT_STATUS_LATER)
+			continue;
+		if (*given->remark) {
+			free(task->seen);
+			task->seen = strdup(given->remark);
+			task->times_seen++;
+		}
+		if (given->progress > 0)
+			task->progress = given->progress;
+		take_lines(task, given->first_line, given->lines, given->n_lines);
+	}
+	script_unlock(script);
+	rpc_call_reply(call, &response.base);
+	free(response.acks);
+	free(acks);
 }

@@ -72,7 +72,7 @@ Test(worker, finds_its_managers_by_itself)
 
 static int outcome_by_details(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
-	static char long_text[2000];
+	char long_text[2000] = "";
 
 	memset(long_text, 'x', sizeof long_text - 1);
 	if (!strcmp(attempt->details, "fail"))
@@ -87,6 +87,12 @@ static int outcome_by_details(const struct reeve_attempt *attempt, struct reeve_
 	}
 	if (!strcmp(attempt->details, "not utf8"))
 		return reeve_outcome_complete(outcome, "a\xff");
+	if (!strcmp(attempt->details, "bytes"))
+		return reeve_outcome_complete_bytes(outcome, "a\0b", 3);
+	if (!strcmp(attempt->details, "no bytes"))
+		return reeve_outcome_complete_bytes(outcome, NULL, 0);
+	if (!strcmp(attempt->details, "too many bytes"))
+		return reeve_outcome_complete_bytes(outcome, memset(long_text, 0xff, 800), 800);
 	if (!strcmp(attempt->details, "too long"))
 		return reeve_outcome_complete(outcome, long_text);
 	if (!strcmp(attempt->details, "odd error"))
@@ -106,8 +112,12 @@ Test(worker, distinguishes_outcomes)
 	    {"fatal", OUTCOME(FATAL), "", "never", ""},
 	    {"return", OUTCOME(FAILED), "", "the handler returned 7", "return:7"},
 	    {"both", OUTCOME(COMPLETED), "after all", "", ""},
-	    {"not utf8", OUTCOME(FATAL), "", "the result of 2 bytes is not UTF-8 text", "result-not-utf8"},
-	    {"too long", OUTCOME(FATAL), "", "the result of 1999 bytes is longer than the manager takes (1000 bytes)",
+	    {"not utf8", OUTCOME(COMPLETED), "data:application/octet-stream;base64,Yf8=", "", ""},
+	    {"bytes", OUTCOME(COMPLETED), "data:application/octet-stream;base64,YQBi", "", ""},
+	    {"no bytes", OUTCOME(COMPLETED), "", "", ""},
+	    {"too many bytes", OUTCOME(FATAL), "",
+	        "the result of 1105 bytes of base64 is longer than the manager accepts (1000 bytes)", "result-too-long"},
+	    {"too long", OUTCOME(FATAL), "", "the result of 1999 bytes is longer than the manager accepts (1000 bytes)",
 	        "result-too-long"},
 	    {"odd error", OUTCOME(FAILED), "", "err\xEF\xBF\xBD", "error"},
 	};
@@ -244,14 +254,14 @@ Test(worker, a_function_that_takes_too_long_has_failed)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-/* The details are a number N: asks N times, every 200 ms, for 400 ms more. */
+/* The details are a number N: asks N times, every 200 ms, for a second more. */
 static int extends_itself(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	char text[32];
 	int granted = 0;
 
 	for (int i = 0; i < atoi(attempt->details) && !reeve_attempt_cancelled(attempt); i++) {
-		granted += reeve_attempt_extend(attempt, 400);
+		granted += reeve_attempt_extend(attempt, 1000);
 		usleep(200 * 1000);
 	}
 	snprintf(text, sizeof text, "granted %d times", granted);
@@ -265,7 +275,7 @@ Test(worker, a_function_may_ask_for_more_time)
 	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 3});
 	reeve_worker_handle(fixture.worker, "t", extends_itself, NULL);
 	id = script_add(&fixture.script, "t", "5");
-	fixture.script.tasks[id].timeout_ms = 300;
+	fixture.script.tasks[id].timeout_ms = 700;
 	/* Without extensions it would expire during the run. */
 	fixture.script.tasks[id].expires_in_ms = 1800;
 	fixture.script.extend_max_ms = 1000;

@@ -29,6 +29,7 @@
 #define REEVE_WORKER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -64,9 +65,13 @@ struct reeve_worker_options {
 	 * handlers, and nothing ensures that a function ends before the worker's lease does; if it does not, two workers
 	 * may run the same task: docs/worker.md. */
 	bool no_supervisor;
-	/* The access token, or the file with it, which is read again when it changes. Both NULL: the token $REEVE_ACCESS_TOKEN,
-	 * or the file $REEVE_ACCESS_TOKEN_FILE, or the one of `reeve dev`, if there is one. Programs do not get these variables. */
+	/* The access token, or the file with it, which is read again when it changes. Both NULL: the token
+	 * $REEVE_ACCESS_TOKEN, or the file $REEVE_ACCESS_TOKEN_FILE, or the one of `reeve dev`, if there is one. Programs
+	 * do not get these variables. */
 	const char *token, *token_file;
+	/* A directory for results that are longer than the manager accepts (docs/handlers.md#results); NULL: they are
+	 * errors. */
+	const char *result_store;
 };
 
 /* Creates a worker: copies the options and forks the supervisor. Call it before the program starts threads or uses nng.
@@ -100,8 +105,9 @@ struct reeve_attempt {
 enum { REEVE_ATTEMPT_TOKEN_BYTES = 160 };
 
 /* Writes the access token of the attempt, for a client (reeve/client.h) that submits tasks for it: they then have the
- * attempt's task as their parent. It may do so as long as the attempt runs. Programs get it in $REEVE_ATTEMPT_ACCESS_TOKEN, where
- * clients find it. Returns false if the manager, of an older release, has given none. */
+ * attempt's task as their parent. It may do so as long as the attempt runs. Programs get it in
+ * $REEVE_ATTEMPT_ACCESS_TOKEN, where clients find it. Returns false if the manager, of an older release, has given
+ * none. */
 bool reeve_attempt_access_token(const struct reeve_attempt *attempt, char token[REEVE_ATTEMPT_TOKEN_BYTES]);
 
 /*
@@ -111,9 +117,13 @@ bool reeve_attempt_access_token(const struct reeve_attempt *attempt, char token[
  */
 typedef int reeve_handler(const struct reeve_attempt *attempt, struct reeve_outcome *outcome);
 
-/* Completes the attempt with a result (copied; NULL: empty). The result must be UTF-8 and no longer than the manager
- * accepts (1 MiB by default); otherwise the task ends with a fatal error that gives the reason. Always returns 0. */
+/* Completes the attempt with a result (copied; NULL: empty). It must not be longer than the manager accepts (1 MiB by
+ * default); otherwise the task ends with a fatal error that gives the reason. Always returns 0. */
 int reeve_outcome_complete(struct reeve_outcome *outcome, const char *result);
+
+/* The same with any bytes. What is not UTF-8 text without NUL bytes is reported in base64 (docs/handlers.md#results),
+ * which takes a third more. */
+int reeve_outcome_complete_bytes(struct reeve_outcome *outcome, const void *result, size_t length);
 
 /* Fails the attempt: the task is retried later if it has attempts left. `code` is a short error code (up to 255 bytes),
  * `error` a message for people. Both are copied and may be NULL. Always returns 0. */
@@ -132,8 +142,8 @@ int reeve_outcome_skip(struct reeve_outcome *outcome, const char *reason);
  * to 65,536 bytes.
  *
  * Sets the remark, a message for people. It is kept with the task whatever the outcome. While the function runs, the
- * worker's heartbeats carry the first 1,000 bytes, so that `reeve show` can display them; a remark that is removed
- * after that may stay with the task. */
+ * worker sends the first 1,000 bytes within about a second, so that `reeve show` can display them; a remark that is
+ * removed after that may stay with the task. */
 void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark);
 
 /* Sets the stack trace. It is kept with the error if the attempt does not complete. */
@@ -163,12 +173,21 @@ bool reeve_attempt_cancelled(const struct reeve_attempt *attempt);
  * from any thread until the handler returns. */
 bool reeve_attempt_extend(const struct reeve_attempt *attempt, int64_t run_ms);
 
+/* Reports how far the function is, in percent (0 to 100; less than 0: it stays), and what it does: the remark, as
+ * reeve_outcome_remark sets it; NULL: it stays. reeve_attempt_log adds a line to the task's log, or several with
+ * newlines between them; each is cut at 4,096 bytes. However often a function calls these, there is at most one write a
+ * second for each task. Of a task, its last 1,000 lines or 64 KiB are kept, whichever is less. `reeve show` and `reeve
+ * logs` display them. May be called from any thread until the handler returns. */
+void reeve_attempt_progress(const struct reeve_attempt *attempt, double percent, const char *remark);
+void reeve_attempt_log(const struct reeve_attempt *attempt, const char *text);
+
 /* Registers a function as the handler of a type. Returns false if the type is not a valid name or already has a handler
  * (reeve_worker_error). */
 bool reeve_worker_handle(struct reeve_worker *worker, const char *type, reeve_handler *function, void *user_data);
 
-/* A plugin: a shared object that exports its handler as `reeve_plugin`, for a section `plugin = FILE` of a handlers file.
- * It is compiled with this header, and linked with no library of Reeve: the functions are those of the worker that loads it.
+/* A plugin: a shared object that exports its handler as `reeve_plugin`, for a section `plugin = FILE` of a handlers
+ * file. It is compiled with this header, and linked with no library of Reeve: the functions are those of the worker
+ * that loads it.
  *
  *     static int greet(const struct reeve_attempt *attempt, struct reeve_outcome *outcome) { … }
  *     const struct reeve_plugin reeve_plugin = {REEVE_PLUGIN_ABI, greet};
@@ -182,8 +201,8 @@ struct reeve_plugin {
 extern const struct reeve_plugin reeve_plugin;
 
 /* Registers the handlers of a handlers file, an INI file (docs/worker.md). Sections with `http` need the program
- * reeve-worker; for those with `plugin` this program must export its functions (link it with -rdynamic). Returns false if the file is unreadable or
- * invalid; the error then names the file and the line. */
+ * reeve-worker; for those with `plugin` this program must export its functions (link it with -rdynamic). Returns false
+ * if the file is unreadable or invalid; the error then names the file and the line. */
 bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path);
 
 /* Requests that the running worker reads all handlers files again. The worker then takes tasks of the types that have

@@ -1,9 +1,9 @@
 /* Backoffs as users type them: every kind, its policy, and the errors for invalid ones. */
 #include "client/cmd/backoff.h"
 #include "common/limits.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* Lines of a bulk file: every field, in every form, and the errors for invalid ones. */
 #include "client/cmd/bulk_line.h"
 #include "common/clock.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,6 +67,9 @@ Test(bulk_line, details_may_be_any_json)
 	    "{\"b\":[1,2.5,null,true],\"a\":\"\xc3\xa9\"}"));
 	cr_assert(eq(str, (char *)details_of("{\"details\": [ ]}"), "[]"));
 	cr_assert(eq(str, (char *)details_of("{\"details\": 9007199254740993}"), "9007199254740993"));
+	cr_assert(eq(str, (char *)details_of("{\"details\": 19.99}"), "19.99"));
+	cr_assert(eq(str, (char *)details_of("{\"priority\": 1, \"details\": [12345678901234567890, 1e400]}"),
+	    "[12345678901234567890,1e400]"));
 	cr_assert(eq(str, (char *)details_of("{\"details\": false}"), "false"));
 	cr_assert(eq(str, (char *)details_of("{\"details\": null}"), "none"));
 	cr_assert(eq(str, (char *)details_of("{}"), "none"));
@@ -77,7 +80,8 @@ Test(bulk_line, may_be_only_the_details)
 {
 	const Reeve__V1__TaskSpec mail = {.type = "mail", .queue = "q"};
 	static const char *const lines[][2] = {{"{\"to\": \"ann\"}", "{\"to\":\"ann\"}"}, {"\"text\"", "text"},
-	    {"[1, 2]", "[1,2]"}, {"17", "17"}, {"{\"type\": \"other\"}", "{\"type\":\"other\"}"}};
+	    {"[1, 2]", "[1,2]"}, {"17", "17"}, {"0.1", "0.1"}, {"{\"n\": 1e400}", "{\"n\":1e400}"},
+	    {"{\"type\": \"other\"}", "{\"type\":\"other\"}"}};
 
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		cr_assert(bulk_task_read(&task, lines[i][0], strlen(lines[i][0]), true, &mail, &error), "%s", error.message);

@@ -2,9 +2,9 @@
 #include "client/cmd/command.h"
 #include "client/cmd/terminal.h"
 #include "tests/unit/client/cmd/run.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +199,7 @@ Test(listings, states_are_shown)
 	OUT_HAS("{\"queue\":\"night\",\"type\":\"mail\",\"queued\":3,\"delayed\":2,\"executing\":1,\"failed\":0,"
 	        "\"oldest_due\":\"");
 	RUN(EXIT_OK, "worker", "list");
-	OUT("ID  NAME    STATE  MODE      SINCE  SLOTS  HOLDS  SUCCEEDED  FAILED  UP  HEARD  QUEUES      TYPES  OWNER         VERSION\n"
+	OUT("ID  NAME    STATE  MODE      SINCE  SLOTS  HOLDS  COMPLETED  FAILED  UP  HEARD  QUEUES      TYPES  OWNER         VERSION\n"
 	    " 7  host/1  alive  draining     0s      4      2         12       3  0s     0s  mail,night  all    fleet/host/1  -\n");
 	RUN(EXIT_OK, "worker", "list", "--all", "--json");
 	OUT_HAS("\"incarnation\":6,");

@@ -1,9 +1,9 @@
 /* Output for people: widths, ages, cells without control characters, tables that fit. */
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>

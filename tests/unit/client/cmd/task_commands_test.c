@@ -2,9 +2,9 @@
 #include "client/cmd/command.h"
 #include "common/error.h"
 #include "tests/unit/client/cmd/run.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,46 +84,6 @@ Test(task_commands, submit_refuses_nonsense)
 	RUN(EXIT_REFUSED, "submit", "t");
 	ERR("reeve: as the test wants it\n");
 	cr_assert(eq(sz, fake_server_tasks(run_fake_server), 0));
-}
-
-Test(task_commands, submit_waits_for_the_result)
-{
-	fake_server_end_tasks_as(run_fake_server, TASK(COMPLETED));
-	RUN(EXIT_OK, "submit", "t", "the result", "--wait");
-	OUT("the result");
-	ERR("");
-	RUN(EXIT_OK, "submit", "t", "the result", "--wait", "--json");
-	OUT_HAS("\"id\":2,");
-	OUT_HAS("\"result\":\"the result\"");
-	fake_server_end_tasks_as(run_fake_server, TASK(DEAD));
-	RUN(EXIT_TASK_FAILED, "submit", "t", "the error\nin lines", "-w");
-	OUT("");
-	ERR("reeve: task 3 (t) is dead after 1 attempt: exit:65: the error in lines\n");
-}
-
-Test(task_commands, wait_shows_how_all_ended)
-{
-	for (int i = 0; i < 3; i++)
-		RUN(EXIT_OK, "submit", "t");
-	fake_server_end(run_fake_server, 1, TASK(COMPLETED), "fine");
-	fake_server_end(run_fake_server, 2, TASK(COMPLETED), "");
-	fake_server_end(run_fake_server, 3, TASK(DEAD), "broken");
-	RUN(EXIT_OK, "wait", "2", "1");
-	OUT("ID  TYPE  STATUS     ATTEMPTS  RAN  RESULT OR ERROR\n"
-	    " 2  t     completed         1  1ms  -\n"
-	    " 1  t     completed         1  1ms  fine\n");
-	RUN(EXIT_TASK_FAILED, "wait", "3", "1");
-	OUT_HAS(" 3  t     dead              1  1ms  exit:65: broken\n");
-	cr_assert(eq(int, run_reeve("1 2\n", "wait", "--json", "-", NULL), EXIT_OK));
-	OUT_HAS("\"id\":1,");
-	OUT_HAS("}\n{\"id\":2,");
-	RUN(EXIT_REFUSED, "wait", "1", "99");
-	ERR("reeve: there is no task 99\n");
-	RUN(EXIT_OK, "submit", "t");
-	RUN(EXIT_TASK_FAILED, "wait", "1", "4", "--max-wait", "50ms");
-	OUT_HAS(" 1  t     completed");
-	ERR("reeve: 1 task has not ended in time\n");
-	RUN(EXIT_TASK_FAILED, "wait", "4", "--max-wait", "0");
 }
 
 Test(task_commands, ids_must_be_numbers)

@@ -2,9 +2,9 @@
 #include "client/cmd/waiting.h"
 
 #include "client/cmd/command.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 
 #define NOW_US INT64_C(1768377600000000)
 
@@ -32,6 +32,7 @@ Test(waiting, every_reason_has_a_text)
 	SAYS("task 17, the entry task of its batch, has not ended", WAITING(BATCH_ENTRY, .task_id = 17));
 	SAYS("attempt 2 failed, due again in 5m", .attempt = 2, .run_at_us = NOW_US + INT64_C(300000000),
 	    WAITING(RETRY_DELAY));
+	SAYS("attempt 2 failed, due again now", .attempt = 2, .run_at_us = NOW_US + 100000, WAITING(RETRY_DELAY));
 	SAYS("due in 5m", .run_at_us = NOW_US + INT64_C(300000000), WAITING(NOT_DUE));
 	SAYS("its details are too long for the manager's messages (--max-message)", WAITING(DETAILS_TOO_LONG));
 	SAYS("no worker takes its type in its queue", WAITING(NO_WORKER));

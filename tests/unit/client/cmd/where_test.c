@@ -2,9 +2,9 @@
 #include "client/cmd/where.h"
 
 #include "client/cmd/command.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -44,7 +44,7 @@ Test(absence, is_logged_once_and_so_is_its_end)
 	struct reeve_client *client;
 	char url[128];
 
-	snprintf(url, sizeof url, "%s", manager->url);
+	snprintf(url, sizeof url, "%s", manager->host.url);
 	fake_manager_free(manager);
 	options.managers = url;
 	client = reeve_client_create(&options, &failure);

@@ -1,15 +1,11 @@
 /* libreeve against a fake manager, over real sockets. */
 #include "common/clock.h"
 #include "common/json_names.h"
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/lib/fixture.h"
+#include "tests/unit/compare.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <reeve/v1/admin_calls.h>
-#include <reeve/v1/metric_calls.h>
-#include <reeve/v1/task_calls.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,24 +15,7 @@
 
 #define TASK(status) REEVE__V1__TASK_STATUS__TASK_STATUS_##status
 
-enum { COMPLETED = TASK(COMPLETED), DEAD = TASK(DEAD) };
-
-static struct fake_server *fake_server;
-static struct reeve_client *client;
-static struct reeve_failure failure;
-
-static void begin(void)
-{
-	fake_server = fake_server_start();
-	client = reeve_client_create(&(struct reeve_client_options){.managers = fake_server_url(fake_server)}, &failure);
-	cr_assert(client != NULL, "%s", failure.message);
-}
-
-static void finish(void)
-{
-	reeve_client_destroy(client);
-	fake_server_stop(fake_server);
-}
+enum { COMPLETED = TASK(COMPLETED) };
 
 /* Submits tasks with ids 1 to `count`, whose content does not matter. */
 static void make_tasks(size_t count)
@@ -53,46 +32,6 @@ static void make_tasks(size_t count)
 	}
 	free(specs);
 	free(submitted);
-}
-
-Test(client, submits_and_reads_back, .init = begin, .fini = finish)
-{
-	Reeve__V1__TaskSpec spec = {.queue = "mail",
-	    .type = "send",
-	    .details = "{\"to\":1}",
-	    .priority = -7,
-	    .key = "k",
-	    .max_attempts = 9,
-	    .timeout_ms = 1234,
-	    .source = "me"};
-	Reeve__V1__SubmittedTask task;
-
-	cr_assert(reeve_submit(client, &spec, 1, NULL, &task, &failure), "%s", failure.message);
-	cr_assert(eq(i64, task.id, 1));
-	cr_assert(not(task.existing));
-	Reeve__V1__Task *read = reeve_get(client, 1, &failure);
-	cr_assert(read != NULL, "%s", failure.message);
-	cr_assert(eq(str, (char *)read->queue, "mail"));
-	cr_assert(eq(str, (char *)read->type, "send"));
-	cr_assert(eq(str, (char *)read->details, "{\"to\":1}"));
-	cr_assert(eq(str, (char *)read->key, "k"));
-	cr_assert(eq(str, (char *)read->source, "me"));
-	cr_assert(eq(int, read->priority, -7));
-	cr_assert(eq(u32, read->max_attempts, 9));
-	cr_assert(eq(i64, read->timeout_ms, 1234));
-	cr_assert(eq(int, read->status, TASK(QUEUED)));
-	char *json = reeve_json(read);
-	cr_assert(
-	    strstr(json, "\"status\":\"queued\"") && strstr(json, "\"priority\":-7") && !strchr(json, '\n'), "%s", json);
-	free(json);
-	reeve_free(read);
-
-	cr_assert(reeve_submit(client, &spec, 1, NULL, &task, &failure));
-	cr_assert(eq(i64, task.id, 1));
-	cr_assert(task.existing);
-	cr_assert(eq(ptr, reeve_get(client, 99, &failure), NULL));
-	cr_assert(eq(int, failure.code, REEVE_NOT_FOUND));
-	cr_assert(eq(str, failure.message, "there is no task 99"));
 }
 
 /* A spec that is valid except for these fields. */
@@ -128,28 +67,34 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	        "traceparent has a trace id or parent id of zeros, which W3C declares invalid"},
 	    {WITH(.details = "caf\xe9"), "details is not UTF-8"},
 	    {WITH(.details = long_details), "details is longer than 2000 bytes, the manager's limit"},
-	    {WITH(.priority = 1000001), "priority is 1000001, not from -1000000 to 1000000"},
-	    {WITH(.delay_ms = -5000), "delay is negative (-5s)"},
-	    {WITH(.key_ttl_ms = -1), "key_ttl is negative (-1ms)"},
-	    {WITH(.timeout_ms = -1), "timeout is negative (-1ms)"},
-	    {WITH(.timeout_ms = INT64_C(31) * 86400000), "timeout is longer than 30 days"},
-	    {WITH(.retry = POLICY(.base_ms = -1)), "retry.base is negative (-1ms)"},
-	    {WITH(.retry = POLICY(.max_ms = -1)), "retry.max is negative (-1ms)"},
-	    {WITH(.retry = POLICY(.max_ms = INT64_C(366) * 86400000)), "retry.max is longer than 365 days (366d)"},
-	    {WITH(.retry = POLICY(.kind = 9)), "retry.kind is 9; it must be from 0 to 5 (RetryKind)"},
-	    {WITH(.retry = POLICY(.jitter_percent = 101)), "retry.jitter is 101 percent, not from 0 to 100"},
-	    {WITH(.retry = POLICY(.exponent = 11)), "retry.exponent is 11; it must be above 0, at most 10"},
-	    {WITH(.retry = POLICY(.n_delays_ms = 101)), "retry.delays has 101 elements, more than 100"},
-	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST)), "retry.delays is empty"},
+	    {WITH(.priority = 1000001), "priority is 1000001; it must be from -1000000 to 1000000"},
+	    {WITH(.delay_ms = -5000), "delay_ms is -5s; it must be from 0 to 36500 days"},
+	    {WITH(.key = "k", .key_ttl_ms = -1), "key_ttl_ms is -1ms; it must be from 0 to 36500 days"},
+	    {WITH(.key_ttl_ms = 1), "key_ttl_ms needs a key"},
+	    {WITH(.timeout_ms = -1), "timeout_ms is -1ms; it must be from 0 to 30 days"},
+	    {WITH(.timeout_ms = INT64_C(31) * 86400000), "timeout_ms is 31d; it must be from 0 to 30 days"},
+	    {WITH(.retry = POLICY(.base_ms = -1)), "retry.base_ms is -1ms; it must be from 0 to 365 days"},
+	    {WITH(.retry = POLICY(.max_ms = -1)), "retry.max_ms is -1ms; it must be from 0 to 365 days"},
+	    {WITH(.retry = POLICY(.max_ms = INT64_C(366) * 86400000)),
+	        "retry.max_ms is 366d; it must be from 0 to 365 days"},
+	    {WITH(.retry = POLICY(.kind = 9)), "retry.kind is 9; it must be from 0 to 5"},
+	    {WITH(.retry = POLICY(.jitter_percent = 101)), "retry.jitter_percent is 101; it must be from -1 to 100"},
+	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_POLYNOMIAL, .exponent = 11)),
+	        "retry.exponent is 11; it must be above 0, at most 10"},
+	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST, .n_delays_ms = 101)),
+	        "retry.delays_ms has 101 elements; from 1 to 100 are allowed"},
+	    {WITH(.retry = POLICY(.n_delays_ms = 1)), "retry.delays_ms is for kind list, not exponential"},
+	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST)),
+	        "retry.delays_ms has 0 elements; from 1 to 100 are allowed"},
 	    {WITH(.retry = POLICY(.kind = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST, .n_delays_ms = 2,
 	              .delays_ms = (int64_t[]){0, -1})),
-	        "retry.delays[1] is negative (-1ms)"},
-	    {WITH(.retry = POLICY(.step_ms = -1)), "retry.step is negative (-1ms)"},
-	    {WITH(.version = -1, .key = "k"), "version is negative (-1)"},
+	        "retry.delays_ms[1] is -1ms; it must be from 0 to 365 days"},
+	    {WITH(.retry = POLICY(.step_ms = -1)), "retry.step_ms is -1ms; it must be from 0 to 365 days"},
+	    {WITH(.version = -1, .key = "k"), "version is -1; it must be from 0 to 9223372036854775807"},
 	    {WITH(.version = 1), "version needs a key"},
-	    {WITH(.max_attempts = 10001), "max_attempts is 10001, not from 1 to 10000"},
-	    {WITH(.delay_ms = 1, .run_at_us = 1), "delay and run_at cannot be combined"},
-	    {WITH(.run_at_us = -1), "run_at lies before 1970"},
+	    {WITH(.max_attempts = 10001), "max_attempts is 10001; it must be from 0 to 10000"},
+	    {WITH(.delay_ms = 1, .run_at_us = 1), "delay_ms and run_at_us cannot be combined"},
+	    {WITH(.run_at_us = -1), "run_at_us is -1; it must be from 0 to 253402300799000000"},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -347,33 +292,6 @@ Test(client, serves_many_threads, .init = begin, .fini = finish)
 		pthread_join(threads[i], NULL);
 	cr_assert(eq(int, n_failed, 0));
 	cr_assert(eq(sz, fake_server_tasks(fake_server), 800));
-}
-
-static Reeve__V1__ListResponse *list(Reeve__V1__ListRequest request)
-{
-	Reeve__V1__ListResponse *tasks = reeve_task_list(client, &request, NULL, &failure);
-
-	cr_assert(tasks != NULL, "%s", failure.message);
-	return tasks;
-}
-
-Test(client, lists_by_filter_and_page, .init = begin, .fini = finish)
-{
-	make_tasks(5);
-	fake_server_end(fake_server, 2, DEAD, "why");
-	Reeve__V1__ListResponse *tasks = list((Reeve__V1__ListRequest){.limit = 2});
-	cr_assert(eq(sz, tasks->n_tasks, 2));
-	cr_assert(eq(i64, tasks->tasks[0]->id, 5));
-	cr_assert(eq(i64, tasks->tasks[1]->id, 4));
-	reeve_free(tasks);
-	tasks = list((Reeve__V1__ListRequest){.before_id = 4, .status = TASK(QUEUED)});
-	cr_assert(eq(sz, tasks->n_tasks, 2));
-	cr_assert(eq(i64, tasks->tasks[0]->id, 3));
-	cr_assert(eq(i64, tasks->tasks[1]->id, 1));
-	reeve_free(tasks);
-	tasks = list((Reeve__V1__ListRequest){.queue = "default", .type = "other"});
-	cr_assert(eq(sz, tasks->n_tasks, 0));
-	reeve_free(tasks);
 }
 
 /* The position is in the answer, or in its last item. */

@@ -1,29 +1,10 @@
 /* Streams of submits: their order, their chunks, and what is reported when a chunk fails. */
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/lib/fixture.h"
+#include "tests/unit/compare.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
-#include <reeve/client.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct fake_server *fake_server;
-static struct reeve_client *client;
-static struct reeve_failure failure;
-
-static void begin(void)
-{
-	fake_server = fake_server_start();
-	client = reeve_client_create(&(struct reeve_client_options){.managers = fake_server_url(fake_server)}, &failure);
-	cr_assert(client != NULL, "%s", failure.message);
-}
-
-static void finish(void)
-{
-	reeve_client_destroy(client);
-	fake_server_stop(fake_server);
-}
 
 /* Numbered tasks, and the reports about them. */
 struct numbers {

@@ -1,32 +1,13 @@
 /* Waiting: each end is reported once, however many tasks there are, and a wait can be interrupted. */
 #include "common/clock.h"
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/lib/fixture.h"
+#include "tests/unit/compare.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <pthread.h>
-#include <reeve/client.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MANY = 10500, COMPLETED = REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED };
-
-static struct fake_server *fake_server;
-static struct reeve_client *client;
-static struct reeve_failure failure;
-
-static void begin(void)
-{
-	fake_server = fake_server_start();
-	client = reeve_client_create(&(struct reeve_client_options){.managers = fake_server_url(fake_server)}, &failure);
-	cr_assert(client != NULL, "%s", failure.message);
-}
-
-static void finish(void)
-{
-	reeve_client_destroy(client);
-	fake_server_stop(fake_server);
-}
 
 static bool give(void *arg, Reeve__V1__TaskSpec *spec)
 {

@@ -11,13 +11,13 @@ static int pings_in(struct fake_manager *manager, int ms)
 {
 	int before, after;
 
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	before = manager->pings;
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	pause_ms(ms);
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	after = manager->pings;
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	return after - before;
 }
 
@@ -26,7 +26,7 @@ static int pings_in(struct fake_manager *manager, int ms)
 Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client_options options = {.urls = manager->url, .ping_interval_ms = 50, .ping_limit_ms = 400};
+	struct rpc_client_options options = {.urls = manager->host.url, .ping_interval_ms = 50, .ping_limit_ms = 400};
 	struct rpc_call_options parks = {.parks = true};
 	struct fake_result parked, quick;
 	struct rpc_client *client;
@@ -63,7 +63,7 @@ Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 Test(rpc_client, answers_stand_for_idle_pings)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client_options options = {.urls = manager->url, .ping_interval_ms = 50, .ping_limit_ms = 400};
+	struct rpc_client_options options = {.urls = manager->host.url, .ping_interval_ms = 50, .ping_limit_ms = 400};
 	struct rpc_client *client;
 	struct reeve_error error = {0};
 	int pings[2] = {0};
@@ -103,7 +103,7 @@ Test(rpc_client, a_listener_that_says_nothing_is_no_manager)
 	cr_assert_not(rpc_client_alive(client, 300));
 	rpc_client_destroy(client);
 	manager = fake_manager_start(LOOPBACK, NULL);
-	client = fake_client(both(url, manager->url));
+	client = fake_client(both(url, manager->host.url));
 	for (int i = 0; i < 10; i++)
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
 	rpc_client_destroy(client);

@@ -13,7 +13,7 @@ const char *nobody(void)
 	static char url[128];
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 
-	snprintf(url, sizeof url, "%s", manager->url);
+	snprintf(url, sizeof url, "%s", manager->host.url);
 	fake_manager_free(manager);
 	return url;
 }

@@ -40,7 +40,7 @@ Test(rpc_contract, a_manager_refuses_calls_of_another_version_and_serves_the_nex
 
 	cr_assert_eq(nng_req0_open(&socket), 0);
 	cr_assert_eq(nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, 5000), 0);
-	cr_assert_eq(nng_dial(socket, manager->url, NULL, 0), 0);
+	cr_assert_eq(nng_dial(socket, manager->host.url, NULL, 0), 0);
 	for (int i = 0; i < 3; i++) {
 		cr_assert_eq(ping_as(socket, others[i], message), STATUS(UNIMPLEMENTED));
 		envelope_contract_problem(others[i], CURRENT, expected, sizeof expected);
@@ -82,7 +82,7 @@ static void calls_end_at_once(uint32_t contract)
 
 	manager->contract = contract;
 	fake_manager_run(manager);
-	client = fake_client(manager->url);
+	client = fake_client(manager->host.url);
 	envelope_contract_problem(CURRENT, contract, expected, sizeof expected);
 	for (int i = 0; i < 3; i++) {
 		cr_assert_eq(fake_call_get(client, 1, &error), STATUS(UNIMPLEMENTED));
@@ -115,7 +115,7 @@ Test(rpc_contract, a_client_passes_a_managers_refusal_on)
 
 	manager->ping_answers = STATUS(UNIMPLEMENTED);
 	fake_manager_run(manager);
-	client = fake_client(manager->url);
+	client = fake_client(manager->host.url);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(UNIMPLEMENTED));
 	cr_assert_str_eq(error.message, "as the test wants it");
 	cr_assert_eq(manager->gets, 0);
@@ -132,7 +132,7 @@ Test(rpc_contract, calls_go_to_the_managers_of_the_same_version)
 
 	other->contract = CURRENT + 1;
 	fake_manager_run(other);
-	snprintf(urls, sizeof urls, "%s,%s", other->url, manager->url);
+	snprintf(urls, sizeof urls, "%s,%s", other->host.url, manager->host.url);
 	for (int i = 0; i < 8; i++) { /* whichever is preferred at random */
 		client = fake_client(urls);
 		cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "%s", error.message);
@@ -154,7 +154,7 @@ Test(rpc_contract, calls_wait_for_a_manager_that_is_absent_while_another_refuses
 
 	other->contract = CURRENT + 1;
 	fake_manager_run(other);
-	snprintf(urls, sizeof urls, "%s,%s", other->url, manager->url);
+	snprintf(urls, sizeof urls, "%s,%s", other->host.url, manager->host.url);
 	fake_manager_free(manager);
 	client = fake_client(urls);
 	fake_start_wait(client, 1, &options, &result);
@@ -174,11 +174,11 @@ Test(rpc_contract, a_client_goes_on_when_the_manager_was_upgraded)
 
 	manager->contract = REEVE__V1__CONTRACT__CONTRACT_NONE;
 	fake_manager_run(manager);
-	client = fake_client(manager->url);
+	client = fake_client(manager->host.url);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(UNIMPLEMENTED));
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	manager->contract = CURRENT;
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	for (int64_t end_ms = clock_monotonic_ms() + 5000; clock_monotonic_ms() < end_ms;)
 		if (fake_call_get(client, 1, &error) == STATUS(OK))
 			break;

@@ -3,7 +3,6 @@
 #include "common/rpc/server_internal.h"
 
 #include <assert.h>
-#include <event2/thread.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
@@ -19,16 +18,16 @@ static void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *
 	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
 
 	(void)request;
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	manager->pings++;
 	response.idle_ping_ms = manager->idle_ping_ms;
 	response.contract = manager->contract;
 	if (manager->frozen) { /* never answered */
-		pthread_mutex_unlock(&manager->lock);
+		pthread_mutex_unlock(&manager->host.lock);
 		return;
 	}
 	if (manager->ping_answers != STATUS(OK)) {
-		pthread_mutex_unlock(&manager->lock);
+		pthread_mutex_unlock(&manager->host.lock);
 		rpc_call_fail(call, manager->ping_answers, "as the test wants it");
 		return;
 	}
@@ -37,7 +36,7 @@ static void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *
 	response.max_message_bytes = manager->max_message_bytes;
 	response.max_details_bytes = 1000;
 	response.database_up = !manager->database_down;
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	rpc_call_reply(call, &response.base);
 }
 
@@ -51,7 +50,7 @@ static void fake_get(void *arg, struct rpc_call *call, const ProtobufCMessage *r
 	reeve_status answers;
 	size_t bytes;
 
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	manager->gets++;
 	manager->six_at = get->id == 6 ? manager->gets : manager->six_at;
 	manager->mute_gets += !strcmp(rpc_call_actor(call), "mute");
@@ -62,12 +61,12 @@ static void fake_get(void *arg, struct rpc_call *call, const ProtobufCMessage *r
 	manager->remaining_ms = rpc_call_remaining_ms(call);
 	answers = manager->get_answers;
 	bytes = manager->get_bytes;
-	pthread_cond_broadcast(&manager->changed);
+	pthread_cond_broadcast(&manager->host.changed);
 	if (manager->database_down) { /* never answered */
-		pthread_mutex_unlock(&manager->lock);
+		pthread_mutex_unlock(&manager->host.lock);
 		return;
 	}
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	if (answers != STATUS(OK)) {
 		rpc_call_fail(call, answers, "as the test \"%s\" wants it", "caf\xc3\xa9");
 		return;
@@ -89,10 +88,10 @@ static void fake_submit(void *arg, struct rpc_call *call, const ProtobufCMessage
 	const Reeve__V1__SubmitRequest *submit = (const void *)request;
 	Reeve__V1__SubmitResponse response = REEVE__V1__SUBMIT_RESPONSE__INIT;
 
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	manager->submits++;
 	manager->submitted += (int64_t)submit->n_tasks;
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	rpc_call_reply(call, &response.base);
 }
 
@@ -101,7 +100,7 @@ static void fake_closed(void *arg)
 	struct fake_parked *parked = arg;
 	struct fake_manager *manager = parked->manager;
 
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	for (int i = -1; i <= 1 && manager->answer_closed; i++) {
 		struct fake_parked *other = parked + i;
 
@@ -112,8 +111,8 @@ static void fake_closed(void *arg)
 	}
 	parked->closed = true;
 	manager->n_closed++;
-	pthread_cond_broadcast(&manager->changed);
-	pthread_mutex_unlock(&manager->lock);
+	pthread_cond_broadcast(&manager->host.changed);
+	pthread_mutex_unlock(&manager->host.lock);
 }
 
 /* Parks a call (Wait, Stats, Report) until the test answers it. */
@@ -121,7 +120,7 @@ static void fake_park(struct fake_manager *manager, struct rpc_call *call, int64
 {
 	struct fake_parked *parked;
 
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	assert(manager->n_parked < FAKE_PARKED_MAX);
 	parked = &manager->parked[manager->n_parked++];
 	parked->manager = manager;
@@ -130,8 +129,8 @@ static void fake_park(struct fake_manager *manager, struct rpc_call *call, int64
 	if (rpc_call_request_id(call))
 		memcpy(parked->request_id, rpc_call_request_id(call), UUID_BYTES);
 	rpc_call_on_closed(call, fake_closed, parked);
-	pthread_cond_broadcast(&manager->changed);
-	pthread_mutex_unlock(&manager->lock);
+	pthread_cond_broadcast(&manager->host.changed);
+	pthread_mutex_unlock(&manager->host.lock);
 }
 
 static void fake_stats(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
@@ -153,14 +152,6 @@ static void fake_report(void *arg, struct rpc_call *call, const ProtobufCMessage
 	fake_park(arg, call, 0);
 }
 
-void *fake_loop(void *arg)
-{
-	struct fake_manager *manager = arg;
-
-	event_base_loop(manager->base, EVLOOP_NO_EXIT_ON_EMPTY);
-	return NULL;
-}
-
 static void keep_identity(struct rpc_identity *identity)
 {
 	cr_assert_eq(identity->references, 0);
@@ -172,10 +163,10 @@ static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller,
 	struct fake_manager *manager = arg;
 	struct rpc_identity *identity = &manager->identities[caller->token_length % FAKE_IDENTITIES];
 
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	snprintf(manager->token, sizeof manager->token, "%.*s", (int)caller->token_length, caller->token);
 	manager->identified++;
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	if (caller->token_length == 7 && !memcmp(caller->token, "unknown", 7)) {
 		error_set(error, STATUS(UNAUTHENTICATED), "an unknown token");
 		return NULL;
@@ -183,13 +174,25 @@ static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller,
 	identity->free = keep_identity;
 	identity->name = "";
 	identity->roles = caller->token_length == 5 && !memcmp(caller->token, "other", 5) ? FAKE_ROLE << 1 : FAKE_ROLE;
-	identity->over = false;
+	identity->ended = false;
 	identity->references++;
 	return identity;
 }
 
+static bool may_appear(void *arg, const struct rpc_caller *caller, struct reeve_error *error)
+{
+	struct fake_manager *manager = arg;
+
+	(void)error;
+	pthread_mutex_lock(&manager->host.lock);
+	manager->asked_to_wait += manager->doubts;
+	manager->suspects += manager->doubts && caller->suspect;
+	pthread_mutex_unlock(&manager->host.lock);
+	return manager->doubts;
+}
+
 static void denied(
-    void *arg, const struct rpc_identity *identity, const char *method, uint32_t roles, struct reeve_error *error)
+    void *arg, struct rpc_identity *identity, const char *method, uint32_t roles, struct reeve_error *error)
 {
 	(void)arg;
 	error_set(error, STATUS(PERMISSION_DENIED), "%s takes %u, not %u", method, roles, identity->roles);
@@ -197,7 +200,8 @@ static void denied(
 
 const struct rpc_guard *fake_manager_guard(struct fake_manager *manager)
 {
-	manager->guard = (struct rpc_guard){.identify = identify, .denied = denied, .arg = manager};
+	manager->guard =
+	    (struct rpc_guard){.identify = identify, .may_appear = may_appear, .denied = denied, .arg = manager};
 	return &manager->guard;
 }
 
@@ -220,27 +224,22 @@ struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_
 	    {0},
 	};
 	struct fake_manager *manager = calloc(1, sizeof *manager);
-	struct reeve_error error = {0};
 
-	evthread_use_pthreads();
-	pthread_mutex_init(&manager->lock, NULL);
-	pthread_cond_init(&manager->changed, NULL);
+	fake_host_init(&manager->host);
+	fake_host_open(&manager->host, options ? options : &defaults);
 	manager->now_us = clock_wall_us();
 	manager->contract = REEVE__V1__CONTRACT__CONTRACT_CURRENT;
-	manager->base = event_base_new();
-	manager->server = rpc_server_create(manager->base, options ? options : &defaults);
-	rpc_server_guard(manager->server, fake_manager_guard(manager));
-	rpc_server_add(manager->server, &reeve__v1__admin_service__descriptor, admin, manager);
-	rpc_server_add(manager->server, &reeve__v1__task_service__descriptor, tasks, manager);
-	rpc_server_add(manager->server, &reeve__v1__worker_service__descriptor, workers, manager);
-	cr_assert(rpc_server_listen(manager->server, url, &error), "%s", error.message);
-	snprintf(manager->url, sizeof manager->url, "%s", rpc_server_url(manager->server));
+	rpc_server_guard(manager->host.server, fake_manager_guard(manager));
+	rpc_server_add(manager->host.server, &reeve__v1__admin_service__descriptor, admin, manager);
+	rpc_server_add(manager->host.server, &reeve__v1__task_service__descriptor, tasks, manager);
+	rpc_server_add(manager->host.server, &reeve__v1__worker_service__descriptor, workers, manager);
+	fake_host_listen(&manager->host, url);
 	return manager;
 }
 
 void fake_manager_run(struct fake_manager *manager)
 {
-	cr_assert_eq(pthread_create(&manager->thread, NULL, fake_loop, manager), 0);
+	fake_host_run(&manager->host);
 }
 
 struct fake_manager *fake_manager_start(const char *url, const struct rpc_server_options *options)
@@ -251,97 +250,51 @@ struct fake_manager *fake_manager_start(const char *url, const struct rpc_server
 	return manager;
 }
 
-static void fake_break(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	event_base_loopbreak(arg);
-}
-
 void fake_manager_halt(struct fake_manager *manager)
 {
-	struct timeval now = {0, 0};
-
-	if (manager->halted)
-		return;
-	/* From inside the loop, because a break before the thread has entered the loop has no effect. */
-	event_base_once(manager->base, -1, EV_TIMEOUT, fake_break, manager->base, &now);
-	pthread_join(manager->thread, NULL);
-	manager->halted = true;
+	fake_host_halt(&manager->host);
 }
 
 void fake_manager_stop(struct fake_manager *manager)
 {
-	if (!manager->server)
-		return;
-	fake_manager_halt(manager);
-	rpc_server_destroy(manager->server);
-	manager->server = NULL;
-	event_base_free(manager->base);
+	fake_host_close(&manager->host);
 }
 
 void fake_manager_free(struct fake_manager *manager)
 {
-	fake_manager_stop(manager);
-	pthread_mutex_destroy(&manager->lock);
-	pthread_cond_destroy(&manager->changed);
+	fake_host_free(&manager->host);
 	free(manager);
 }
 
 void fake_manager_await(struct fake_manager *manager, const int *counter, int number)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10;
-	pthread_mutex_lock(&manager->lock);
-	while (*counter < number && pthread_cond_timedwait(&manager->changed, &manager->lock, &until) == 0)
-		;
-	cr_assert_geq(*counter, number);
-	pthread_mutex_unlock(&manager->lock);
+	cr_assert_geq(fake_host_await(&manager->host, counter, number), number);
 }
 
 int fake_manager_read(struct fake_manager *manager, const int *counter)
 {
-	int number;
-
-	pthread_mutex_lock(&manager->lock);
-	number = *counter;
-	pthread_mutex_unlock(&manager->lock);
-	return number;
+	return fake_host_read(&manager->host, counter);
 }
 
-/* A function to run on the loop's thread. */
+/* A function to call with the manager. */
 struct fake_job {
 	struct fake_manager *manager;
 	void (*run)(struct fake_manager *manager, void *arg);
 	void *arg;
-	bool done;
 };
 
-static void fake_run_job(evutil_socket_t fd, short what, void *arg)
+static void fake_run_job(void *arg)
 {
 	struct fake_job *job = arg;
 
-	(void)fd;
-	(void)what;
 	job->run(job->manager, job->arg);
-	pthread_mutex_lock(&job->manager->lock);
-	job->done = true;
-	pthread_cond_broadcast(&job->manager->changed);
-	pthread_mutex_unlock(&job->manager->lock);
 }
 
 void fake_manager_do(struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg)
 {
-	struct fake_job job = {manager, run, arg, false};
-	struct timeval now = {0, 0};
+	struct fake_job job = {manager, run, arg};
 
-	event_base_once(manager->base, -1, EV_TIMEOUT, fake_run_job, &job, &now);
-	pthread_mutex_lock(&manager->lock);
-	while (!job.done)
-		pthread_cond_wait(&manager->changed, &manager->lock);
-	pthread_mutex_unlock(&manager->lock);
+	fake_host_do(&manager->host, fake_run_job, &job);
 }
 
 static void close_connections(struct fake_manager *manager, void *arg)
@@ -349,7 +302,7 @@ static void close_connections(struct fake_manager *manager, void *arg)
 	struct peer *peer, *next;
 
 	(void)arg;
-	DL_FOREACH_SAFE (manager->server->peers, peer, next)
+	DL_FOREACH_SAFE (manager->host.server->peers, peer, next)
 		rpc_conn_close(peer->conn);
 }
 
@@ -435,7 +388,7 @@ void fake_result_await(struct fake_result *result)
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10;
+	until.tv_sec += 60;
 	pthread_mutex_lock(&result->lock);
 	while (!result->done && pthread_cond_timedwait(&result->changed, &result->lock, &until) == 0)
 		;

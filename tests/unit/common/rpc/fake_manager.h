@@ -1,6 +1,6 @@
 /*
- * A manager for tests: a real rpc_server on its own loop and thread, with Ping, Stats, Get, Wait, Submit and Report. The test
- * sets how it answers, and can read while it runs what has arrived.
+ * A fake manager for tests of RPC: Ping, Stats, Get, Wait, Submit and Report. The test sets how it answers, and can
+ * read while it runs what has arrived.
  */
 #ifndef REEVE_TESTS_FAKE_MANAGER_H
 #define REEVE_TESTS_FAKE_MANAGER_H
@@ -9,9 +9,9 @@
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
 #include "common/uuid.h"
+#include "tests/unit/fake_host.h"
 
 #include <criterion/criterion.h>
-#include <event2/event.h>
 #include <pthread.h>
 
 enum { FAKE_PARKED_MAX = 20000, FAKE_IDENTITIES = 16 };
@@ -30,14 +30,8 @@ struct fake_parked {
 };
 
 struct fake_manager {
-	struct event_base *base;
-	struct rpc_server *server;
+	struct fake_host host;
 	struct rpc_guard guard;
-	pthread_t thread;
-	bool halted;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	char url[128];
 	/* Set by the test, under the lock or before calls are made. */
 	reeve_status get_answers;   /* not OK: every Get fails with it */
 	size_t get_bytes;           /* bytes of details in a Get's answer */
@@ -48,6 +42,7 @@ struct fake_manager {
 	reeve_status ping_answers;  /* not OK: every ping fails with it */
 	bool frozen;                /* pings are not answered */
 	bool database_down;         /* sent in the answer to a ping; every Get then stays open */
+	bool doubts;                /* the identity of the token "unknown" may appear */
 	bool answer_closed;         /* a parked call whose connection closes is answered, as are those next to it */
 	/* Read by the test, under the lock. */
 	int pings;
@@ -56,6 +51,7 @@ struct fake_manager {
 	int64_t submitted;
 	char actor[64], token[64];                       /* token: of the last caller that was identified */
 	int identified;                                  /* how often a caller was identified */
+	int asked_to_wait, suspects;                     /* … and how often may_appear was called; of those, suspects */
 	struct rpc_identity identities[FAKE_IDENTITIES]; /* by the length of the token */
 	uint8_t last_id[UUID_BYTES];
 	bool had_id;
@@ -127,8 +123,6 @@ void fake_result_await(struct fake_result *result);
 
 rpc_call_id fake_start_wait(
     struct rpc_client *client, int64_t id, const struct rpc_call_options *options, struct fake_result *result);
-
-void *fake_loop(void *arg);
 
 void pause_ms(int ms);
 

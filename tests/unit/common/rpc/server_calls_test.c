@@ -11,7 +11,7 @@ Test(rpc_server, answers_thousands_of_calls_at_once)
 {
 	enum { COUNT = 2000 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result *results = calloc(COUNT, sizeof *results);
 
 	for (int i = 0; i < COUNT; i++)
@@ -47,14 +47,14 @@ static void answer_and_await(struct fake_manager *manager, void *arg)
 	struct answered *answered = arg;
 
 	fake_answer(manager, answered->call);
-	rpc_server_flush(manager->server);
+	rpc_server_flush(manager->host.server);
 	fake_result_await(answered->result);
 }
 
 Test(rpc_server, a_flush_sends_what_has_been_answered)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result result;
 
 	fake_start_wait(client, 1, NULL, &result);
@@ -69,7 +69,7 @@ Test(rpc_server, a_flush_sends_what_has_been_answered)
 Test(rpc_server, counts_open_calls)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result results[3];
 	int open;
 
@@ -89,8 +89,8 @@ static void check_pings(struct fake_manager *manager, void *arg)
 {
 	int64_t *seen = arg;
 
-	seen[0] = rpc_server_connections(manager->server);
-	seen[1] = rpc_server_idle_ping_ms(manager->server);
+	seen[0] = rpc_server_connections(manager->host.server);
+	seen[1] = rpc_server_idle_ping_ms(manager->host.server);
 }
 
 /* All connections together ping a thousand times a second, and each at least once in 15 s. */
@@ -108,7 +108,7 @@ Test(rpc_server, idle_connections_ping_the_less_often_the_more_there_are)
 		cr_assert_eq(rpc_server_idle_ping_ms(&(struct rpc_server){.n_peers = cases[i].connections}), cases[i].ping_ms,
 		    "with %d connections", cases[i].connections);
 	for (int i = 0; i < 40; i++)
-		fds[i] = dial_bare(port_of(manager->url));
+		fds[i] = dial_bare(port_of(manager->host.url));
 	while (seen[0] < 40 && clock_monotonic_ms() < until_ms) {
 		fake_manager_do(manager, check_pings, seen);
 		pause_ms(10);
@@ -123,7 +123,7 @@ Test(rpc_server, idle_connections_ping_the_less_often_the_more_there_are)
 Test(rpc_server, gives_the_handler_the_caller)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct rpc_call_options options = {.timeout_ms = 5000, .request_id = (const uint8_t *)"0123456789abcdef"};
 	Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
 	struct reeve_error error = {0};
@@ -145,7 +145,7 @@ Test(rpc_server, gives_the_handler_the_caller)
 Test(rpc_server, refuses_bad_envelopes_and_serves_the_next)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	nng_socket socket = dial_req(manager->url);
+	nng_socket socket = dial_req(manager->host.url);
 	Reeve__V1__Request request = REQUEST_INIT;
 	uint8_t bytes[512];
 	char message[512];
@@ -181,7 +181,7 @@ Test(rpc_server, refuses_bad_envelopes_and_serves_the_next)
 Test(rpc_server, a_method_name_with_rubbish_does_not_break_the_answer)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	nng_socket socket = dial_req(manager->url);
+	nng_socket socket = dial_req(manager->host.url);
 	Reeve__V1__Request request = REQUEST_INIT;
 	char name[600], message[512];
 	uint8_t bytes[1024];
@@ -201,7 +201,7 @@ Test(rpc_server, answers_that_are_too_long_become_errors)
 {
 	struct rpc_server_options options = {.max_message_bytes = 100000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct reeve_error error;
 
 	manager->get_bytes = 99000;
@@ -217,7 +217,7 @@ Test(rpc_server, carries_large_messages)
 {
 	enum { TASKS = 4000, DETAILS = 1000 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	Reeve__V1__SubmitRequest request = REEVE__V1__SUBMIT_REQUEST__INIT;
 	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT, *tasks[TASKS];
 	static char details[DETAILS + 1];
@@ -271,7 +271,7 @@ Test(rpc_server, requests_may_come_in_any_pieces)
 		end = write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Get", &get.base);
 	}
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		int fd = dial_bare(port_of(manager->url)), on = 1;
+		int fd = dial_bare(port_of(manager->host.url)), on = 1;
 		size_t left = (size_t)(end - bytes), piece;
 		uint8_t greeting[8];
 
@@ -295,7 +295,7 @@ Test(rpc_server, requests_may_come_in_any_pieces)
 Test(rpc_server, a_long_token_is_refused)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	nng_socket socket = dial_req(manager->url);
+	nng_socket socket = dial_req(manager->host.url);
 	Reeve__V1__Request request = REQUEST_INIT;
 	uint8_t *bytes = malloc(8192);
 	char token[4098], message[512];
@@ -305,7 +305,7 @@ Test(rpc_server, a_long_token_is_refused)
 	request.method = (char *)"/reeve.v1.TaskService/Get";
 	request.token = token;
 	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
-	cr_assert(strstr(message, "token has 4097 bytes; at most 4096 are taken"), "%s", message);
+	cr_assert(strstr(message, "token has 4097 bytes; at most 4096 are allowed"), "%s", message);
 	token[4096] = 0;
 	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
 	nng_close(socket);

@@ -9,7 +9,7 @@
 Test(rpc_server, notifies_open_calls_of_the_end)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result results[50];
 
 	for (int i = 0; i < 50; i++)
@@ -56,7 +56,7 @@ Test(rpc_server, answers_given_before_the_end_reach_callers_that_go_on_sending)
 	/* Not a valid envelope, so it is answered at once. Sent with the string's final 0. */
 	static const char call[] = "\0\0\0\0\0\0\0\x07\x80\0\0\x01\xff\xff";
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct late_reader late = {.fd = dial_bare(port_of(manager->url))};
+	struct late_reader late = {.fd = dial_bare(port_of(manager->host.url))};
 	struct pollfd readable = {.fd = late.fd, .events = POLLIN};
 	uint8_t greeting[8];
 	pthread_t reader;
@@ -85,7 +85,7 @@ static struct fake_manager *park_nine(struct rpc_client **client, struct fake_re
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 
 	manager->answer_closed = true;
-	*client = fake_client(manager->url);
+	*client = fake_client(manager->host.url);
 	for (int i = 0; i < 9; i++)
 		fake_start_wait(*client, i, NULL, &results[i]);
 	fake_manager_await(manager, &manager->n_parked, 9);

@@ -25,7 +25,7 @@ static void report(int fd, size_t bytes)
 
 static void read_calls(struct fake_manager *manager, void *arg)
 {
-	*(int64_t *)arg = rpc_server_calls(manager->server);
+	*(int64_t *)arg = rpc_server_calls(manager->host.server);
 }
 
 /* Waits until the manager has taken or refused so many calls. */
@@ -47,7 +47,7 @@ Test(rpc_server, a_small_call_of_leases_passes_whatever_others_hold, .timeout = 
 	enum { IDS = 10000, WAITS = 100, REPORTS = 20, LONG = 90000, SMALL = 3000, MAX = 100000 };
 	struct rpc_server_options options = {.max_message_bytes = MAX};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *client = fake_client(manager->url), *other = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url), *other = fake_client(manager->host.url);
 	struct fake_result *results = calloc(WAITS, sizeof *results);
 	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
 	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
@@ -63,7 +63,7 @@ Test(rpc_server, a_small_call_of_leases_passes_whatever_others_hold, .timeout = 
 	cr_assert_lt(fake_manager_read(manager, &manager->n_parked), WAITS);
 	fake_manager_do(manager, check_memory, &before);
 	for (int i = 0; i < REPORTS; i++) {
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		fake_manager_do(manager, read_calls, &calls);
 		report(fds[i], LONG);
 		await_calls(manager, calls + 1);
@@ -73,7 +73,7 @@ Test(rpc_server, a_small_call_of_leases_passes_whatever_others_hold, .timeout = 
 	cr_expect_gt(after.held - before.held, 64 * MAX / 8 - 2 * LONG); /* the last may have half of what is left */
 	parked = fake_manager_read(manager, &manager->n_parked);
 	for (int i = 0; i < REPORTS; i++) {
-		small[i] = dial_greeted(port_of(manager->url));
+		small[i] = dial_greeted(port_of(manager->host.url));
 		fake_manager_do(manager, read_calls, &calls);
 		for (int j = 0; j < 30; j++)
 			report(small[i], SMALL);
@@ -108,8 +108,8 @@ Test(rpc_server, a_connection_may_have_a_call_of_leases_whatever_others_have)
 
 	manager->frozen = true;
 	for (int i = 0; i < FLOODS; i++) {
-		fds[i] = dial_greeted(port_of(manager->url));
-		others[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
+		others[i] = dial_greeted(port_of(manager->host.url));
 	}
 	ask(fds[0], 100, "/reeve.v1.TaskService/Wait", &wait.base);
 	fake_manager_await(manager, &manager->n_parked, 100);
@@ -148,7 +148,7 @@ static void flood(struct fake_manager *manager, int fd, int count, int ids)
 /* Opens one more Wait for `ids` tasks on a new connection; it must not be refused. */
 static void passes(struct fake_manager *manager, int ids)
 {
-	int fd = dial_greeted(port_of(manager->url)), open = fake_manager_read(manager, &manager->n_parked);
+	int fd = dial_greeted(port_of(manager->host.url)), open = fake_manager_read(manager, &manager->n_parked);
 
 	flood(manager, fd, 1, ids);
 	cr_expect_eq(fake_manager_read(manager, &manager->n_parked), open + 1, "a Wait for %d tasks was refused", ids);
@@ -161,7 +161,7 @@ static void submits(struct fake_manager *manager, size_t bytes)
 	Reeve__V1__SubmitRequest request = REEVE__V1__SUBMIT_REQUEST__INIT;
 	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT, *pointer = &spec;
 	uint8_t *frame = malloc(bytes + 256), *end;
-	int fd = dial_greeted(port_of(manager->url)), before = fake_manager_read(manager, &manager->submits);
+	int fd = dial_greeted(port_of(manager->host.url)), before = fake_manager_read(manager, &manager->submits);
 
 	char *details = calloc(bytes + 1, 1);
 
@@ -179,8 +179,8 @@ static void submits(struct fake_manager *manager, size_t bytes)
 	free(frame);
 }
 
-/* Many connections ask for as much as they can get. Each gets a share of what the others leave, so that there is room for
- * another's calls, also for long ones. */
+/* Many connections ask for as much as they can get. Each gets a share of what the others leave, so that there is room
+ * for another's calls, also for long ones. */
 Test(rpc_server, many_greedy_connections_leave_capacity_for_others, .timeout = 30)
 {
 	enum { GREEDY = 12, MAX = 100000 };
@@ -189,7 +189,7 @@ Test(rpc_server, many_greedy_connections_leave_capacity_for_others, .timeout = 3
 	int fds[GREEDY], parked;
 
 	for (int i = 0; i < GREEDY; i++) { /* memory */
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		flood(manager, fds[i], 100, 10000);
 	}
 	passes(manager, 10000);
@@ -199,7 +199,7 @@ Test(rpc_server, many_greedy_connections_leave_capacity_for_others, .timeout = 3
 	await_connections(manager, 0);
 	parked = fake_manager_read(manager, &manager->n_parked);
 	for (int i = 0; i < GREEDY; i++) { /* calls */
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		flood(manager, fds[i], 400, 1);
 	}
 	cr_expect_lt(fake_manager_read(manager, &manager->n_parked) - parked, 1600);
@@ -220,7 +220,7 @@ Test(rpc_server, calls_that_wait_keep_out_no_others, .timeout = 30)
 	int fds[GREEDY];
 
 	for (int i = 0; i < GREEDY; i++) {
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		flood(manager, fds[i], 1, 10000);
 		flood(manager, fds[i], 10, 10);
 	}

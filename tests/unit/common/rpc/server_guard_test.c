@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 static struct rpc_client *client_with(const char *url, const char *token)
 {
@@ -25,7 +26,7 @@ static void get_answers(struct rpc_client *client, reeve_status code, const char
 Test(rpc_guard, identifies_a_connection_once)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = client_with(manager->url, "secret");
+	struct rpc_client *client = client_with(manager->host.url, "secret");
 
 	for (int i = 0; i < 20; i++)
 		get_answers(client, STATUS(OK), "");
@@ -38,8 +39,9 @@ Test(rpc_guard, identifies_a_connection_once)
 Test(rpc_guard, refuses_unknown_callers_and_missing_roles_before_it_unpacks)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *unknown = client_with(manager->url, "unknown"), *other = client_with(manager->url, "other");
-	nng_socket socket = dial_req(manager->url);
+	struct rpc_client *unknown = client_with(manager->host.url, "unknown"),
+	                  *other = client_with(manager->host.url, "other");
+	nng_socket socket = dial_req(manager->host.url);
 	Reeve__V1__Request request = REQUEST_INIT;
 	uint8_t bytes[512];
 	char message[512];
@@ -66,7 +68,7 @@ Test(rpc_guard, refuses_unknown_callers_and_missing_roles_before_it_unpacks)
 Test(rpc_guard, a_method_for_anyone_does_not_ask_about_tokens)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	nng_socket socket = dial_req(manager->url);
+	nng_socket socket = dial_req(manager->host.url);
 	Reeve__V1__Request request = REQUEST_INIT;
 	uint8_t bytes[512];
 	char message[512];
@@ -94,13 +96,13 @@ Test(rpc_guard, pings_of_strangers_exclude_no_other)
 	request.token = "unknown";
 	request.method = (char *)"/reeve.v1.AdminService/Ping";
 	for (int i = 0; i <= MAX; i++)
-		strangers[i] = dial_req(manager->url);
+		strangers[i] = dial_req(manager->host.url);
 	for (int round = 0; round < 4; round++) {
 		for (int i = 0; i <= MAX; i++)
 			cr_assert_eq(exchange(strangers[i], bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
 		pause_ms(400);
 	}
-	client = fake_client(manager->url);
+	client = fake_client(manager->host.url);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "%s", error.message);
 	rpc_client_destroy(client);
 	for (int i = 0; i <= MAX; i++)
@@ -111,7 +113,7 @@ Test(rpc_guard, pings_of_strangers_exclude_no_other)
 Test(rpc_guard, another_token_on_the_same_connection_is_another_caller)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	nng_socket socket = dial_req(manager->url);
+	nng_socket socket = dial_req(manager->host.url);
 	Reeve__V1__Request request = REQUEST_INIT;
 	uint8_t bytes[512];
 	char message[512];
@@ -134,15 +136,15 @@ Test(rpc_guard, another_token_on_the_same_connection_is_another_caller)
 
 static void end_identity(struct fake_manager *manager, void *arg)
 {
-	manager->identities[strlen("secret")].over = true;
+	manager->identities[strlen("secret")].ended = true;
 	if (arg)
-		rpc_server_expel(manager->server);
+		rpc_server_close_ended(manager->host.server);
 }
 
 Test(rpc_guard, an_ended_identity_is_identified_again)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = client_with(manager->url, "secret");
+	struct rpc_client *client = client_with(manager->host.url, "secret");
 
 	get_answers(client, STATUS(OK), "");
 	fake_manager_do(manager, end_identity, NULL);
@@ -155,7 +157,7 @@ Test(rpc_guard, an_ended_identity_is_identified_again)
 Test(rpc_guard, expelled_callers_lose_their_connections_with_parked_calls)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client *client = client_with(manager->url, "secret"), *stays = client_with(manager->url, "");
+	struct rpc_client *client = client_with(manager->host.url, "secret"), *stays = client_with(manager->host.url, "");
 	struct rpc_call_options options = {.timeout_ms = 10000};
 	struct fake_result result, kept;
 
@@ -189,7 +191,7 @@ Test(rpc_guard, what_is_not_declared_is_refused)
 	for (int guarded = 0; guarded < 2; guarded++) {
 		struct fake_manager *manager = fake_manager_make(LOOPBACK, NULL);
 		struct reeve_error error = {0};
-		struct rpc_server *server = rpc_server_create(manager->base, &options);
+		struct rpc_server *server = rpc_server_create(manager->host.base, &options);
 		Reeve__V1__Request request = REQUEST_INIT;
 		nng_socket socket;
 
@@ -219,7 +221,7 @@ Test(rpc_guard, the_callers_name_begins_with_its_identitys)
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct rpc_identity identity = {.name = cases[i].identity};
-		char *says = rpc_identity_says(&identity, cases[i].name);
+		char *says = rpc_identity_qualify(&identity, cases[i].name);
 
 		if (cases[i].says)
 			cr_expect_str_eq(says, cases[i].says);
@@ -237,32 +239,38 @@ Test(rpc_guard, a_long_name_is_cut_between_characters)
 	memset(name, 'x', 255);
 	name[255] = '\0';
 	memcpy(name + 249, "\xc3\xa9", 2); /* bytes 254 and 255 of the result */
-	says = rpc_identity_says(&identity, name);
+	says = rpc_identity_qualify(&identity, name);
 	cr_assert_eq(strlen(says), 254);
 	free(says);
+}
+
+/* Sends a Get on a plain socket, with so many bytes that it does not know. */
+static void push_get(int fd, uint32_t number, const char *token, size_t more)
+{
+	Reeve__V1__Request request = REQUEST_INIT;
+	uint8_t *frame = calloc(1, 600 + more);
+	uint32_t id = htobe32(0x80000000u | number);
+	uint64_t size;
+
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	request.token = token;
+	request.body = (ProtobufCBinaryData){more, calloc(1, more + 1)};
+	size = reeve__v1__request__pack(&request, frame + 12) + 4;
+	memcpy(frame, &(uint64_t){htobe64(size)}, 8);
+	memcpy(frame + 8, &id, 4);
+	push(fd, frame, size + 8);
+	free(request.body.data);
+	free(frame);
 }
 
 /* Sends `count` Gets at once on a plain socket, and returns how many are answered within `ms`. */
 static int answered_within(int fd, int count, const char *token, int ms)
 {
-	Reeve__V1__Request request = REQUEST_INIT;
-	uint8_t body[512], frame[600];
 	int64_t until_ms = clock_monotonic_ms() + ms;
 	int answers = 0;
-	size_t length;
 
-	request.method = (char *)"/reeve.v1.TaskService/Get";
-	request.token = token;
-	length = reeve__v1__request__pack(&request, body);
-	for (int i = 0; i < count; i++) {
-		uint64_t size = htobe64(length + 4);
-		uint32_t id = htobe32(0x80000000u | (uint32_t)i);
-
-		memcpy(frame, &size, 8);
-		memcpy(frame + 8, &id, 4);
-		memcpy(frame + 12, body, length);
-		push(fd, frame, length + 12);
-	}
+	for (int i = 0; i < count; i++)
+		push_get(fd, (uint32_t)i, token, 0);
 	for (int64_t left_ms; answers < count && (left_ms = until_ms - clock_monotonic_ms()) > 0;) {
 		struct pollfd readable = {.fd = fd, .events = POLLIN};
 
@@ -277,7 +285,7 @@ static int answered_within(int fd, int count, const char *token, int ms)
 Test(rpc_guard, a_caller_that_guesses_is_slow_and_harms_no_other)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	int guesser = dial_greeted(port_of(manager->url)), other = dial_greeted(port_of(manager->url));
+	int guesser = dial_greeted(port_of(manager->host.url)), other = dial_greeted(port_of(manager->host.url));
 	int64_t since_ms;
 	int answers;
 
@@ -292,5 +300,129 @@ Test(rpc_guard, a_caller_that_guesses_is_slow_and_harms_no_other)
 	close(other);
 	await_connections(manager, 0);
 	cr_assert_lt(fake_manager_read(manager, &manager->identified), 15);
+	fake_manager_free(manager);
+}
+
+/* A proxy may send the calls of several callers on one connection. */
+Test(rpc_guard, a_wrong_token_delays_no_other_caller_of_its_connection)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	int shared = dial_greeted(port_of(manager->host.url));
+
+	cr_assert_eq(answered_within(shared, 5, "unknown", 5000), 5, "some are free");
+	push_get(shared, 1, "unknown", 0);
+	for (uint32_t i = 2; i < 20; i++)
+		push_get(shared, i, "secret", 0);
+	for (uint32_t i = 2; i < 20; i++)
+		cr_assert_eq(read_frame(shared), 0x80000000u | i, "in this order");
+	cr_assert_eq(read_frame(shared), 0x80000001u);
+	close(shared);
+	fake_manager_free(manager);
+}
+
+static void set_doubts(struct fake_manager *manager, void *arg)
+{
+	manager->doubts = *(bool *)arg;
+	if (!manager->doubts)
+		rpc_server_identify_again(manager->host.server);
+}
+
+/* While the identity of a token may appear, other callers of the connection are served. */
+Test(rpc_guard, a_token_that_may_be_new_delays_only_its_own_call)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	int shared = dial_greeted(port_of(manager->host.url)), closed = dial_greeted(port_of(manager->host.url));
+	bool doubts = true;
+
+	cr_assert_eq(answered_within(shared, 1, "secret", 5000), 1);
+	cr_assert_eq(answered_within(closed, 1, "secret", 5000), 1);
+	fake_manager_do(manager, set_doubts, &doubts);
+	push_get(closed, 1, "unknown", 1000);
+	push_get(shared, 1, "unknown", 0);
+	for (uint32_t i = 2; i < 20; i++)
+		push_get(shared, i, "secret", 0);
+	for (uint32_t i = 2; i < 20; i++)
+		cr_assert_eq(read_frame(shared), 0x80000000u | i, "in this order");
+	push_get(shared, 20, "unknown", 0); /* a second one suspends it */
+	push_get(shared, 21, "secret", 0);
+	close(closed); /* with the call that waits */
+	await_connections(manager, 1);
+	doubts = false;
+	fake_manager_do(manager, set_doubts, &doubts);
+	for (uint32_t i = 20; i < 23; i++)
+		cr_assert_eq(read_frame(shared), 0x80000000u | (i == 20 ? 1 : i - 1));
+	close(shared);
+	fake_manager_free(manager);
+}
+
+/* The guard knows of whom it need not read anything out of turn. */
+Test(rpc_guard, an_address_with_many_refused_calls_is_suspect)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	int fd = dial_greeted(port_of(manager->host.url));
+	bool doubts = true;
+
+	fake_manager_do(manager, set_doubts, &doubts);
+	push_get(fd, 1, "unknown", 0);
+	fake_manager_await(manager, &manager->asked_to_wait, 1);
+	cr_assert_eq(fake_manager_read(manager, &manager->suspects), 0);
+	doubts = false;
+	fake_manager_do(manager, set_doubts, &doubts);
+	cr_assert_eq(read_frame(fd), 0x80000001u);
+	cr_assert_eq(answered_within(fd, 5, "unknown", 10000), 5);
+	close(fd);
+	doubts = true;
+	fake_manager_do(manager, set_doubts, &doubts);
+	fd = dial_greeted(port_of(manager->host.url));
+	push_get(fd, 1, "unknown", 0);
+	fake_manager_await(manager, &manager->suspects, 1);
+	close(fd);
+	fake_manager_free(manager);
+}
+
+/* Nor do open calls with wrong tokens keep a connection that others need. */
+Test(rpc_guard, guesses_of_strangers_exclude_no_other)
+{
+	enum { MAX = 5 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &(struct rpc_server_options){.max_connections = MAX});
+	struct reeve_error error;
+	struct rpc_client *client;
+	int fds[MAX + 1]; /* one more than the limit, which this machine may have */
+
+	for (int i = 0; i <= MAX; i++) {
+		fds[i] = dial_greeted(port_of(manager->host.url));
+		for (uint32_t j = 0; j < 100; j++)
+			push_get(fds[i], j, "unknown", 0);
+	}
+	pause_ms(1500);
+	client = fake_client(manager->host.url);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "%s", error.message);
+	rpc_client_destroy(client);
+	for (int i = 0; i <= MAX; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
+/* What waits behind wrong tokens takes little of the memory for messages. */
+Test(rpc_guard, suspended_callers_hold_little_memory)
+{
+	enum { CONNECTIONS = 30, FRAMES = 40, EACH = 60000 };
+	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* in total 64 MiB */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct timeval patience = {.tv_usec = 20000};
+	struct rpc_server_memory memory;
+	int fds[CONNECTIONS];
+
+	for (int i = 0; i < CONNECTIONS; i++) {
+		fds[i] = dial_greeted(port_of(manager->host.url));
+		setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+		for (uint32_t j = 0; j < FRAMES; j++)
+			push_get(fds[i], j, "unknown", EACH);
+	}
+	pause_ms(500);
+	fake_manager_do(manager, check_memory, &memory);
+	cr_assert_lt(memory.incoming, (size_t)CONNECTIONS * 6 * EACH, "%zu bytes", memory.incoming);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
 	fake_manager_free(manager);
 }

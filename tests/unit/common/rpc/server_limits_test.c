@@ -6,7 +6,7 @@
 
 static void read_refused(struct fake_manager *manager, void *arg)
 {
-	*(int64_t *)arg = rpc_server_refused(manager->server);
+	*(int64_t *)arg = rpc_server_refused(manager->host.server);
 }
 
 /* One connection may have all calls. Beyond them it has two small ones that wait, and calls that do not wait have a
@@ -16,7 +16,7 @@ Test(rpc_server, too_many_open_calls_are_refused_until_some_end)
 	enum { OPEN = 302 };
 	struct rpc_server_options options = {.max_open_calls = 300};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result results[OPEN], refused[500], last;
 	struct reeve_error error;
 	int64_t n_refused;
@@ -29,8 +29,8 @@ Test(rpc_server, too_many_open_calls_are_refused_until_some_end)
 	for (int i = 0; i < 500; i++) {
 		fake_result_await(&refused[i]);
 		cr_assert_eq(refused[i].code, STATUS(RESOURCE_EXHAUSTED));
-		cr_assert(strstr(refused[i].message, "300 calls are open, as many as the manager takes (--max-calls)"), "%s",
-		    refused[i].message);
+		cr_assert(
+		    strstr(refused[i].message, "300 calls are open, the maximum (--max-calls)"), "%s", refused[i].message);
 	}
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	fake_manager_do(manager, read_refused, &n_refused);
@@ -49,7 +49,7 @@ Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
 	enum { IDS = 10000, CALLS = 200 };
 	struct rpc_server_options options = {.max_message_bytes = 100000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result *results = calloc(CALLS, sizeof *results);
 	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
 	struct reeve_error error;
@@ -61,9 +61,8 @@ Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
 	cr_assert_lt(manager->n_parked, CALLS);
 	for (int i = 0; i < CALLS; i++) {
 		cr_assert(!results[i].done || results[i].code == STATUS(RESOURCE_EXHAUSTED));
-		cr_assert(
-		    !results[i].done || strstr(results[i].message, "as much as the manager takes (64 times --max-message)"),
-		    "%s", results[i].message);
+		cr_assert(!results[i].done || strstr(results[i].message, "the maximum (64 times --max-message)"), "%s",
+		    results[i].message);
 	}
 	cr_assert_leq(manager->n_parked * IDS * 8, 2 * 64 * 100000);
 	/* Once they are answered, there is room again. */
@@ -82,7 +81,7 @@ Test(rpc_server, operators_calls_hold_a_part_of_the_memory_that_is_kept_for_them
 	enum { IDS = 200, WAITS = 100, CALLS = 50 };
 	struct rpc_server_options options = {.max_message_bytes = 2000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result *results = calloc(WAITS + CALLS, sizeof *results);
 	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
 	Reeve__V1__StatsRequest stats = REEVE__V1__STATS_REQUEST__INIT;
@@ -108,9 +107,8 @@ Test(rpc_server, operators_calls_hold_a_part_of_the_memory_that_is_kept_for_them
 	}
 	cr_assert(refused > 0 && refused < CALLS, "%d of %d were refused", refused, CALLS);
 	for (int i = WAITS; i < WAITS + CALLS; i++)
-		cr_assert(
-		    !results[i].done || strstr(results[i].message, "as much as the manager takes (64 times --max-message)"),
-		    "%s", results[i].message);
+		cr_assert(!results[i].done || strstr(results[i].message, "the maximum (64 times --max-message)"), "%s",
+		    results[i].message);
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 	free(results);
@@ -127,10 +125,10 @@ Test(rpc_server, callers_over_the_limit_are_refused_until_there_is_capacity)
 	int64_t until_ms;
 
 	for (int i = 0; i < CONNECTIONS; i++) {
-		clients[i] = fake_client(manager->url);
+		clients[i] = fake_client(manager->host.url);
 		cr_assert(rpc_client_alive(clients[i], 5000));
 	}
-	last = fake_client(manager->url);
+	last = fake_client(manager->host.url);
 	for (int i = 0; i < 3; i++) {
 		cr_assert_eq(fake_call_get(last, 1, &error), STATUS(RESOURCE_EXHAUSTED));
 		cr_assert(strstr(error.message, "--max-connections"), "%s", error.message);
@@ -155,7 +153,7 @@ Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
 	enum { SHARE = 102 }; /* and two that each connection may have */
 	struct rpc_server_options options = {.max_open_calls = 1000, .connection_percent = 10};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *flood = fake_client(manager->url), *other = fake_client(manager->url);
+	struct rpc_client *flood = fake_client(manager->host.url), *other = fake_client(manager->host.url);
 	struct fake_result *results = calloc(300, sizeof *results);
 	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
 	struct reeve_error error = {0};
@@ -195,7 +193,7 @@ Test(rpc_server, calls_of_leases_pass_when_waits_and_operators_have_taken_all)
 {
 	struct rpc_server_options options = {.max_open_calls = 100};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *flood = fake_client(manager->url), *other = fake_client(manager->url);
+	struct rpc_client *flood = fake_client(manager->host.url), *other = fake_client(manager->host.url);
 	struct fake_result *results = calloc(200, sizeof *results);
 	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
 	Reeve__V1__StatsRequest stats = REEVE__V1__STATS_REQUEST__INIT;
@@ -249,7 +247,7 @@ Test(rpc_server, operators_calls_pass_when_those_of_leases_have_taken_all_of_the
 
 	manager->frozen = true;
 	for (int i = 0; i < 4; i++)
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 	ask(fds[0], 100, "/reeve.v1.TaskService/Wait", &wait.base);
 	fake_manager_await(manager, &manager->n_parked, 100);
 	/* 13 more are reserved for pings. A connection may take as many as it leaves for others: 7, 3, 2 and 1; and
@@ -285,7 +283,7 @@ Test(rpc_server, an_address_gets_its_share_of_a_reserve, .timeout = 20)
 	manager->frozen = true;
 	for (int address = 0; address < ADDRESSES; address++)
 		for (int i = 0; i < CONNECTIONS; i++)
-			fds[address][i] = dial_greeted_from(port_of(manager->url), address + 2);
+			fds[address][i] = dial_greeted_from(port_of(manager->host.url), address + 2);
 	for (int address = 0; address < FULL; address++) {
 		ask(fds[address][0], waits[address], "/reeve.v1.TaskService/Wait", &wait.base);
 		sum += waits[address];

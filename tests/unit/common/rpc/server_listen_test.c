@@ -21,9 +21,9 @@ Test(rpc_server, a_second_listener_on_the_port_gets_the_reason)
 	struct rpc_server *second = rpc_server_create(base, &options);
 	char expected[256];
 
-	cr_assert_not(rpc_server_listen(second, manager->url, &error));
+	cr_assert_not(rpc_server_listen(second, manager->host.url, &error));
 	cr_assert_eq(error.code, STATUS(UNAVAILABLE));
-	snprintf(expected, sizeof expected, "%s: address in use", manager->url);
+	snprintf(expected, sizeof expected, "%s: address in use", manager->host.url);
 	cr_assert_str_eq(error.message, expected);
 	cr_assert_not(rpc_server_listen(second, "carrier-pigeon://loft", &error));
 	cr_assert_eq(error.code, STATUS(INVALID_ARGUMENT));
@@ -44,7 +44,7 @@ Test(rpc_server, listens_on_a_path_too)
 	cr_assert(mkdtemp(directory));
 	snprintf(url, sizeof url, "ipc://%s/socket", directory);
 	manager = fake_manager_start(url, NULL);
-	cr_assert_str_eq(manager->url, url);
+	cr_assert_str_eq(manager->host.url, url);
 	client = fake_client(url);
 	cr_assert_eq(fake_call_get(client, 3, &error), STATUS(OK));
 	rpc_client_destroy(client);
@@ -297,7 +297,7 @@ Test(rpc_server, accepts_again_after_running_out_of_descriptors)
 	while (count < 64 && (fds[count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
 		struct sockaddr_in address = {.sin_family = AF_INET};
 
-		address.sin_port = htons((uint16_t)port_of(manager->url));
+		address.sin_port = htons((uint16_t)port_of(manager->host.url));
 		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 		cr_assert_eq(connect(fds[count++], (struct sockaddr *)&address, sizeof address), 0);
 	}
@@ -305,7 +305,7 @@ Test(rpc_server, accepts_again_after_running_out_of_descriptors)
 	pause_ms(200);
 	while (count > 0)
 		close(fds[--count]);
-	client = fake_client(manager->url);
+	client = fake_client(manager->host.url);
 	cr_assert(rpc_client_alive(client, 5000));
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
@@ -317,7 +317,7 @@ Test(rpc_server, idle_connections_make_capacity_when_descriptors_have_run_out)
 {
 	enum { IDLE = 40 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port_of(manager->url))};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port_of(manager->host.url))};
 	struct timeval patience = {4, 0};
 	struct rlimit limit;
 	int fds[IDLE + 1], probe;

@@ -24,9 +24,9 @@ Test(rpc_server, announced_bytes_take_no_memory)
 	struct innocent innocent;
 	int fds[CONNECTIONS];
 
-	innocent_start(&innocent, manager->url);
+	innocent_start(&innocent, manager->host.url);
 	for (int i = 0; i < CONNECTIONS; i++) {
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
 		cr_assert_eq(send(fds[i], "\x80\0\0\1more", 8, MSG_NOSIGNAL), 8);
 	}
@@ -61,7 +61,7 @@ Test(rpc_server, a_message_that_would_take_much_memory_is_refused)
 	struct rpc_server_options options = {.max_message_bytes = 1 << 20};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	size_t each = sizeof(Reeve__V1__TaskSpec) + sizeof(Reeve__V1__TaskSpec *), most = (20 << 20) / each;
-	nng_socket socket = dial_req(manager->url);
+	nng_socket socket = dial_req(manager->host.url);
 	char message[512];
 
 	cr_assert_eq(submit_empty(socket, most / 2, message), STATUS(OK), "%s", message);
@@ -84,11 +84,11 @@ Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout =
 	struct innocent innocent;
 	int fds[CONNECTIONS];
 
-	innocent_start(&innocent, manager->url);
+	innocent_start(&innocent, manager->host.url);
 	for (int i = 0; i < CONNECTIONS; i++) {
 		struct timeval patience = {.tv_usec = 200000};
 
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
 		for (ssize_t sent, at = 0; at < EACH; at += sent)
@@ -115,7 +115,7 @@ Test(rpc_server, unfinished_long_messages_delay_no_short_ones, .timeout = 60)
 	enum { CONNECTIONS = 64, EACH = 3 << 19, SHORT = 20000 };
 	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* in total 64 MiB */
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	uint64_t length = htobe64(2 << 20);
 	uint8_t *bytes = calloc(1, EACH);
 	char *details = malloc(SHORT + 1);
@@ -133,7 +133,7 @@ Test(rpc_server, unfinished_long_messages_delay_no_short_ones, .timeout = 60)
 	request.n_tasks = 1;
 	cr_assert(rpc_client_alive(client, 5000));
 	for (int i = 0; i < CONNECTIONS; i++) {
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
 		fcntl(fds[i], F_SETFL, O_NONBLOCK);
 	}
@@ -184,10 +184,10 @@ Test(rpc_server, unread_answers_take_a_bounded_amount_of_memory, .timeout = 60)
 	size_t most = 0;
 
 	get.id = 5;
-	innocent_start(&innocent, manager->url);
+	innocent_start(&innocent, manager->host.url);
 	manager->get_bytes = ANSWER;
 	for (int i = 0; i < CONNECTIONS; i++) {
-		fds[i] = dial_greeted(port_of(manager->url));
+		fds[i] = dial_greeted(port_of(manager->host.url));
 		for (int j = 0; j < CALLS; j++) {
 			uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
 
@@ -211,35 +211,102 @@ Test(rpc_server, unread_answers_take_a_bounded_amount_of_memory, .timeout = 60)
 	fake_manager_free(manager);
 }
 
+/* Asks for a task `calls` times, without reading the answers. */
+static void ask_for_tasks(int fd, int calls)
+{
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	uint8_t bytes[256];
+
+	get.id = 5;
+	for (int j = 0; j < calls; j++) {
+		uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
+
+		cr_assert_eq(send(fd, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	}
+}
+
+/* Reads their answers, of at most `max` bytes each. */
+static void read_answers(int fd, int calls, size_t max)
+{
+	char *answer = malloc(max);
+
+	for (int j = 0; j < calls; j++) {
+		uint64_t length;
+
+		cr_assert_eq(recv(fd, &length, 8, MSG_WAITALL), 8);
+		length = be64toh(length);
+		cr_assert_leq(length, max);
+		cr_assert_eq(recv(fd, answer, length, MSG_WAITALL), length);
+	}
+	free(answer);
+}
+
 /* A client that reads its answers late gets all of them. */
 Test(rpc_server, answers_that_are_read_late_all_come, .timeout = 60)
 {
 	enum { CALLS = 100, ANSWER = 500000 };
 	struct rpc_server_options options = {.max_message_bytes = 1 << 20}; /* served up to 4 MiB of unread answers */
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
-	char *answer = malloc(ANSWER * 2);
-	uint8_t bytes[256];
-	int fd = dial_greeted(port_of(manager->url));
+	int fd = dial_greeted(port_of(manager->host.url));
 
-	get.id = 5;
 	manager->get_bytes = ANSWER;
-	for (int j = 0; j < CALLS; j++) {
-		uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
-
-		cr_assert_eq(send(fd, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
-	}
+	ask_for_tasks(fd, CALLS);
 	pause_ms(500);
-	for (int j = 0; j < CALLS; j++) {
-		uint64_t length;
-
-		cr_assert_eq(recv(fd, &length, 8, MSG_WAITALL), 8);
-		length = be64toh(length);
-		cr_assert_leq(length, ANSWER * 2);
-		cr_assert_eq(recv(fd, answer, length, MSG_WAITALL), length);
-	}
+	read_answers(fd, CALLS, (size_t)ANSWER * 2);
 	close(fd);
-	free(answer);
+	fake_manager_free(manager);
+}
+
+enum { HEAVY = 1 << 20 };
+
+/* What the server has told about a caller that reads again. */
+struct eased {
+	struct fake_manager *manager;
+	int times, early; /* how often; of these, with too many unsent answers */
+};
+
+static void note_eased(void *arg)
+{
+	struct eased *eased = arg;
+
+	++eased->times;
+	eased->early += rpc_call_backlogged(eased->manager->parked[0].call, HEAVY / 2);
+}
+
+static void read_backlogged(struct fake_manager *manager, void *arg)
+{
+	*(bool *)arg = rpc_call_backlogged(manager->parked[0].call, HEAVY);
+}
+
+/* A service may ask whether a caller reads its answers, and learns when it does again. */
+Test(rpc_server, a_service_learns_when_a_backlogged_caller_reads_again, .timeout = 60)
+{
+	enum { CALLS = 50, ANSWER = 500000 };
+	struct eased eased = {0};
+	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .eased = note_eased, .eased_arg = &eased};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
+	uint8_t bytes[256];
+	bool backlogged = true;
+	int fd = dial_greeted(port_of(manager->host.url));
+	uint8_t *end = write_frame(bytes, 0x80000000u | CALLS, "/reeve.v1.TaskService/Wait", &wait.base);
+
+	cr_assert_eq(send(fd, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	fake_manager_await(manager, &manager->n_parked, 1);
+	eased.manager = manager;
+	fake_manager_do(manager, read_backlogged, &backlogged);
+	cr_expect_not(backlogged);
+	manager->get_bytes = ANSWER;
+	ask_for_tasks(fd, CALLS);
+	for (int64_t until_ms = clock_monotonic_ms() + 10000; !backlogged && clock_monotonic_ms() < until_ms; pause_ms(10))
+		fake_manager_do(manager, read_backlogged, &backlogged);
+	cr_assert(backlogged);
+	read_answers(fd, CALLS, (size_t)ANSWER * 2);
+	fake_manager_do(manager, read_backlogged, &backlogged);
+	cr_expect_not(backlogged);
+	cr_expect_geq(fake_manager_read(manager, &eased.times), 1);
+	cr_expect_eq(fake_manager_read(manager, &eased.early), 0);
+	close(fd);
 	fake_manager_free(manager);
 }
 
@@ -257,22 +324,22 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_no_other)
 
 	/* Answers of 20 kB soon fill the kernel's buffers for this peer. */
 	manager->get_bytes = 20000;
-	innocent_start(&innocent, manager->url);
+	innocent_start(&innocent, manager->host.url);
 	request.method = (char *)"/reeve.v1.TaskService/Get";
 	request.actor = (char *)"mute";
 	frame[8] = 0x80;
 	length = 12 + reeve__v1__request__pack(&request, frame + 12);
 	frame[7] = (uint8_t)(length - 8);
-	fd = dial_bare(port_of(manager->url));
+	fd = dial_bare(port_of(manager->host.url));
 	push(fd, handshake, 8);
 	frames = malloc(CALLS * length);
 	for (int i = 0; i < CALLS; i++)
 		memcpy(frames + (size_t)i * length, frame, length);
 	push(fd, frames, CALLS * length);
 	pause_ms(500);
-	pthread_mutex_lock(&manager->lock);
+	pthread_mutex_lock(&manager->host.lock);
 	gets = manager->mute_gets;
-	pthread_mutex_unlock(&manager->lock);
+	pthread_mutex_unlock(&manager->host.lock);
 	cr_assert_gt(gets, 10);
 	cr_assert_lt(gets, CALLS, "nothing is read from a peer that does not read");
 	/* Finally the connection is closed. */

@@ -17,8 +17,8 @@ Test(rpc_server, an_oversized_frame_costs_its_sender_alone)
 	nng_socket socket;
 	char *bytes = calloc(1, 200000);
 
-	innocent_start(&innocent, manager->url);
-	socket = dial_req(manager->url);
+	innocent_start(&innocent, manager->host.url);
+	socket = dial_req(manager->host.url);
 	cr_assert_eq(nng_send(socket, bytes, 200000, 0), 0);
 	/* req0 sends it again and again, each time on a new connection. */
 	pause_ms(500);
@@ -38,7 +38,7 @@ Test(rpc_server, garbage_on_the_port_harms_no_other)
 	struct innocent innocent;
 	unsigned seed = 3;
 
-	innocent_start(&innocent, manager->url);
+	innocent_start(&innocent, manager->host.url);
 	for (int round = 0; round < ROUNDS; round++) {
 		uint8_t noise[2000];
 		int fd[KINDS];
@@ -46,7 +46,7 @@ Test(rpc_server, garbage_on_the_port_harms_no_other)
 		for (size_t i = 0; i < sizeof noise; i++)
 			noise[i] = (uint8_t)rand_r(&seed);
 		for (int kind = 0; kind < KINDS; kind++)
-			fds[count++] = fd[kind] = dial_bare(port_of(manager->url));
+			fds[count++] = fd[kind] = dial_bare(port_of(manager->host.url));
 		push(fd[0], noise, sizeof noise);
 		push(fd[1], http, sizeof http - 1);
 		push(fd[2], handshake, 3);
@@ -71,9 +71,9 @@ Test(rpc_server, a_frame_that_never_ends_harms_no_other)
 	struct innocent innocent;
 	int fds[20];
 
-	innocent_start(&innocent, manager->url);
+	innocent_start(&innocent, manager->host.url);
 	for (int i = 0; i < 20; i++) {
-		fds[i] = dial_bare(port_of(manager->url));
+		fds[i] = dial_bare(port_of(manager->host.url));
 		push(fds[i], handshake, 8);
 		/* A frame of eight megabytes is announced; only a few bytes follow. */
 		push(fds[i], "\0\0\0\0\0\x80\0\0\x80\0\0\0", 12);
@@ -105,9 +105,9 @@ Test(rpc_server, connections_are_served_in_turn)
 	int flood, other;
 
 	get.id = 5;
-	flood = dial_greeted(port_of(manager->url));
-	other = dial_greeted(port_of(manager->url));
-	event_base_once(manager->base, -1, EV_TIMEOUT, stand_still, NULL, &now);
+	flood = dial_greeted(port_of(manager->host.url));
+	other = dial_greeted(port_of(manager->host.url));
+	event_base_once(manager->host.base, -1, EV_TIMEOUT, stand_still, NULL, &now);
 	for (int j = 0; j < COUNT; j++)
 		end = write_frame(end, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
 	cr_assert_eq(send(flood, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
@@ -138,8 +138,8 @@ Test(rpc_server, short_calls_pass_long_ones)
 	int fds[CONNECTIONS + 1];
 
 	for (int i = 0; i <= CONNECTIONS; i++)
-		fds[i] = dial_greeted(port_of(manager->url));
-	event_base_once(manager->base, -1, EV_TIMEOUT, stand_still, NULL, &now);
+		fds[i] = dial_greeted(port_of(manager->host.url));
+	event_base_once(manager->host.base, -1, EV_TIMEOUT, stand_still, NULL, &now);
 	for (int i = 0; i <= CONNECTIONS; i++) {
 		uint8_t *end;
 
@@ -168,8 +168,8 @@ Test(rpc_server, silent_connections_exclude_no_other)
 	char byte;
 
 	for (int i = 0; i < 5; i++)
-		fds[i] = dial_bare(port_of(manager->url));
-	client = fake_client(manager->url);
+		fds[i] = dial_bare(port_of(manager->host.url));
+	client = fake_client(manager->host.url);
 	cr_assert(rpc_client_alive(client, 2000), "the first to come had to make room");
 	/* The others are closed after five seconds of silence; each received the server's hello before. */
 	for (int i = 0; i < 5; i++) {
@@ -189,7 +189,7 @@ static int64_t cpu_us(struct fake_manager *manager)
 	struct timespec used;
 	clockid_t clock;
 
-	cr_assert_eq(pthread_getcpuclockid(manager->thread, &clock), 0);
+	cr_assert_eq(pthread_getcpuclockid(manager->host.thread, &clock), 0);
 	clock_gettime(clock, &used);
 	return used.tv_sec * INT64_C(1000000) + used.tv_nsec / 1000;
 }
@@ -204,7 +204,7 @@ static int64_t churn(struct fake_manager *manager)
 	fake_manager_do(manager, count_connections, &before);
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < AT_ONCE; i++) {
-			fds[i] = dial_bare(port_of(manager->url));
+			fds[i] = dial_bare(port_of(manager->host.url));
 			cr_assert_eq(write(fds[i], handshake, 8), 8);
 		}
 		await_connections(manager, before + AT_ONCE);
@@ -221,7 +221,7 @@ Test(rpc_server, others_connections_cost_nothing_for_open_calls, .timeout = 60)
 	enum { COUNT = 19000 };
 	struct rpc_server_options options = {.max_open_calls = 20000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_client *client = fake_client(manager->host.url);
 	struct fake_result *results = calloc(COUNT, sizeof *results);
 	int64_t alone_us, beside_us;
 
@@ -250,11 +250,11 @@ Test(rpc_server, connections_without_calls_exclude_no_other)
 	int fds[6]; /* one more than the limit, which this machine may have */
 
 	for (int i = 0; i < 6; i++) {
-		fds[i] = dial_bare(port_of(manager->url));
+		fds[i] = dial_bare(port_of(manager->host.url));
 		cr_assert_eq(write(fds[i], handshake, 8), 8);
 	}
 	pause_ms(1500); /* now the server regards them as silent */
-	client = fake_client(manager->url);
+	client = fake_client(manager->host.url);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "the first to come had to make room: %s", error.message);
 	rpc_client_destroy(client);
 	for (int i = 0; i < 6; i++)
@@ -270,9 +270,9 @@ Test(rpc_server, a_peer_that_falls_silent_is_disconnected)
 	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
 	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
 	int64_t since_ms = clock_monotonic_ms(), after_ms = 0;
-	int greeted = dial_greeted(port_of(manager->url));
-	int waits = dial_greeted(port_of(manager->url));
-	int talks = dial_greeted(port_of(manager->url));
+	int greeted = dial_greeted(port_of(manager->host.url));
+	int waits = dial_greeted(port_of(manager->host.url));
+	int talks = dial_greeted(port_of(manager->host.url));
 	struct pollfd end = {.fd = greeted, .events = POLLIN};
 	char byte;
 

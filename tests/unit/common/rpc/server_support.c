@@ -15,8 +15,7 @@ int port_of(const char *url)
 	return atoi(strrchr(url, ':') + 1);
 }
 
-/* Connects a plain TCP socket of the address 127.0.0.`host`. */
-static int dial_from(int port, int host)
+int dial_from(int port, int host)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -117,7 +116,7 @@ void answer_all(struct fake_manager *manager, void *arg)
 
 void count_open(struct fake_manager *manager, void *arg)
 {
-	*(int *)arg = rpc_server_open_calls(manager->server);
+	*(int *)arg = rpc_server_open_calls(manager->host.server);
 }
 
 uint8_t *write_frame(uint8_t *out, uint32_t id, const char *method, const ProtobufCMessage *body)
@@ -190,7 +189,7 @@ void ask(int fd, int count, const char *method, const ProtobufCMessage *body)
 
 void count_connections(struct fake_manager *manager, void *arg)
 {
-	*(int *)arg = rpc_server_connections(manager->server);
+	*(int *)arg = rpc_server_connections(manager->host.server);
 }
 
 void await_connections(struct fake_manager *manager, int number)
@@ -207,7 +206,7 @@ void await_connections(struct fake_manager *manager, int number)
 
 void check_memory(struct fake_manager *manager, void *arg)
 {
-	*(struct rpc_server_memory *)arg = rpc_server_memory(manager->server);
+	*(struct rpc_server_memory *)arg = rpc_server_memory(manager->host.server);
 }
 
 /* Waits until each of the calls is parked at the manager or has been answered. Calls that were started before the

@@ -35,8 +35,9 @@ struct innocent {
 
 int port_of(const char *url);
 
-/* Connects a plain TCP socket. */
+/* Connects a plain TCP socket; dial_from: of the address 127.0.0.`host`. */
 int dial_bare(int port);
+int dial_from(int port, int host);
 
 /* Connects a plain nng socket. */
 nng_socket dial_req(const char *url);

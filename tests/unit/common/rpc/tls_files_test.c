@@ -2,12 +2,17 @@
 #include "common/rpc/tls_context.h"
 #include "tls_support.h"
 
+#include "common/clock.h"
 #include "common/rpc/tls.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct test_ca ca;
 
@@ -46,6 +51,83 @@ Test(tls_files, what_expires_soon_is_listed)
 		}
 		tls_destroy(tls);
 	}
+}
+
+/* A revocation list that could not be read for want of a descriptor is read a little later, although it has not changed
+ * again. */
+Test(tls_files, files_are_read_again_after_a_passing_failure)
+{
+	const char *own = test_ca_issue(&ca, "own", NULL, -60, 3600);
+	char file[192];
+	struct tls_files files = {.certificate = strcpy(file, own), .ca = ca.file, .crl = test_ca_revoke(&ca, NULL, 0)};
+	struct reeve_error error;
+	struct tls *tls = tls_create(TLS_SERVER, &files, &error);
+	struct rlimit limit, none;
+	unsigned before;
+	int64_t until_ms = clock_monotonic_ms() + 20000;
+
+	cr_assert_not_null(tls, "%s", error.message);
+	before = tls_generation(tls);
+	test_ca_revoke(&ca, &(long){1}, 1);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){0, limit.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	cr_expect(!tls_reload(tls, &error));
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	while (tls_generation(tls) == before && clock_monotonic_ms() < until_ms) {
+		tls_refresh(tls);
+		usleep(20000);
+	}
+	cr_assert_neq(tls_generation(tls), before);
+	tls_destroy(tls);
+}
+
+static void *reload(void *tls)
+{
+	struct reeve_error error;
+
+	cr_assert(tls_reload(tls, &error), "%s", error.message);
+	return NULL;
+}
+
+/* The list is a pipe, which is read until it is closed. Before that another list takes its place. */
+Test(tls_files, a_list_that_is_replaced_while_it_is_read_is_found)
+{
+	char own[192], list[192], old[192];
+	struct tls_files files = {.certificate = strcpy(own, test_ca_issue(&ca, "own", NULL, -60, 3600)), .ca = ca.file};
+	struct reeve_error error;
+	int64_t until_ms = clock_monotonic_ms() + 20000;
+	pthread_t reader;
+	unsigned before;
+	struct tls *tls;
+	char bytes[4096];
+	size_t length;
+	FILE *file;
+
+	files.crl = strcpy(list, test_ca_revoke(&ca, NULL, 0));
+	tls = tls_create(TLS_SERVER, &files, &error);
+	cr_assert_not_null(tls, "%s", error.message);
+	snprintf(old, sizeof old, "%s.old", list);
+	cr_assert_eq(rename(list, old), 0);
+	cr_assert_eq(mkfifo(list, 0600), 0);
+	cr_assert_eq(pthread_create(&reader, NULL, reload, tls), 0);
+	file = fopen(old, "r");
+	length = fread(bytes, 1, sizeof bytes, file);
+	fclose(file);
+	file = fopen(list, "w"); /* waits for the reader */
+	fwrite(bytes, 1, length, file);
+	cr_assert_eq(unlink(list), 0);
+	test_ca_revoke(&ca, &(long){1}, 1);
+	fclose(file);
+	pthread_join(reader, NULL);
+	before = tls_generation(tls);
+	while (tls_generation(tls) == before && clock_monotonic_ms() < until_ms) {
+		tls_refresh(tls);
+		usleep(20000);
+	}
+	cr_assert_neq(tls_generation(tls), before);
+	unlink(old);
+	tls_destroy(tls);
 }
 
 /* The system's CAs are not the program's to renew. */

@@ -49,8 +49,8 @@ static void open_good(struct pair *pair)
 	    "manager");
 }
 
-/* Passes what one filter has to send to the other, `chunk` bytes at a time, each followed by `step`. Stops when a step is not
- * TLS_MORE. */
+/* Passes what one filter has to send to the other, `chunk` bytes at a time, each followed by `step`. Stops when a step
+ * is not TLS_MORE. */
 static enum tls_step pass(
     struct tls_filter *from, struct tls_filter *to, size_t chunk, enum tls_step (*step)(struct tls_filter *filter))
 {

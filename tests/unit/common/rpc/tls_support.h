@@ -23,8 +23,8 @@ void test_ca_free(struct test_ca *ca);
  * NULL. It is valid from and until these seconds from now on. Returns the path, which lives until the next call. */
 const char *test_ca_issue(struct test_ca *ca, const char *name, const char *names, int from_s, int until_s);
 
-/* Writes FOLDER/crl.pem, which revokes the certificates with these serial numbers (the first one issued has 1). Returns the
- * path. */
+/* Writes FOLDER/crl.pem, which revokes the certificates with these serial numbers (the first one issued has 1). Returns
+ * the path. */
 const char *test_ca_revoke(struct test_ca *ca, const long *serials, int count);
 
 #endif

@@ -1,8 +1,8 @@
 /* Signatures: a published example, and invalid secrets. */
 #include "manager/callbacks/signature.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <string.h>
 
 /* The example of the scheme's reference libraries. */

@@ -1,8 +1,8 @@
 /* The URLs that callbacks may use. */
 #include "manager/callbacks/url.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <string.h>
 
 static const char *problem(const char *url)

@@ -1,10 +1,10 @@
 /* What a manager adds to the history of its activity: everything once, unless it is not known whether it was added. */
 #include "manager/core/activity.h"
 
+#include "tests/unit/compare.h"
 #include "tests/unit/manager/core/fake_store.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 
 static struct core *core;
 static int route;
@@ -95,6 +95,41 @@ Test(activity, a_route_that_is_forgotten_is_added_with_the_others)
 	op = next();
 	expect(op, 0, 2);
 	fake_ok(op);
+	fake_end(core);
+}
+
+static void on_finished(void *arg)
+{
+	(*(int *)arg)++;
+}
+
+Test(activity, a_stop_adds_what_was_counted)
+{
+	int finished = 0;
+	begin();
+	count(route, 3);
+	struct store_activity *op = next();
+	count(route, 4); /* while it is in flight */
+	activity_finish(core->activity, on_finished, &finished);
+	fake_ok(op);
+	cr_expect(not(finished), "there is more");
+	fake_pass(core, 0);
+	cr_assert(eq(int, fake_count(FAKE_ACTIVITY), 1));
+	op = fake_take(FAKE_ACTIVITY);
+	expect(op, route, 4);
+	fake_ok(op);
+	cr_expect(eq(int, finished, 1));
+	activity_finish(core->activity, on_finished, &finished); /* there is nothing to add */
+	fake_pass(core, 0);
+	cr_expect(eq(int, finished, 2));
+	count(route, 1);
+	activity_finish(core->activity, on_finished, &finished);
+	fake_pass(core, 0);
+	fake_fail(fake_take(FAKE_ACTIVITY), STATUS(UNAVAILABLE));
+	cr_expect(eq(int, finished, 3));
+	fake_pass(core, 60000);
+	fake_ok(fake_take(FAKE_ACTIVITY));
+	cr_expect(eq(int, finished, 3), "once");
 	fake_end(core);
 }
 

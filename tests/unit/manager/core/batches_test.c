@@ -123,9 +123,10 @@ Test(batches, what_nothing_was_done_for_waits_for_the_next_second)
 	fake_end(core);
 }
 
-static void on_ended(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+static void on_ended(void *arg, int asked, const int64_t *ended, int count, const struct reeve_error *error)
 {
 	cr_expect_null(error);
+	cr_expect_eq(asked, 1);
 	cr_expect_eq(count, 1);
 	*(int64_t *)arg = count ? ended[0] : 0;
 }

@@ -2,7 +2,7 @@
 #include "manager/core/cluster.h"
 
 #include "manager/core/dispatch.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>
@@ -75,7 +75,7 @@ Test(cluster, alone_a_manager_reads_everything)
 	core = fake_core();
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_stream(route, 0);
-	cr_expect_eq(fake_page_taken(route, 0)->slices, 1);
+	cr_expect_eq(fake_page_taken(route, 0)->shards, 1);
 	fake_end(core);
 }
 
@@ -85,7 +85,7 @@ Test(cluster, with_another_it_reads_its_own_shard)
 	struct store_page *page = fake_page_taken(route, 0);
 	int64_t due = fake_db_us() - 1000;
 
-	cr_expect_eq(page->slices, 2);
+	cr_expect_eq(page->shards, 2);
 	cr_expect_eq(page->shard, 0);
 	page->other = task(11, due);
 	fake_page(page, 2, (struct store_candidate[]){task(12, due), task(14, due)}, 0);
@@ -97,7 +97,7 @@ static void note(int64_t id)
 {
 	int64_t at_us = fake_db_us() - 1000;
 
-	window_note(core->window, route, 0, id, at_us, at_us, 10);
+	ready_note(core->cache, route, 0, id, at_us, at_us, 10);
 	dispatch_run(core->dispatch);
 }
 
@@ -161,9 +161,9 @@ Test(cluster, of_a_call_of_many_tasks_as_many_are_taken_as_fit)
 	while (fake_count(FAKE_PAGE))
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
 	for (int64_t id = 101; id <= 140; id++)
-		window_note(core->window, route, 0, id, fake_db_us(), fake_db_us() - 1000, 10);
-	cr_expect_geq(window_size(core->window), 20, "all of its own shard");
-	cr_expect_leq(window_size(core->window), 20 + 3);
+		ready_note(core->cache, route, 0, id, fake_db_us(), fake_db_us() - 1000, 10);
+	cr_expect_geq(ready_size(core->cache), 20, "all of its own shard");
+	cr_expect_leq(ready_size(core->cache), 20 + 3);
 	fake_end(core);
 }
 
@@ -177,7 +177,7 @@ Test(cluster, with_nothing_of_its_own_it_takes_the_others)
 	page->other = task(11, due);
 	fake_page(page, 0, NULL, 0);
 	page = fake_page_taken(route, 0);
-	cr_expect_eq(page->slices, 1);
+	cr_expect_eq(page->shards, 1);
 	cr_expect(page->after_run_at_us < due || (page->after_run_at_us == due && page->after_id < 11), "from there on");
 	fake_page(page, 1, (struct store_candidate[]){task(11, due)}, 0);
 	fake_claim(fake_claim_taken(), 0);
@@ -201,7 +201,7 @@ static bool takes_the_others(const struct store_candidate *noted)
 	bool tried = false;
 	int64_t id = 1;
 	if (noted)
-		window_note(core->window, route, 0, noted->id, noted->version, noted->run_at_us, noted->bytes);
+		ready_note(core->cache, route, 0, noted->id, noted->version, noted->run_at_us, noted->bytes);
 	for (; id < 95 && !tried; id++) {
 		tried = fake_tries(claim, 11) != 0;
 		fake_claim(claim, 0);
@@ -260,9 +260,9 @@ static void answer_pages(int64_t due, int64_t first)
 		for (int64_t id = first; id <= 15; id += 2)
 			if (page->after_run_at_us < due || (page->after_run_at_us == due && page->after_id < id))
 				rows[count++] = task(id, due);
-		if (page->slices == 2 && count)
+		if (page->shards == 2 && count)
 			page->other = rows[0];
-		fake_page(page, page->slices == 2 || page->limit == 0 ? 0 : count, rows, 0);
+		fake_page(page, page->shards == 2 || page->limit == 0 ? 0 : count, rows, 0);
 	}
 }
 
@@ -334,7 +334,7 @@ Test(cluster, a_lost_try_of_the_others_task_delays_no_other_type)
 	struct store_poll *look = fake_take(FAKE_POLL); /* it won nothing: is its worker alive? */
 	look->lost = false;
 	fake_ok(look);
-	window_note(core->window, other, 0, FRESH, fake_db_us(), fake_db_us() - 1000, 10);
+	ready_note(core->cache, other, 0, FRESH, fake_db_us(), fake_db_us() - 1000, 10);
 	dispatch_run(core->dispatch);
 	cr_expect_neq(fake_tries(fake_claim_taken(), FRESH), 0);
 	fake_end(core);
@@ -362,7 +362,7 @@ Test(cluster, the_shard_of_one_that_is_gone_is_taken_over)
 	page = NULL;
 	while (fake_count(FAKE_PAGE)) {
 		page = fake_take(FAKE_PAGE);
-		if (page->slices == 1)
+		if (page->shards == 1)
 			break;
 		fake_page(page, 0, NULL, 0);
 		page = NULL;
@@ -383,7 +383,7 @@ Test(cluster, types_that_are_submitted_in_turn_have_tasks_in_all_shards)
 			int last[4] = {0};
 
 			for (int i = 1; i < 3000; i++) {
-				last[window_shard_of(i * step, shards)] = i;
+				last[ready_shard_of(i * step, shards)] = i;
 				for (int shard = 0; shard < shards; shard++)
 					cr_assert_lt(i - last[shard], 1500, "%d shards, each %d-th id", shards, (int)step);
 			}
@@ -397,5 +397,5 @@ Test(cluster, shards_are_those_of_the_database)
 	static const int shards[] = {1, 1, 0, 0, 5, 6};
 
 	for (int i = 0; i < 6; i++)
-		cr_expect_eq(window_shard_of(ids[i], 7), shards[i]);
+		cr_expect_eq(ready_shard_of(ids[i], 7), shards[i]);
 }

@@ -70,11 +70,28 @@ Test(control, a_notification_of_what_does_not_stand_does_nothing)
 	stands(1, 0, NULL);
 	cr_expect_eq(first.answered, 0);
 	cr_expect_eq(second.answered, 0);
-	for (int i = 0; i < 1000; i++)
-		core_notified(core, "command 8 1 stop 0");
-	cr_expect_eq(fake_count(FAKE_COMMANDS), 0, "not so soon again");
 	core_notified(core, "command 8 99 stop 0");
 	cr_expect_eq(fake_count(FAKE_COMMANDS), 0, "it has no Fetch here");
+	fake_end(core);
+}
+
+Test(control, a_second_command_is_read_at_once_and_a_flood_of_notifications_is_not)
+{
+	int reads = 0;
+
+	begin();
+	core_notified(core, "command 8 1 concurrency 2");
+	core_notified(core, "command 8 1 stop 0");
+	for (; fake_count(FAKE_COMMANDS); reads++)
+		stands(1, 0, NULL);
+	cr_expect_eq(reads, 2);
+	for (int i = 0; i < 1000; i++)
+		core_notified(core, "command 8 1 stop 0");
+	for (reads = 0; fake_count(FAKE_COMMANDS); reads++)
+		stands(1, 0, NULL);
+	cr_expect_leq(reads, 10);
+	core_notified(core, "command 8 1 stop 0");
+	cr_expect_eq(fake_count(FAKE_COMMANDS), 0, "not so soon again");
 	fake_pass(core, 100);
 	core_notified(core, "command 8 1 stop 0");
 	stands(1, 0, NULL);

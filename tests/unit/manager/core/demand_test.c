@@ -88,7 +88,7 @@ Test(demand, who_accepts_a_route)
 /* Returns true if the ready cache lists the route's stream, which may have tasks. */
 static bool listed(int route)
 {
-	for (struct stream *s = window_first(core->window); s; s = window_next(s))
+	for (struct stream *s = ready_first(core->cache); s; s = ready_next(s))
 		if (stream_route(s) == route)
 			return true;
 	return false;
@@ -98,13 +98,13 @@ Test(demand, streams_of_routes_without_fetches_are_not_listed)
 {
 	int ax = fake_route("a", "x"), bx = fake_route("b", "x");
 	begin();
-	window_rewind(core->window, ax, 0, STORE_TIME_BEGIN);
-	window_rewind(core->window, bx, 0, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, ax, 0, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, bx, 0, STORE_TIME_BEGIN);
 	cr_expect(!listed(ax) && !listed(bx));
 	struct profile *a = take(1, (const char *const[]){"a"}, 0, NULL);
 	cr_expect(!listed(ax), "nobody waits with it");
 	demand_wait(a);
-	window_ready(core->window);
+	ready_discovered(core->cache);
 	fake_stream(ax, 0);
 	cr_expect(listed(ax) && !listed(bx));
 
@@ -172,7 +172,7 @@ Test(demand, idle_fetches_cost_nothing)
 	int wanted = fake_route("q", "mine");
 	begin();
 	for (int i = 1; i <= wanted; i++)
-		window_rewind(core->window, i, 0, STORE_TIME_BEGIN);
+		ready_rewind(core->cache, i, 0, STORE_TIME_BEGIN);
 	for (int i = 0; i < FETCHES; i++)
 		fake_fetch(core, &fetches[i],
 		    (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .slots = 1, .type_count = 1, .types = mine});
@@ -182,14 +182,14 @@ Test(demand, idle_fetches_cost_nothing)
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
 	int64_t before = demand_compared(demand);
 	for (int i = 0; i < 100; i++) {
-		window_note(core->window, 1 + i % ROUTES, 0, 1000 + i, fake_db_us(), fake_db_us(), 10);
+		ready_note(core->cache, 1 + i % ROUTES, 0, 1000 + i, fake_db_us(), fake_db_us(), 10);
 		dispatch_run(core->dispatch);
 	}
 	cr_expect_eq(demand_compared(demand), before);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
 
 	/* One task that they accept: a few comparisons with one profile. */
-	window_note(core->window, wanted, 0, 5, fake_db_us(), fake_db_us(), 10);
+	ready_note(core->cache, wanted, 0, 5, fake_db_us(), fake_db_us(), 10);
 	dispatch_run(core->dispatch);
 	cr_expect_leq(demand_compared(demand) - before, 5);
 	fake_claim(fake_claim_taken(), 0);
@@ -213,7 +213,7 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 		fake_route("q", names[i]);
 	}
 	core = fake_core_with(
-	    &(struct core_options){.window_limit = 2 * ROUTES, .claim_limit = ROUTES, .max_answer_bytes = 8 << 20});
+	    &(struct core_options){.ready_limit = 2 * ROUTES, .claim_limit = ROUTES, .max_answer_bytes = 8 << 20});
 	demand = core->dispatch->demand;
 	fake.dispatch_later = true;
 	for (int i = 0; i < FETCHES; i++) {
@@ -232,19 +232,19 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 		look->found = look->count;
 		fake_ok(look);
 	}
-	while (window_ready(core->window) && fake_count(FAKE_PAGE)) /* a few are read at a time */
+	while (ready_discovered(core->cache) && fake_count(FAKE_PAGE)) /* a few are read at a time */
 		for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
 			page->more_follow = true;
 			fake_page_of(page, 1000 + page->route, 1, fake_db_us());
 		}
-	cr_assert_eq(window_size(core->window), ROUTES);
+	cr_assert_eq(ready_size(core->cache), ROUTES);
 	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "reading: %lld",
 	    (long long)(demand_compared(demand) - before));
 	before = demand_compared(demand);
 	dispatch_run(core->dispatch);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, ROUTES);
-	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "dealing: %lld",
+	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "matching: %lld",
 	    (long long)(demand_compared(demand) - before));
 	fake_fail(claim, STATUS(UNAVAILABLE));
 	fake_end(core);
@@ -266,7 +266,7 @@ Test(demand, the_first_that_came_is_first_whatever_else_it_accepts)
 	fake_stream(route, 0);
 	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
 	for (int i = 0; i < 6; i++) {
-		window_note(core->window, route, 0, 10 + i, fake_db_us(), fake_db_us(), 10);
+		ready_note(core->cache, route, 0, 10 + i, fake_db_us(), fake_db_us(), 10);
 		dispatch_run(core->dispatch);
 		fake_claim(fake_claim_taken(), 0);
 		cr_expect_eq(fetches[i].count, 1, "the %d-th", i);

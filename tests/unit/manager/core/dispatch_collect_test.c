@@ -5,7 +5,7 @@
  */
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int priority_of(int64_t id)
 
 static bool read_by(const struct store_page *page, int64_t id)
 {
-	return page->slices == 1 || window_shard_of(id, page->slices) == page->shard;
+	return page->shards == 1 || ready_shard_of(id, page->shards) == page->shard;
 }
 
 /* Takes up to `most` of the requested pages into the statement in flight, or discovery. */

@@ -1,6 +1,6 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
 
@@ -29,5 +29,5 @@ void begin(int count)
 
 void note(int64_t id, int route_id, int32_t priority, int32_t bytes)
 {
-	window_note(core->window, route_id, priority, id, fake_db_us(), fake_db_us(), bytes);
+	ready_note(core->cache, route_id, priority, id, fake_db_us(), fake_db_us(), bytes);
 }

@@ -2,7 +2,7 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
 
@@ -11,7 +11,7 @@ Test(dispatch, higher_priorities_go_first)
 	struct fake_fetch fetch;
 
 	begin(20);
-	window_rewind(core->window, route, 5, STORE_TIME_BEGIN); /* it may have tasks */
+	ready_rewind(core->cache, route, 5, STORE_TIME_BEGIN); /* it may have tasks */
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "nothing overtakes what has not been read yet");
 	struct store_candidate rows[] = {
@@ -30,7 +30,7 @@ Test(dispatch, what_cannot_be_read_now_delays_no_other)
 	struct fake_fetch fetch;
 
 	begin(20);
-	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, route, 5, STORE_TIME_BEGIN);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_fail(fake_page_taken(route, 5), STATUS(UNAVAILABLE));
 	fake_pass(core, 500);
@@ -63,7 +63,7 @@ Test(dispatch, of_one_priority_what_is_due_first_goes_first_whatever_its_type)
 	int other = fake_route("q", "u");
 	int64_t t = fake_db_us() - 5000000;
 	fake_pass(core, 1500);
-	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, route, 0, STORE_TIME_BEGIN);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
 	fake_stream(other, 0);
 	struct store_candidate odd[] = {{1, t, t, 10}, {3, t, t + 2, 10}, {5, t, t + 4, 10}};
@@ -94,7 +94,7 @@ static int begin_excluding(struct fake_fetch *fetch, int exclude_count, const in
 	        .incarnation = 1, .fetch_id = 1, .slots = 4, .exclude_count = exclude_count, .exclude = exclude});
 	for (int i = 0; i < 2; i++) {
 		int read = i ? other : route;
-		window_rewind(core->window, read, 0, STORE_TIME_BEGIN);
+		ready_rewind(core->cache, read, 0, STORE_TIME_BEGIN);
 		fake_page(fake_page_taken(read, 0), 0, NULL, 0);
 	}
 	return other;
@@ -112,10 +112,10 @@ Test(dispatch, excluded_tasks_of_two_types_hide_no_later_task)
 	int other = begin_excluding(&fetch, 2, excluded);
 	int64_t now = fake_db_us();
 
-	window_note(core->window, route, 0, 1, now, now - 4000, 10);
-	window_note(core->window, other, 0, 2, now, now - 3000, 10);
-	window_note(core->window, route, 0, 3, now, now - 2000, 10);
-	window_note(core->window, other, 0, 4, now, now - 1000, 10);
+	ready_note(core->cache, route, 0, 1, now, now - 4000, 10);
+	ready_note(core->cache, other, 0, 2, now, now - 3000, 10);
+	ready_note(core->cache, route, 0, 3, now, now - 2000, 10);
+	ready_note(core->cache, other, 0, 4, now, now - 1000, 10);
 	base_dispatch(&core->base);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 2);
@@ -132,9 +132,9 @@ Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
 
 	other = begin_with_two_empty_streams(&fetch);
 	int64_t now = fake_db_us(), told = now - 3000000;
-	window_rewind(core->window, other, 0, told);
-	window_note(core->window, route, 0, 1, now, told - 1000000, 10);
-	window_note(core->window, route, 0, 2, now, told + 1000000, 10);
+	ready_rewind(core->cache, other, 0, told);
+	ready_note(core->cache, route, 0, 1, now, told - 1000000, 10);
+	ready_note(core->cache, route, 0, 2, now, told + 1000000, 10);
 	base_dispatch(&core->base);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);
@@ -158,9 +158,9 @@ Test(dispatch, what_is_due_at_almost_the_same_time_waits_for_nothing)
 
 	other = begin_with_two_empty_streams(&fetch);
 	int64_t now = fake_db_us(), told = now - 3000000;
-	window_rewind(core->window, other, 0, told);
-	window_note(core->window, route, 0, 1, now, told + 50000, 10);
-	window_note(core->window, route, 0, 2, now, told + 150000, 10);
+	ready_rewind(core->cache, other, 0, told);
+	ready_note(core->cache, route, 0, 1, now, told + 50000, 10);
+	ready_note(core->cache, route, 0, 2, now, told + 150000, 10);
 	base_dispatch(&core->base);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);
@@ -175,7 +175,7 @@ static int begin_with_new_type(struct fake_fetch *fetch)
 	begin(0);
 	fake_pass(core, 1500);
 	fake_fetch(core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
-	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, route, 0, STORE_TIME_BEGIN);
 	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
 	int other = fake_route("q", "u");
 	fake_pass(core, 1500);
@@ -185,8 +185,8 @@ static int begin_with_new_type(struct fake_fetch *fetch)
 /* Notes two tasks, a second before and after this time. Expects that the earlier one is claimed alone. */
 static void expect_only_earlier_goes(int64_t than)
 {
-	window_note(core->window, route, 0, 1, fake_db_us(), than - 1000000, 10);
-	window_note(core->window, route, 0, 2, fake_db_us(), than + 1000000, 10);
+	ready_note(core->cache, route, 0, 1, fake_db_us(), than - 1000000, 10);
+	ready_note(core->cache, route, 0, 2, fake_db_us(), than + 1000000, 10);
 	base_dispatch(&core->base);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);
@@ -213,7 +213,7 @@ Test(dispatch, what_was_due_before_an_announced_task_of_a_new_type_goes_first)
 	int other = begin_with_new_type(&fetch);
 	int64_t told = fake_db_us() - 3000000;
 
-	window_rewind(core->window, other, 0, told);
+	ready_rewind(core->cache, other, 0, told);
 	expect_only_earlier_goes(told);
 	fake_end(core);
 }
@@ -229,7 +229,7 @@ Test(dispatch, a_new_stream_whose_tasks_are_all_reserved_delays_no_other)
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
 	fake_streams(1, &(struct store_stream){other, 7, STORE_TIME_NEVER});
 	int64_t now = fake_db_us();
-	window_note(core->window, route, 0, 1, now, now, 10);
+	ready_note(core->cache, route, 0, 1, now, now, 10);
 	base_dispatch(&core->base);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);
@@ -246,9 +246,9 @@ Test(dispatch, a_backlog_is_not_overtaken_by_what_is_due_a_little_later)
 	int other = fake_route("q", "u");
 	fake_pass(core, 1500);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1000});
-	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, route, 0, STORE_TIME_BEGIN);
 	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
-	window_rewind(core->window, other, 0, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, other, 0, STORE_TIME_BEGIN);
 	struct store_page *page = fake_page_taken(other, 0);
 	int64_t now = fake_db_us(), due = now - 3000000;
 	int count = page->limit;
@@ -257,7 +257,7 @@ Test(dispatch, a_backlog_is_not_overtaken_by_what_is_due_a_little_later)
 	cr_assert_eq(claim->count, count);
 	fake_claim(claim, 0);
 	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
-	window_note(core->window, route, 0, 100000, now, due + 50000, 10);
+	ready_note(core->cache, route, 0, 100000, now, due + 50000, 10);
 	base_dispatch(&core->base);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "its rows go first");
 	fake_page(fake_page_taken(other, 0), 0, NULL, 0);

@@ -2,7 +2,7 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -70,6 +70,47 @@ Test(dispatch, a_limit_gives_as_many_as_may_execute)
 	fake_end(core);
 }
 
+/* Tasks of a queue whose limit is reached are not read, while those of others are. When the queue has room again, they
+ * still go before lower priorities. */
+Test(dispatch, priorities_keep_their_order_when_a_limit_lets_more_execute)
+{
+	struct fake_fetch first, next;
+
+	begin(0);
+	int other = fake_route("q", "u"), free_route = fake_route("r", "t");
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .limited = true, .max_running = 1});
+	fake_fetch(core, &first, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1});
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	ready_rewind(core->cache, route, 9, STORE_TIME_BEGIN);
+	base_dispatch(&core->base);
+	fake_page_of(fake_page_taken(route, 9), 9, 1, fake_db_us() - 1000000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_assert_eq(first.ids[0], 9);
+
+	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
+	note(5, route, 5, 10);
+	ready_rewind(core->cache, other, 7, STORE_TIME_BEGIN);
+	for (int i = 0; i < 3; i++) {
+		ready_rewind(core->cache, free_route, i, STORE_TIME_BEGIN);
+		base_dispatch(&core->base);
+		fake_page(fake_page_taken(free_route, i), 0, NULL, 0);
+	}
+	cr_assert_eq(fake_count(FAKE_PAGE), 0);
+	fake_pass(core, 300);
+	struct store_rooms *rooms = fake_take(FAKE_ROOMS);
+	rooms->rooms = &(struct store_queue_room){"q", 1};
+	rooms->count = 1;
+	fake_ok(rooms);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "priority 7 is being read");
+	fake_page_of(fake_page_taken(other, 7), 7, 1, fake_db_us() - 1000000);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 7), 0);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
 /* Answers pages as if tasks from `first` to `last` were waiting, which were due an hour ago. */
 static void answer_pages(int64_t due_us, int64_t first, int64_t last)
 {
@@ -92,7 +133,7 @@ Test(dispatch, a_task_that_its_changed_queue_kept_back_is_read_again)
 
 	begin(0);
 	int64_t due_us = fake_db_us() - INT64_C(3600000000);
-	window_rewind(core->window, route, 0, due_us);
+	ready_rewind(core->cache, route, 0, due_us);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	answer_pages(due_us, 1, 3);
 	struct store_claim *claim = fake_claim_taken();
@@ -248,7 +289,7 @@ Test(dispatch, an_announced_task_is_read_although_those_in_memory_are_excluded)
 	struct fake_fetch fetch;
 
 	begin_with_excluded_task(&fetch);
-	window_rewind(core->window, route, 0, fake_db_us() - 1000000);
+	ready_rewind(core->cache, route, 0, fake_db_us() - 1000000);
 	base_dispatch(&core->base);
 	fake_page_of(fake_page_taken(route, 0), 2, 1, fake_db_us() - 1000000);
 	fake_claim(fake_claim_taken(), 0);
@@ -302,16 +343,16 @@ Test(dispatch, tasks_that_all_of_many_profiles_exclude_are_compared_with_each_fe
 	fetch_with_many_profiles(excluded, 2);
 	while (fake_count(FAKE_PAGE))
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
-	before = deal_steps(core->dispatch->deal);
+	before = match_steps(core->dispatch->matching);
 	note(1, route, 0, 10);
 	note(2, route, 0, 10);
 	dispatch_run(core->dispatch);
-	cr_expect_leq(deal_steps(core->dispatch->deal) - before, 3 * LOG_MANY * MANY, "%lld steps",
-	    (long long)(deal_steps(core->dispatch->deal) - before));
-	before = deal_steps(core->dispatch->deal);
+	cr_expect_leq(match_steps(core->dispatch->matching) - before, 3 * LOG_MANY * MANY, "%lld steps",
+	    (long long)(match_steps(core->dispatch->matching) - before));
+	before = match_steps(core->dispatch->matching);
 	for (int i = 0; i < 100; i++)
 		dispatch_run(core->dispatch);
-	cr_expect_eq(deal_steps(core->dispatch->deal), before, "nothing has changed");
+	cr_expect_eq(match_steps(core->dispatch->matching), before, "nothing has changed");
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 
 	/* A Fetch that takes one of them gets it. */
@@ -342,10 +383,10 @@ Test(dispatch, many_profiles_that_get_a_task_each_get_them_in_order_of_arrival)
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
 	for (int id = 1; id <= MANY; id++)
 		note(id, route, 0, 10);
-	before = deal_steps(core->dispatch->deal);
+	before = match_steps(core->dispatch->matching);
 	dispatch_run(core->dispatch);
-	cr_expect_leq(deal_steps(core->dispatch->deal) - before, 4 * LOG_MANY * MANY, "%lld steps",
-	    (long long)(deal_steps(core->dispatch->deal) - before));
+	cr_expect_leq(match_steps(core->dispatch->matching) - before, 4 * LOG_MANY * MANY, "%lld steps",
+	    (long long)(match_steps(core->dispatch->matching) - before));
 	while (fake_count(FAKE_CLAIM)) {
 		fake_claim(fake_claim_taken(), 0);
 		while (got < MANY && many[got].answered)
@@ -363,14 +404,15 @@ static int checked(void)
 	int count = 0;
 
 	for (struct fetch *f = core->dispatch->fetches; f; f = f->next) {
-		count += f->let_from_ms != 0;
-		f->let_from_ms = 0;
+		count += f->waiting_until_ms != 0;
+		f->waiting_until_ms = 0;
 	}
 	return count;
 }
 
-/* A thousand Fetches of twenty profiles, of which the workers started 3 ms apart. While all are in the waiting period, a
- * new task checks one Fetch of each profile, however many there are. Then each gets a task when its own period ends. */
+/* A thousand Fetches of twenty profiles, of which the workers started 3 ms apart. While all are in the waiting period,
+ * a new task checks one Fetch of each profile, however many there are. Then each gets a task when its own period ends.
+ */
 Test(dispatch, many_workers_of_many_profiles_wait_before_their_first_task)
 {
 	enum { FETCHES = 1000, PROFILES = 20, APART_MS = 3 };

@@ -2,7 +2,7 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
 

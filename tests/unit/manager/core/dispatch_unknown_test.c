@@ -2,8 +2,8 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
+#include "manager/core/ready.h"
 #include "manager/core/sessions.h"
-#include "manager/core/window.h"
 
 #include <criterion/criterion.h>
 #include <reeve/v1/worker.pb-c.h>
@@ -69,7 +69,8 @@ Test(dispatch, a_resent_fetch_gets_the_same_answer)
 	fake_end(core);
 }
 
-/* It is sent again while the claim of the first copy is in flight, and the journal is queried before that is committed. */
+/* It is sent again while the claim of the first copy is in flight, and the journal is queried before that is committed.
+ */
 Test(dispatch, a_resent_fetch_with_a_filter_gets_what_its_first_copy_claims)
 {
 	Reeve__V1__FetchRequest where = REEVE__V1__FETCH_REQUEST__INIT;
@@ -256,7 +257,7 @@ Test(dispatch, what_others_won_is_left_to_them)
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_claim(fake_claim_taken(), 2);
 	cr_expect_eq(fetch.count, 4);
-	cr_expect_eq(window_size(core->window), 0);
+	cr_expect_eq(ready_size(core->cache), 0);
 	fake_end(core);
 }
 

@@ -2,7 +2,7 @@
 #include "tests/unit/manager/core/dispatch_fixture.h"
 
 #include "manager/core/dispatch_internal.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ Test(dispatch, one_that_does_not_park_waits_for_a_page_but_not_for_long)
 	struct fake_fetch fetch;
 
 	begin(0);
-	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, route, 5, STORE_TIME_BEGIN);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = -1});
 	cr_expect_eq(fetch.answered, 0);
 	fake_pass(core, 1000);
@@ -58,7 +58,7 @@ Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 	struct fetch_request request = {.incarnation = 1, .fetch_id = 1, .wait_ms = -1, .slots = 1};
 
 	begin(0);
-	window_shard(core->window, 2, 0);
+	ready_shard(core->cache, 2, 0);
 	fake_fetch(core, &fetch, request);
 	cr_expect_eq(fetch.answered, 0, "which streams there are is being looked for");
 	fake_stream(route, 0);
@@ -76,7 +76,7 @@ Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 	fake_fetch(core, &fetch, request);
 	cr_expect_eq(fetch.answered, 0);
 	struct store_page *page = fake_page_taken(route, 0);
-	cr_expect_eq(page->slices, 1);
+	cr_expect_eq(page->shards, 1);
 	fake_page_of(page, 5, 1, fake_db_us());
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(fetch.ids[0], 5);
@@ -94,7 +94,7 @@ Test(dispatch, one_that_does_not_park_gets_the_tasks_of_all_managers)
 	struct fake_fetch fetch;
 
 	begin(0);
-	window_shard(core->window, 2, 0);
+	ready_shard(core->cache, 2, 0);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1});
 	fake_stream(route, 0);
 	fake_page_of(fake_page_taken(route, 0), 2, 1, fake_db_us());
@@ -104,7 +104,7 @@ Test(dispatch, one_that_does_not_park_gets_the_tasks_of_all_managers)
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = -1, .slots = 2});
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 	struct store_page *page = fake_page_taken(route, 0);
-	cr_expect_eq(page->slices, 1);
+	cr_expect_eq(page->shards, 1);
 	fake_page_of(page, 5, 1, fake_db_us());
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 2);
@@ -124,7 +124,7 @@ Test(dispatch, one_that_does_not_park_gets_the_tasks_of_all_priorities)
 	base_dispatch(&core->base);
 	fake_claim(fake_claim_taken(), 0);
 	note(2, route, 9, 10);
-	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	ready_rewind(core->cache, route, 5, STORE_TIME_BEGIN);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = -1, .slots = 10});
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "those of priority 5 are being read");
 	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
@@ -172,7 +172,7 @@ Test(dispatch, those_that_do_not_park_wait_together_for_what_was_left_to_another
 	struct fetch_request request = {.incarnation = 1, .wait_ms = -1, .slots = 1};
 
 	begin(0);
-	window_shard(core->window, 2, 0);
+	ready_shard(core->cache, 2, 0);
 	request.fetch_id = 1;
 	fake_fetch(core, &first, request);
 	fake_stream(route, 0);

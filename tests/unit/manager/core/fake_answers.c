@@ -2,6 +2,7 @@
 #include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static void on_fetched(void *arg, const struct fetch_answer *answer, const struct reeve_error *error)
@@ -11,6 +12,7 @@ static void on_fetched(void *arg, const struct fetch_answer *answer, const struc
 	fetch->answered++;
 	cr_assert_eq(fetch->answered, 1, "a Fetch was answered twice");
 	fetch->code = error ? error->code : STATUS(OK);
+	snprintf(fetch->message, sizeof fetch->message, "%.150s", error ? error->message : "");
 	if (error)
 		return;
 	cr_assert_leq(answer->won_count, FAKE_WON_MAX);
@@ -26,7 +28,7 @@ void fake_fetch_only(struct core *core, struct fake_fetch *fetch, struct fetch_r
 {
 	request.slots = request.slots ? request.slots : 10;
 	request.wait_ms = request.wait_ms < 0 ? 0 : request.wait_ms ? request.wait_ms : 10000;
-	request.goes_on |= request.wait_ms > 0;
+	request.continues |= request.wait_ms > 0;
 	*fetch = (struct fake_fetch){0};
 	dispatch_fetch(core->dispatch, &request, on_fetched, fetch);
 }

@@ -14,7 +14,8 @@ struct fake_fetch {
 	int64_t ids[FAKE_WON_MAX];
 	int commands;
 	int64_t parked_ms, retry_after_ms;
-	reeve_status code; /* OK, or why it was not answered */
+	reeve_status code; /* OK, or why it was not answered: */
+	char message[160];
 };
 
 /* Sends a Fetch. The request's defaults are 10 slots and a wait of 10 s (wait_ms −1: it does not park). If its

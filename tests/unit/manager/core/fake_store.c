@@ -22,8 +22,15 @@ static struct core *under_test;
 
 static void give(enum fake_kind kind, struct store_op *op)
 {
-	struct given *given = calloc(1, sizeof *given);
+	struct given *given;
+	struct reeve_error error;
 
+	if (fake.full && op->deadline_ms) {
+		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "too much is waiting for the database");
+		op->done(op, &error);
+		return;
+	}
+	given = calloc(1, sizeof *given);
 	given->kind = kind;
 	given->op = op;
 	DL_APPEND(all, given);
@@ -57,6 +64,7 @@ GIVEN(maintenance, FAKE_MAINTENANCE, store_maintenance)
 GIVEN(roll, FAKE_ROLL, store_roll)
 GIVEN(fold, FAKE_FOLD, store_fold)
 GIVEN(activity, FAKE_ACTIVITY, store_activity)
+GIVEN(depths, FAKE_DEPTHS, store_depths)
 GIVEN(fleet, FAKE_FLEET, store_fleet)
 GIVEN(watch, FAKE_WATCH, store_watch)
 GIVEN(lose, FAKE_LOSE, store_lose)
@@ -76,6 +84,7 @@ GIVEN(register, FAKE_REGISTER, store_register)
 GIVEN(leave, FAKE_LEAVE, store_leave)
 GIVEN(extend, FAKE_EXTEND, store_extend)
 GIVEN(remarks, FAKE_REMARKS, store_remarks)
+GIVEN(progress, FAKE_PROGRESS, store_progress)
 GIVEN(metrics_own, FAKE_METRICS, store_metrics_own)
 GIVEN(own, FAKE_OWN, store_own)
 GIVEN(foreign, FAKE_FOREIGN, store_foreign)
@@ -369,7 +378,7 @@ static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {FAKE_MANAGER_HEARTBEAT, FAKE_QUEUES, FAKE_ROUTES, FAKE_NOTIFY,
 	    FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_MAINTENANCE, FAKE_BATCHES, FAKE_SCHEDULES, FAKE_INGEST, FAKE_ROLL,
-	    FAKE_FOLD, FAKE_ACTIVITY};
+	    FAKE_FOLD, FAKE_ACTIVITY, FAKE_DEPTHS};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; !(fake.ingesting && recurring[i] == FAKE_INGEST) &&
@@ -391,7 +400,8 @@ static void answer_recurring(void)
 			case FAKE_BATCHES: answer_batches(op); break;
 			case FAKE_SCHEDULES: answer_schedules(op); break;
 			case FAKE_INGEST: answer_ingest(op); break;
-			case FAKE_ACTIVITY: fake_ok(op); break;
+			case FAKE_ACTIVITY:
+			case FAKE_DEPTHS: fake_ok(op); break;
 			default: answer_maintenance(op); break;
 			}
 		}
@@ -435,7 +445,7 @@ struct core *fake_core_with(const struct core_options *options)
 	o.expiry_grace_ms = o.expiry_grace_ms ? o.expiry_grace_ms : 30000;
 	o.fetch_wait_ms = o.fetch_wait_ms ? o.fetch_wait_ms : 15000;
 	o.max_answer_bytes = o.max_answer_bytes ? o.max_answer_bytes : 4 << 20;
-	o.window_limit = o.window_limit ? o.window_limit : 20000;
+	o.ready_limit = o.ready_limit ? o.ready_limit : 20000;
 	o.priorities_limit = o.priorities_limit ? o.priorities_limit : 1024;
 	o.streams_limit = o.streams_limit ? o.streams_limit : 100000;
 	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;

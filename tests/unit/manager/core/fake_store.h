@@ -50,10 +50,12 @@ enum fake_kind {
 	FAKE_LEAVE,
 	FAKE_EXTEND,
 	FAKE_REMARKS,
+	FAKE_PROGRESS,
 	FAKE_METRICS,
 	FAKE_OWN,
 	FAKE_FOREIGN,
 	FAKE_ACTIVITY,
+	FAKE_DEPTHS,
 	FAKE_FLEET,
 	FAKE_KINDS
 };
@@ -86,6 +88,7 @@ struct fake {
 	struct store_queue queues[FAKE_QUEUES_MAX]; /* those with settings */
 	int queue_count, queue_changes;             /* raise the second with each change */
 	bool down;                                  /* recurring operations fail */
+	bool full;                                  /* the store refuses callers' operations at once */
 	int notifier;                               /* number of notifications sent */
 	char woken[7900];                           /* the last notification */
 	int expired_polls;

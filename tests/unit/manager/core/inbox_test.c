@@ -100,3 +100,25 @@ Test(inbox, what_fails_is_retried_with_the_next_heartbeat)
 	cr_expect_eq(fake_count(FAKE_INGEST), 1);
 	fake_end(core);
 }
+
+/* Each step finds tasks that were submitted since the one before. */
+Test(inbox, a_walk_without_an_end_begins_again)
+{
+	struct core *core = begin();
+	fake.ingesting = true;
+	core_notified(core, "inbox");
+	fake_pass(core, 1);
+	int from_the_start = 0;
+	for (int64_t until = fake.now_ms + 5000; fake.now_ms < until; fake_pass(core, 10)) {
+		struct store_ingest *op = fake_take(FAKE_INGEST);
+		if (!op)
+			continue;
+		from_the_start += !op->beyond;
+		op->walked = op->beyond + 1;
+		op->ingested = 1;
+		fake_ok(op);
+	}
+	cr_expect_geq(from_the_start, 5);
+	cr_expect_leq(from_the_start, 11);
+	fake_end(core);
+}

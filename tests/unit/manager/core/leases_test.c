@@ -35,8 +35,8 @@ Test(leases, a_worker_that_is_frozen_for_a_lease_is_lost)
 	fake_end(core);
 }
 
-/* Thousands have registered and sent no heartbeat. One statement marks a thousand of them; the next comes at once, not with
- * the next regular poll, so that they do not delay the loss of others. */
+/* Thousands have registered and sent no heartbeat. One statement marks a thousand of them; the next comes at once, not
+ * with the next regular poll, so that they do not delay the loss of others. */
 Test(leases, thousands_that_freeze_are_lost_one_statement_after_the_other)
 {
 	core = fake_core();

@@ -4,9 +4,9 @@
 #include "common/uuid.h"
 #include "manager/core/db_clock.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/ready.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
-#include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>
@@ -155,9 +155,9 @@ Test(maintenance, short_leases_expire_too)
 	fake_end(core);
 }
 
-static void on_wait(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+static void on_wait(void *arg, int asked, const int64_t *ended, int count, const struct reeve_error *error)
 {
-	(void)ended, (void)error;
+	(void)asked, (void)ended, (void)error;
 	*(int *)arg = count;
 }
 

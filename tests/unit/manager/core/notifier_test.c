@@ -2,7 +2,7 @@
 #include "manager/core/notifier.h"
 
 #include "manager/core/dispatch.h"
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>
@@ -97,7 +97,7 @@ static void begin_with_fetch(struct fake_fetch *fetch)
 /* Adds a task as a submit does. */
 static void add_task(int id, int64_t run_at_us)
 {
-	window_note(core->window, route, 0, id, fake_db_us(), run_at_us, 10);
+	ready_note(core->cache, route, 0, id, fake_db_us(), run_at_us, 10);
 	notifier_send(core->notifier, route, 0, run_at_us);
 }
 
@@ -280,7 +280,7 @@ Test(notifier, a_flood_is_bounded)
 		snprintf(payload, sizeof payload, "%d %d %d 0", FAKE_MANAGER + 1, route, i);
 		core_notified(core, payload);
 	}
-	cr_expect_lt(window_streams(core->window), 11000);
+	cr_expect_lt(ready_streams(core->cache), 11000);
 	int looks = 0;
 	for (int i = 0; i < 1000; i++) {
 		snprintf(payload, sizeof payload, "%d 0 0 0", FAKE_MANAGER + 1);

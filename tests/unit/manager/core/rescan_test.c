@@ -1,7 +1,7 @@
 /* Tasks that were committed long after they were created: they are read separately, and the cursor stays. */
 #include "manager/core/rescan.h"
 
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>

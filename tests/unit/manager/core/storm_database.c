@@ -1,10 +1,10 @@
 /*
- * The database of the storm: a table in memory, and the core's operations on it. A statement reads its data and the time
- * when it begins; its changes become visible when it commits; its answer arrives later.
+ * The database of the storm: a table in memory, and the core's operations on it. A statement reads its data and the
+ * time when it begins; its changes become visible when it commits; its answer arrives later.
  */
 #include "tests/unit/manager/core/storm.h"
 
-#include "manager/core/window.h"
+#include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void page_add(struct under_way *u, const struct store_candidate *c)
 {
 	const struct store_page *page = u->op;
 
-	if (page->slices == 1 || window_shard_of(c->id, page->slices) == page->shard)
+	if (page->shards == 1 || ready_shard_of(c->id, page->shards) == page->shard)
 		u->rows[u->count++] = *c;
 	else if (!u->other.id || by_due(c, &u->other) < 0)
 		u->other = *c;
@@ -117,10 +117,10 @@ static void streams_begin(struct under_way *u)
 	struct store_streams *look = u->op;
 	struct store_stream s;
 
-	u->streams = calloc((size_t)look->count * (size_t)look->most, sizeof *u->streams);
+	u->streams = calloc((size_t)look->count * (size_t)look->max, sizeof *u->streams);
 	for (int i = 0; i < look->count; i++) {
 		s.priority = look->below[i];
-		for (int n = 0; n < look->most && stream_below(look->routes[i], s.priority, &s); n++)
+		for (int n = 0; n < look->max && stream_below(look->routes[i], s.priority, &s); n++)
 			u->streams[u->count++] = s;
 	}
 }

@@ -4,7 +4,8 @@
  * when all has become quiet, every due task is claimed within seconds, without the full rescan that runs once a minute.
  * And no version of a task is claimed twice.
  *
- * There are up to three other managers, and they come and go, so that the core has one of up to four shards of the ids.
+ * Workers do not read their answers at times. There are up to three other managers, and they come and go, so that the
+ * core has one of up to four shards of the ids.
  *
  * A number determines each storm: the same number gives the same storm. REEVE_STORM=NUMBER runs only that one.
  */
@@ -36,6 +37,7 @@ struct hand { /* a worker of ours */
 	int64_t fetch_id;
 	int held[FAKE_WON_MAX];
 	int count;
+	bool backlogged; /* it does not read its answers */
 };
 
 static struct core *core;
@@ -199,6 +201,20 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 	free(op);
 }
 
+static bool is_backlogged(const void *caller, int64_t max)
+{
+	(void)max;
+	return ((const struct hand *)caller)->backlogged;
+}
+
+/* A worker stops reading its answers, or reads them again. */
+static void turn_reader(int w)
+{
+	hands[w].backlogged = !hands[w].backlogged && !quiet;
+	if (!hands[w].backlogged)
+		dispatch_eased(core->dispatch);
+}
+
 static void work(int w)
 {
 	struct hand *hand = &hands[w];
@@ -232,7 +248,10 @@ static void work(int w)
 		        .fetch_id = again ? hand->fetch_id : ++hand->fetch_id,
 		        .again = again,
 		        .slots = quiet ? 50 : 1 + (int)storm_chance(6),
-		        .wait_ms = storm_chance(3) ? 3000 : -1});
+		        .wait_ms = storm_chance(3) ? 3000 : -1,
+		        .origin = (uint64_t)w,
+		        .backlogged = is_backlogged,
+		        .caller = hand});
 	}
 }
 
@@ -266,6 +285,8 @@ static void step(void)
 		fake.now_ms += storm_chance(20);
 		if (!quiet && storm_chance(40) == 0)
 			draw_managers();
+		if (storm_chance(10) == 0)
+			turn_reader(1 + (int)storm_chance(WORKERS));
 		break;
 	default: storm_move_some_op(); break;
 	}
@@ -279,6 +300,8 @@ static int calm(int64_t quiet_ms, int *first)
 	int left = 0;
 
 	quiet = true;
+	for (int w = 1; w <= WORKERS; w++)
+		turn_reader(w);
 	for (int64_t until = fake.now_ms + quiet_ms; fake.now_ms < until; fake.now_ms++) {
 		for (int i = 0; i < 40; i++)
 			step();
@@ -302,7 +325,7 @@ static void storm(uint64_t number)
 	priorities = many ? 200 : 3;
 	memset(hands, 0, sizeof hands);
 	core = fake_core_with(
-	    &(struct core_options){.window_limit = 60, .claim_limit = 10, .priorities_limit = many ? 2 : 1024});
+	    &(struct core_options){.ready_limit = 60, .claim_limit = 10, .priorities_limit = many ? 2 : 1024});
 	draw_managers();
 	fake_pass(core, 1100); /* a heartbeat reports them */
 	/* An old backlog. */

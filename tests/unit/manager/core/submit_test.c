@@ -3,9 +3,9 @@
 
 #include "common/uuid.h"
 #include "manager/core/edit.h"
+#include "manager/core/ready.h"
 #include "manager/core/report.h"
 #include "manager/core/waits.h"
-#include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
 #include <criterion/criterion.h>
@@ -207,9 +207,9 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 	reported++;
 }
 
-static void on_wait(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+static void on_wait(void *arg, int asked, const int64_t *ended, int count, const struct reeve_error *error)
 {
-	(void)ended, (void)error;
+	(void)asked, (void)ended, (void)error;
 	*(int *)arg = count;
 }
 
@@ -238,7 +238,8 @@ Test(report, ended_tasks_are_reported_and_requeued_ones_are_candidates)
 	begin();
 	wait_for(1, &first);
 	wait_for(4, &late);
-	struct store_report report = {.op.done = on_reported, .incarnation = 1, .count = 4, .results = results};
+	struct store_report report = {
+	    .op.done = on_reported, .incarnation = 1, .actor = "w", .count = 4, .results = results};
 	report_results(core->reports, &report);
 	struct store_report *op = fake_take(FAKE_REPORT);
 	int64_t now = fake_db_us();
@@ -320,11 +321,11 @@ Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_notified)
 	int ended;
 
 	begin();
-	window_note(core->window, route, 0, 7, fake_db_us(), fake_db_us(), 10);
+	ready_note(core->cache, route, 0, 7, fake_db_us(), fake_db_us(), 10);
 	wait_for(7, &ended);
-	cr_expect_eq(window_size(core->window), 1);
+	cr_expect_eq(ready_size(core->cache), 1);
 	edit(STORE_CANCEL, &task, 1);
-	cr_expect_eq(window_size(core->window), 0);
+	cr_expect_eq(ready_size(core->cache), 0);
 	cr_expect_eq(ended, 1);
 	cr_expect_eq(core->base.counters.ended, 1);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);

@@ -1,8 +1,8 @@
 /* Counts by queue and type: the buckets of the histograms, and which routes have numbers of their own. */
 #include "manager/core/traffic.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 
 static struct traffic traffic;
 

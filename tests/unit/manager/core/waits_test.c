@@ -9,7 +9,7 @@
 
 struct told {
 	int calls;
-	int count;
+	int asked, count;
 	int64_t ids[10];
 	reeve_status code;
 	bool waits_on; /* for the same id, from the callback */
@@ -17,11 +17,12 @@ struct told {
 
 static struct core *core;
 
-static void on_wait(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+static void on_wait(void *arg, int asked, const int64_t *ended, int count, const struct reeve_error *error)
 {
 	struct told *told = arg;
 
 	told->calls++;
+	told->asked = asked;
 	told->code = error ? error->code : STATUS(OK);
 	told->count = count;
 	for (int i = 0; i < count && i < 10; i++)
@@ -74,10 +75,11 @@ Test(waits, what_has_ended_already_is_reported_after_one_query)
 	struct told told;
 
 	core = fake_core();
-	wait_for(&told, IDS(3, 1, 2), 10000);
+	wait_for(&told, IDS(3, 1, 2, 1), 10000);
 	cr_expect_eq(told.calls, 0);
 	poll_answered(IDS(1, 2, 3));
 	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.asked, 3, "different ones");
 	cr_expect_eq(told.count, 3);
 	cr_expect_eq(told.code, STATUS(OK));
 	fake_pass(core, 20000);
@@ -357,7 +359,8 @@ Test(waits, turns_are_equal)
 	fake_end(core);
 }
 
-/* The end of a task at another manager is found after at most the time that it took again, and at most half a second. */
+/* The end of a task at another manager is found after at most the time that it took again, and at most half a second.
+ */
 Test(waits, what_has_just_begun_is_queried_more_often)
 {
 	static const int64_t at_ms[] = {10, 20, 40, 80, 160, 320, 640, 1140, 1640};
@@ -469,8 +472,8 @@ Test(waits, all_are_notified_at_the_end)
 	cr_expect_eq(unlooked.code, STATUS(UNAVAILABLE));
 }
 
-/* When its caller has gone, a wait ends and leaves nothing behind, no query either, whether the first one is answered or
- * not. */
+/* When its caller has gone, a wait ends and leaves nothing behind, no query either, whether the first one is answered
+ * or not. */
 Test(waits, ends_when_it_is_cancelled)
 {
 	struct told early = {0}, late = {0}, other;

@@ -1,8 +1,8 @@
 /* Child processes: how they start, and how they end. */
 #include "manager/embedded/child.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>

@@ -3,20 +3,17 @@
 
 #include "manager/embedded/child.h"
 #include "manager/embedded/locate.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
 #include <pwd.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -89,18 +86,6 @@ static void write_file(const char *name, const char *text)
 }
 
 TestSuite(embedded, .init = make_folder, .fini = remove_folder);
-
-Test(embedded, keeps_what_was_written_over_a_stop)
-{
-	struct embedded *embedded = started(folder);
-
-	cr_assert(eq(str, (char *)ask(embedded, "select current_user, current_database()"), "reeve|reeve"));
-	ask(embedded, "create table t as select 5 as x");
-	stopped(embedded);
-	embedded = started(folder);
-	cr_assert(eq(str, (char *)ask(embedded, "select x from t"), "5"));
-	stopped(embedded);
-}
 
 Test(embedded, is_durable_and_unreachable_from_the_network)
 {
@@ -294,31 +279,6 @@ Test(embedded, names_the_folder_that_the_clusters_user_may_not_enter)
 	cr_assert(eq(int, error.code, STATUS(PERMISSION_DENIED)));
 	snprintf(expected, sizeof expected, "may not enter %s/barred:", folder);
 	cr_assert(strstr(error.message, expected) != NULL, "%s", error.message);
-}
-
-/* Its log is on the same disk, and may not have the error. */
-Test(embedded, says_that_its_disk_is_full)
-{
-	struct reeve_error error = {0};
-	char path[PATH_MAX + 16], block[64 * 1024] = {1};
-	int file;
-
-	/* In a chroot, "/" need not be a mount that can be made private; the disk would then be visible outside. */
-	if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
-		remove_folder(); /* a skipped test's fini does not run */
-		cr_skip("only root makes a disk, and not in a chroot");
-	}
-	cr_assert(eq(int, mount("none", folder, "tmpfs", 0, "size=128m,mode=0755"), 0), "%s", strerror(errno));
-	stopped(started(folder));
-	snprintf(path, sizeof path, "%s/filler", folder);
-	file = open(path, O_WRONLY | O_CREAT, 0600);
-	while (write(file, block, sizeof block) > 0)
-		;
-	close(file);
-	cr_assert(embedded_start(folder, -1, &error) == NULL);
-	cr_assert(strstr(error.message, "; its disk is full, with 0 KiB left; its messages are in ") != NULL, "%s",
-	    error.message);
-	umount2(folder, MNT_DETACH);
 }
 
 Test(embedded, stops_on_request)

@@ -1,8 +1,8 @@
-/* The HTTP door before a real server: requests in any pieces, its memory, and its parts. */
+/* HTTP with a real server: requests in any pieces, its memory, and its parts. */
 #include "manager/http/http.h"
 
 #include "manager/http/http_internal.h"
-#include "tests/unit/common/rpc/fake_manager.h"
+#include "tests/unit/manager/http/fixture.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,84 +16,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A manager with a door. */
-struct house {
-	struct fake_manager *manager;
-	struct http_door *door;
-	int port;
-};
-
-static int64_t now_us(void *arg)
-{
-	(void)arg;
-	return clock_wall_us();
-}
-
-static const char *no_problem(void *arg)
-{
-	(void)arg;
-	return NULL;
-}
-
-static struct house build(size_t max_message, int max_connections)
-{
-	const struct rpc_server_options server = {.max_message_bytes = max_message, .max_connections = max_connections};
-	const struct http_options options = {.max_message_bytes = max_message, .now_us = now_us, .problem = no_problem};
-	struct house house = {.manager = fake_manager_make(LOOPBACK, &server)};
-	struct reeve_error error = {0};
-
-	house.door = http_door_create(&options, &error);
-	cr_assert(house.door, "%s", error.message);
-	cr_assert(http_door_listen(house.door, house.manager->server, "http://127.0.0.1:0", &error), "%s", error.message);
-	house.port = atoi(strrchr(rpc_server_url(house.manager->server), ':') + 1);
-	fake_manager_run(house.manager);
-	return house;
-}
-
-static void demolish(struct house *house)
-{
-	fake_manager_free(house->manager);
-	http_door_destroy(house->door);
-}
-
-static int dial(const struct house *house)
-{
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)house->port)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-	return fd;
-}
-
-static void say(int fd, const char *text)
-{
-	cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
-}
-
-/* Reads until the text has come, or the end of the connection if it is NULL. Fails after ten seconds. */
-static const char *hear(int fd, const char *awaited)
-{
-	static char heard[1 << 16];
-	size_t length = 0;
-
-	heard[0] = 0;
-	while (length < sizeof heard - 1 && !(awaited && strstr(heard, awaited))) {
-		struct pollfd readable = {.fd = fd, .events = POLLIN};
-		ssize_t count;
-
-		cr_assert_eq(poll(&readable, 1, 10000), 1, "heard only: %s", heard);
-		count = recv(fd, heard + length, sizeof heard - 1 - length, 0);
-		if (count <= 0)
-			break;
-		length += (size_t)count;
-		heard[length] = 0;
-	}
-	cr_assert(!awaited || strstr(heard, awaited), "heard only: %s", heard);
-	return heard;
-}
-
 static const char get_seven[] = "POST /reeve.v1.TaskService/Get HTTP/1.1\r\nHost: localhost\r\n"
                                 "Content-Type: application/json\r\nReeve-Actor: ann\r\nAuthorization: bearer secret\r\n"
                                 "Content-Length: 10\r\n\r\n{\"id\":\"7\"}";
@@ -103,11 +25,11 @@ static const char get_chunked[] =
 
 Test(http, takes_requests_in_any_pieces)
 {
-	struct house house = build(1 << 20, 0);
+	struct fixture fixture = fixture_open(1 << 20, 0);
 
 	for (size_t piece = 1; piece < 400; piece = piece * 2 + 1) {
 		char both[1024];
-		int fd = dial(&house);
+		int fd = dial(&fixture);
 		size_t length = (size_t)snprintf(both, sizeof both, "\r\n%s%s", get_seven, get_chunked);
 
 		for (size_t at = 0; at < length; at += piece) {
@@ -115,7 +37,7 @@ Test(http, takes_requests_in_any_pieces)
 
 			cr_assert_eq(send(fd, both + at, part, MSG_NOSIGNAL), (ssize_t)part);
 		}
-		const char *heard = hear(fd, NULL);
+		const char *heard = read_until(fd, NULL);
 		const char *first = strstr(heard, "{\"task\":{\"id\":\"7\"}}HTTP/1.1 200 OK\r\n");
 
 		cr_assert(!strncmp(heard, "HTTP/1.1 200 OK\r\n", 17), "%s", heard);
@@ -124,26 +46,26 @@ Test(http, takes_requests_in_any_pieces)
 		cr_assert(strstr(first, "\r\n\r\n{\"task\":{\"id\":\"8\"}}"), "%s", heard);
 		close(fd);
 	}
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 Test(http, passes_the_fields_of_the_envelope)
 {
-	struct house house = build(1 << 20, 0);
+	struct fixture fixture = fixture_open(1 << 20, 0);
 	char request[512];
-	int fd = dial(&house);
+	int fd = dial(&fixture);
 
 	snprintf(request, sizeof request,
 	    "POST /reeve.v1.TaskService/Get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	    "Reeve-Actor: ann\r\nAuthorization: bearer secret\r\nConnect-Timeout-Ms: 60000\r\n"
 	    "Idempotency-Key: order 17\r\nContent-Length: 8\r\n\r\n{\"id\":7}");
-	say(fd, request);
-	hear(fd, "\"7\"");
-	cr_assert_str_eq(house.manager->actor, "ann");
-	cr_assert_str_eq(house.manager->token, "secret");
-	cr_assert(house.manager->remaining_ms > 50000 && house.manager->remaining_ms <= 60000);
+	send_text(fd, request);
+	read_until(fd, "\"7\"");
+	cr_assert_str_eq(fixture.manager->actor, "ann");
+	cr_assert_str_eq(fixture.manager->token, "secret");
+	cr_assert(fixture.manager->remaining_ms > 50000 && fixture.manager->remaining_ms <= 60000);
 	close(fd);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 static const char wait_for_nine[] =
@@ -161,17 +83,17 @@ static void answer_all(struct fake_manager *manager, void *arg)
 /* Whether a caller closes its connection or only its sending direction. */
 static void withdraws(bool half)
 {
-	struct house house = build(1 << 20, 0);
-	int fd = dial(&house);
+	struct fixture fixture = fixture_open(1 << 20, 0);
+	int fd = dial(&fixture);
 
-	say(fd, wait_for_nine);
-	fake_manager_await(house.manager, &house.manager->n_parked, 1);
+	send_text(fd, wait_for_nine);
+	fake_manager_await(fixture.manager, &fixture.manager->n_parked, 1);
 	cr_assert_eq(shutdown(fd, half ? SHUT_WR : SHUT_RDWR), 0);
-	fake_manager_await(house.manager, &house.manager->n_closed, 1);
-	fake_manager_do(house.manager, answer_all, NULL);
-	cr_assert_str_eq(hear(fd, NULL), "");
+	fake_manager_await(fixture.manager, &fixture.manager->n_closed, 1);
+	fake_manager_do(fixture.manager, answer_all, NULL);
+	cr_assert_str_eq(read_until(fd, NULL), "");
 	close(fd);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 Test(http, a_closed_connection_withdraws_the_call)
@@ -186,132 +108,132 @@ Test(http, a_half_closed_connection_withdraws_the_call)
 
 Test(http, what_follows_an_open_call_waits)
 {
-	struct house house = build(1 << 20, 0);
+	struct fixture fixture = fixture_open(1 << 20, 0);
 	char flood[8192];
-	int fd = dial(&house);
+	int fd = dial(&fixture);
 
-	say(fd, wait_for_nine);
-	say(fd, get_seven);
-	fake_manager_await(house.manager, &house.manager->n_parked, 1);
+	send_text(fd, wait_for_nine);
+	send_text(fd, get_seven);
+	fake_manager_await(fixture.manager, &fixture.manager->n_parked, 1);
 	/* More than the connection takes: it is not read any more, and the rest stays with the caller. */
 	memset(flood, 'x', sizeof flood);
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	while (send(fd, flood, sizeof flood, MSG_NOSIGNAL) > 0)
 		;
 	pause_ms(200);
-	cr_assert_eq(fake_manager_read(house.manager, &house.manager->gets), 0);
-	fake_manager_do(house.manager, answer_all, NULL);
-	hear(fd, "{\"task\":{\"id\":\"7\"}}");
+	cr_assert_eq(fake_manager_read(fixture.manager, &fixture.manager->gets), 0);
+	fake_manager_do(fixture.manager, answer_all, NULL);
+	read_until(fd, "{\"task\":{\"id\":\"7\"}}");
 	close(fd);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 Test(http, a_call_is_answered_at_its_deadline)
 {
-	struct house house = build(1 << 20, 0);
+	struct fixture fixture = fixture_open(1 << 20, 0);
 	char request[512];
-	int fd = dial(&house);
+	int fd = dial(&fixture);
 
 	const char *headers = strchr(wait_for_nine, '\n') + 1;
 	snprintf(request, sizeof request, "%.*sConnect-Timeout-Ms: 300\r\n%s", (int)(headers - wait_for_nine),
 	    wait_for_nine, headers);
-	say(fd, request);
-	hear(fd, "deadline_exceeded");
-	fake_manager_await(house.manager, &house.manager->n_closed, 1);
-	say(fd, get_seven);
-	hear(fd, "{\"task\":{\"id\":\"7\"}}");
-	fake_manager_do(house.manager, answer_all, NULL); /* late: dropped */
-	say(fd, get_seven);
-	cr_assert(!strncmp(hear(fd, "{\"task\":{\"id\":\"7\"}}"), "HTTP/1.1 200", 12));
+	send_text(fd, request);
+	read_until(fd, "deadline_exceeded");
+	fake_manager_await(fixture.manager, &fixture.manager->n_closed, 1);
+	send_text(fd, get_seven);
+	read_until(fd, "{\"task\":{\"id\":\"7\"}}");
+	fake_manager_do(fixture.manager, answer_all, NULL); /* late: dropped */
+	send_text(fd, get_seven);
+	cr_assert(!strncmp(read_until(fd, "{\"task\":{\"id\":\"7\"}}"), "HTTP/1.1 200", 12));
 	close(fd);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 static void read_incoming(struct fake_manager *manager, void *arg)
 {
-	*(size_t *)arg = rpc_server_memory(manager->server).incoming;
+	*(size_t *)arg = rpc_server_memory(manager->host.server).incoming;
 }
 
 Test(http, unfinished_contents_take_only_the_memory_for_messages, .timeout = 60)
 {
 	enum { CALLERS = 100, PART = 900000 };
-	struct house house = build(1 << 20, 0);
+	struct fixture fixture = fixture_open(1 << 20, 0);
 	char *part = malloc(PART);
 	size_t incoming, max = 0;
 	int fds[CALLERS], late;
 
 	memset(part, ' ', PART);
 	for (int i = 0; i < CALLERS; i++) {
-		fds[i] = dial(&house);
-		say(fds[i],
+		fds[i] = dial(&fixture);
+		send_text(fds[i],
 		    "POST /reeve.v1.TaskService/Get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 		    "Content-Length: 1000000\r\n\r\n");
 		fcntl(fds[i], F_SETFL, O_NONBLOCK);
 		cr_assert(send(fds[i], part, PART, MSG_NOSIGNAL) != 0);
-		fake_manager_do(house.manager, read_incoming, &incoming);
+		fake_manager_do(fixture.manager, read_incoming, &incoming);
 		max = incoming > max ? incoming : max;
 	}
 	cr_assert_gt(max, 16 << 20);
 	cr_assert_leq(max, (64 << 20) / 8 * 9);
-	late = dial(&house);
-	say(late, get_seven);
-	hear(late, "{\"task\":{\"id\":\"7\"}}");
+	late = dial(&fixture);
+	send_text(late, get_seven);
+	read_until(late, "{\"task\":{\"id\":\"7\"}}");
 	close(late);
 	for (int i = 0; i < CALLERS; i++)
 		close(fds[i]);
 	for (int64_t until_ms = clock_monotonic_ms() + 30000; incoming > 0 && clock_monotonic_ms() < until_ms; pause_ms(20))
-		fake_manager_do(house.manager, read_incoming, &incoming);
+		fake_manager_do(fixture.manager, read_incoming, &incoming);
 	cr_assert_eq(incoming, 0);
 	free(part);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 Test(http, a_caller_that_is_turned_away_reads_why)
 {
-	struct house house = build(1 << 20, 2);
+	struct fixture fixture = fixture_open(1 << 20, 2);
 	int fds[8];
 
 	for (int i = 0; i < 8; i++) {
-		fds[i] = dial(&house);
-		say(fds[i], wait_for_nine);
+		fds[i] = dial(&fixture);
+		send_text(fds[i], wait_for_nine);
 	}
-	hear(fds[7], "resource_exhausted");
+	read_until(fds[7], "resource_exhausted");
 	for (int i = 0; i < 8; i++)
 		close(fds[i]);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 Test(http, a_wrong_request_ends_its_connection_after_the_answer)
 {
-	struct house house = build(65536, 0);
+	struct fixture fixture = fixture_open(65536, 0);
 	char *flood = malloc(4 << 20);
-	int fd = dial(&house);
+	int fd = dial(&fixture);
 
 	memset(flood, 'x', 4 << 20);
-	say(fd,
+	send_text(fd,
 	    "POST /reeve.v1.TaskService/Get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	    "Content-Length: 4194304\r\n\r\n");
 	/* All of it is taken: otherwise TCP would reset the connection and the answer would be lost. */
 	cr_assert_eq(send(fd, flood, 4 << 20, MSG_NOSIGNAL), 4 << 20);
-	cr_assert(strstr(hear(fd, NULL), "HTTP/1.1 413 Payload Too Large\r\n"));
+	cr_assert(strstr(read_until(fd, NULL), "HTTP/1.1 413 Payload Too Large\r\n"));
 	close(fd);
 	free(flood);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 Test(http, a_caller_may_ask_before_it_sends_the_content)
 {
-	struct house house = build(1 << 20, 0);
-	int fd = dial(&house);
+	struct fixture fixture = fixture_open(1 << 20, 0);
+	int fd = dial(&fixture);
 
-	say(fd,
+	send_text(fd,
 	    "POST /reeve.v1.TaskService/Get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	    "Expect: 100-Continue\r\nContent-Length: 10\r\n\r\n");
-	cr_assert_str_eq(hear(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-	say(fd, "{\"id\":\"7\"}");
-	hear(fd, "{\"task\":{\"id\":\"7\"}}");
+	cr_assert_str_eq(read_until(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+	send_text(fd, "{\"id\":\"7\"}");
+	read_until(fd, "{\"task\":{\"id\":\"7\"}}");
 	close(fd);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 /* Returns the next of a sequence of numbers that is the same in each run. */
@@ -340,72 +262,41 @@ static size_t mutate(char *bytes, size_t length, uint32_t *state)
 
 Test(http, spoiled_requests_harm_no_other, .timeout = 60)
 {
-	struct house house = build(1 << 20, 0);
+	struct fixture fixture = fixture_open(1 << 20, 0);
 	const char *requests[] = {get_seven, get_chunked, wait_for_nine,
 	    "GET /reeve.v1.TaskService/Get?encoding=json&base64=1&message=eyJpZCI6N30 HTTP/1.1\r\nHost: [::1]\r\n\r\n",
 	    "OPTIONS /proto/ HTTP/1.1\r\nHost: localhost\r\nOrigin: https://a.b\r\nAccess-Control-Request-Method: POST\r\n\r\n"};
 	uint32_t state = 17;
-	int innocent = dial(&house);
+	int innocent = dial(&fixture);
 
 	for (int i = 0; i < 400; i++) {
 		char bytes[1024];
 		const char *request = requests[(size_t)i % (sizeof requests / sizeof *requests)];
 		size_t length = strlen(request);
-		int fd = dial(&house);
+		int fd = dial(&fixture);
 
 		memcpy(bytes, request, length);
 		length = mutate(bytes, length, &state);
 		cr_assert_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
 		if (i % 10 == 0) {
-			say(innocent, get_seven);
-			hear(innocent, "{\"task\":{\"id\":\"7\"}}");
+			send_text(innocent, get_seven);
+			read_until(innocent, "{\"task\":{\"id\":\"7\"}}");
 		}
 		close(fd);
 	}
 	close(innocent);
-	demolish(&house);
-}
-
-/* Appends a frame of HTTP/2 to a text. */
-static size_t put_frame(
-    char *out, size_t at, uint8_t type, uint8_t flags, uint8_t stream, const char *payload, size_t length)
-{
-	const char head[] = {0, (char)(length >> 8), (char)length, (char)type, (char)flags, 0, 0, 0, (char)stream};
-
-	memcpy(out + at, head, sizeof head);
-	memcpy(out + at + sizeof head, payload, length);
-	return at + sizeof head + length;
-}
-
-/* Appends a call by HTTP/2: its headers without compression, and its content. */
-static size_t put_call(
-    char *out, size_t at, uint8_t stream, const char *path, const char *type, const char *content, size_t length)
-{
-	const char *headers[] = {":method", "POST", ":scheme", "http", ":path", path, ":authority", "localhost",
-	    "content-type", type, "grpc-timeout", "5S", NULL};
-	char block[512];
-	size_t used = 0;
-
-	for (const char **text = headers; *text; text++) {
-		if ((text - headers) % 2 == 0)
-			block[used++] = 0;
-		block[used++] = (char)strlen(*text);
-		memcpy(block + used, *text, strlen(*text));
-		used += strlen(*text);
-	}
-	at = put_frame(out, at, 1, 4, stream, block, used);
-	return put_frame(out, at, 0, 1, stream, content, length);
+	fixture_close(&fixture);
 }
 
 Test(http, spoiled_frames_harm_no_other, .timeout = 60)
 {
 	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 	static const char list[] = {0, 0, 0, 0, 3, 7 << 3 | 2, 1, '*'}, seven[] = {0, 0, 0, 0, 2, 1 << 3, 7};
-	struct house house = build(1 << 20, 0);
+	struct fixture fixture = fixture_open(1 << 20, 0);
 	char good[2048], bytes[2048];
 	size_t first = sizeof preface - 1, length = first;
 	uint32_t state = 23;
-	int innocent = dial(&house);
+	int innocent = dial(&fixture);
 
 	memcpy(good, preface, first);
 	length = put_frame(good, length, 4, 0, 0, "", 0);
@@ -414,34 +305,34 @@ Test(http, spoiled_frames_harm_no_other, .timeout = 60)
 	length = put_call(good, length, 5, "/reeve.v1.TaskService/Get", "application/json", "{\"id\":7}", 8);
 	for (int i = 0; i < 400; i++) {
 		size_t spoiled;
-		int fd = dial(&house);
+		int fd = dial(&fixture);
 
 		memcpy(bytes, good, length);
 		spoiled = first + mutate(bytes + first, length - first, &state);
 		cr_assert_eq(send(fd, bytes, spoiled, MSG_NOSIGNAL), (ssize_t)spoiled);
 		if (i % 10 == 0) {
-			say(innocent, get_seven);
-			hear(innocent, "{\"task\":{\"id\":\"7\"}}");
+			send_text(innocent, get_seven);
+			read_until(innocent, "{\"task\":{\"id\":\"7\"}}");
 		}
 		close(fd);
 	}
 	close(innocent);
-	demolish(&house);
+	fixture_close(&fixture);
 }
 
 Test(http, an_origin_must_be_written_as_browsers_do)
 {
 	struct http_options options = {.origins = "https://example.org,http://[::1]:80"};
 	struct reeve_error error = {0};
-	struct http_door *door = http_door_create(&options, &error);
+	struct http_api *api = http_api_create(&options, &error);
 
-	cr_assert(door, "%s", error.message);
-	http_door_destroy(door);
+	cr_assert(api, "%s", error.message);
+	http_api_destroy(api);
 	for (const char *const *wrong =
 	         (const char *const[]){"example.org", "https://", "https://example.org/", "https://*.example.org", NULL};
 	     *wrong; wrong++) {
 		options.origins = *wrong;
-		cr_assert_not(http_door_create(&options, &error), "%s", *wrong);
+		cr_assert_not(http_api_create(&options, &error), "%s", *wrong);
 		cr_assert(strstr(error.message, "is not an origin"), "%s", error.message);
 	}
 }

@@ -2,13 +2,13 @@
  * The services, with a store and a server of their own.
  *
  * Every operation that a call starts at the store carries the origin of its caller: a role serves origins in turn, so
- * one caller's calls do not wait for another's. That test makes a call of each method in the services' tables. It fills in
- * requests by the names of their fields; a new method may need more names.
+ * one caller's calls do not wait for another's. That test makes a call of each method in the services' tables. It fills
+ * in requests by the names of their fields; a new method may need more names.
  */
-#include "common/uuid.h"
 #include "manager/service/scrape.h"
 #include "manager/service/services.h"
 #include "tests/unit/manager/core/fake_answers.h"
+#include "tests/unit/manager/service/fake_calls.h"
 
 #include <criterion/criterion.h>
 #include <reeve/v1/admin.pb-c.h>
@@ -20,173 +20,12 @@
 #include <reeve/v1/task.pb-c.h>
 #include <reeve/v1/token.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORIGIN = 77 };
-
-/* --- the functions of the RPC server that the services call -------------------------------------------------------- */
-
-struct rpc_call {
-	const struct rpc_entry *entry;
-	uint8_t request_id[UUID_BYTES];
-	int answers;
-	reeve_status code;
-	char problem[512];
-};
-
-uint64_t rpc_call_origin(const struct rpc_call *call)
-{
-	(void)call;
-	return ORIGIN;
-}
-
-const uint8_t *rpc_call_request_id(const struct rpc_call *call)
-{
-	return call->request_id;
-}
-
-const char *rpc_call_actor(const struct rpc_call *call)
-{
-	(void)call;
-	return "someone";
-}
-
-const struct rpc_identity *rpc_call_identity(const struct rpc_call *call)
-{
-	static const struct identity everyone = {.rpc = {.name = "", .roles = ~RPC_ANYONE}};
-
-	(void)call;
-	return &everyone.rpc;
-}
-
-const char *rpc_call_traceparent(const struct rpc_call *call)
-{
-	(void)call;
-	return NULL;
-}
-
-const void *rpc_call_declared(const struct rpc_call *call)
-{
-	return call->entry->declared;
-}
-
-int64_t rpc_call_remaining_ms(const struct rpc_call *call)
-{
-	(void)call;
-	return 10000;
-}
-
-bool rpc_call_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
-{
-	(void)call;
-	(void)bytes;
-	(void)error;
-	return true;
-}
-
-bool rpc_call_gone(const struct rpc_call *call)
-{
-	(void)call;
-	return false;
-}
-
-void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg)
-{
-	(void)call;
-	(void)closed;
-	(void)arg;
-}
-
-void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response)
-{
-	(void)response;
-	call->answers++;
-}
-
-void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format, ...)
-{
-	va_list args;
-
-	call->code = code;
-	va_start(args, format);
-	vsnprintf(call->problem, sizeof call->problem, format, args);
-	va_end(args);
-	call->answers++;
-}
-
-void rpc_call_fail_error(struct rpc_call *call, const struct reeve_error *error)
-{
-	rpc_call_fail(call, error->code, "%s", error->message);
-}
-
-int64_t rpc_server_idle_ping_ms(const struct rpc_server *server)
-{
-	(void)server;
-	return 0;
-}
-
-struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
-{
-	(void)server;
-	return (struct rpc_server_memory){0};
-}
-
-int rpc_server_connections(const struct rpc_server *server)
-{
-	(void)server;
-	return 0;
-}
-
-int rpc_server_open_calls(const struct rpc_server *server)
-{
-	(void)server;
-	return 0;
-}
-
-int64_t rpc_server_calls(const struct rpc_server *server)
-{
-	(void)server;
-	return 0;
-}
-
-int64_t rpc_server_refused(const struct rpc_server *server)
-{
-	(void)server;
-	return 0;
-}
-
-bool store_counters(const struct store *store, int role, const char **name, int64_t *batches, int64_t *operations)
-{
-	(void)store;
-	(void)role;
-	(void)name;
-	(void)batches;
-	(void)operations;
-	return false;
-}
-
-bool store_statement(const struct store *store, int statement, const char **name, int64_t *count, int64_t *us)
-{
-	(void)store;
-	(void)statement;
-	(void)name;
-	(void)count;
-	(void)us;
-	return false;
-}
-
-const struct callbacks_counters *callbacks_counters(const struct callbacks *callbacks)
-{
-	static const struct callbacks_counters none;
-
-	(void)callbacks;
-	return &none;
-}
-
-/* --- requests ------------------------------------------------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------------------------------------------------
+ */
 
 /* What fields get, in messages whose name begins with `message`, or in all. */
 static const struct {
@@ -222,6 +61,7 @@ static const struct {
     /* messages, with what is in them */
     {"Submit", "tasks", 0, NULL},
     {"Report", "results", 0, NULL},
+    {"Progress", "attempts", 0, NULL},
     {"Heartbeat", "in_flight", 0, NULL},
     {"Heartbeat", "remarks", 0, NULL},
     {"PutMetrics", "metrics", 0, NULL},
@@ -275,7 +115,8 @@ static ProtobufCMessage *filled(const ProtobufCMessageDescriptor *descriptor)
 	return message;
 }
 
-/* --- the test ------------------------------------------------------------------------------------------------------ */
+/* --- the test ------------------------------------------------------------------------------------------------------
+ */
 
 static struct services services;
 static int calls;
@@ -314,7 +155,7 @@ static void call_method(const ProtobufCServiceDescriptor *service, const struct 
 	uuid7_make(fake_db_us() / 1000, call.request_id);
 	entry->serve(&services, &call, request);
 	fake_turn(services.core); /* the names that the request has may be read again first */
-	if (strcmp(entry->name, "Ping") && strcmp(entry->name, "WhoAmI")) /* these need no database */
+	if (!fake.full && strcmp(entry->name, "Ping") && strcmp(entry->name, "WhoAmI")) /* these need no database */
 		cr_expect_gt(take_operations(name), 0, "%s starts no operation: %s", name, call.problem);
 	cr_expect_eq(call.answers, 1, "%s is answered %d times", name, call.answers);
 	protobuf_c_message_free_unpacked(request, NULL);
@@ -341,7 +182,22 @@ Test(services, operations_have_their_callers_origin)
 	fake_end(services.core);
 }
 
-/* --- single methods ------------------------------------------------------------------------------------------------ */
+/* With the address sanitizer, this also shows whether a method uses a call that it has answered. */
+Test(services, a_call_is_answered_once_if_the_store_refuses_its_operations_at_once)
+{
+	fake_route("queue", "type");
+	services = (struct services){.core = fake_core(), .manager_name = "manager", .max_message_bytes = 8 << 20};
+	services.scrape = scrape_create(&services);
+	fake.full = true;
+	services_add(&services);
+	cr_expect_gt(calls, 40);
+	fake.full = false;
+	scrape_destroy(services.scrape);
+	fake_end(services.core);
+}
+
+/* --- single methods ------------------------------------------------------------------------------------------------
+ */
 
 /* Calls a method; the call is valid until the next one. */
 static struct rpc_call *call_of(const struct rpc_entry *entry, const char *name, const ProtobufCMessage *request)
@@ -362,6 +218,51 @@ static void expect_invalid(const struct rpc_entry *entry, const char *name, cons
 
 	cr_expect_eq(call->answers, 1, "%s waits", name);
 	cr_expect_eq(call->code, STATUS(INVALID_ARGUMENT), "%s: %s", name, call->problem);
+}
+
+static void scrape_by(struct rpc_call *call)
+{
+	static Reeve__V1__ScrapeRequest request = REEVE__V1__SCRAPE_REQUEST__INIT;
+
+	*call = (struct rpc_call){0};
+	scrape_method(&services, call, &request.base);
+}
+
+Test(services, scrapers_share_what_the_database_answers_and_do_not_wait_for_long)
+{
+	struct rpc_call calls_of[3];
+	struct store_fleet *op;
+
+	services = (struct services){.core = fake_core(), .manager_name = "manager", .max_message_bytes = 8 << 20};
+	services.scrape = scrape_create(&services);
+	scrape_by(&calls_of[0]);
+	scrape_by(&calls_of[1]);
+	cr_expect_eq(fake_count(FAKE_FLEET), 1);
+	cr_expect_eq(calls_of[0].answers + calls_of[1].answers, 0);
+	op = fake_take(FAKE_FLEET);
+	op->count = 0;
+	fake_ok(op);
+	cr_expect_eq(calls_of[0].answers, 1);
+	cr_expect_eq(calls_of[1].answers, 1);
+	scrape_by(&calls_of[2]); /* a moment later */
+	cr_expect_eq(calls_of[2].answers, 1);
+	cr_expect_eq(fake_count(FAKE_FLEET), 0);
+	fake_pass(services.core, 5000);
+	scrape_by(&calls_of[0]);
+	scrape_by(&calls_of[1]);
+	cr_expect_eq(fake_count(FAKE_FLEET), 1);
+	fake_pass(services.core, 1900);
+	cr_expect_eq(calls_of[0].answers, 0);
+	fake_pass(services.core, 100); /* the database does not answer in time */
+	cr_expect_eq(calls_of[0].answers, 1);
+	cr_expect_eq(calls_of[1].answers, 1);
+	scrape_by(&calls_of[2]);
+	fake_fail(fake_take(FAKE_FLEET), STATUS(UNAVAILABLE));
+	fake_pass(services.core, 1);
+	cr_expect_eq(calls_of[2].answers, 1);
+	cr_expect_eq(calls_of[0].answers, 1);
+	fake_end(services.core);
+	scrape_destroy(services.scrape);
 }
 
 /* Requests are checked before anything is asked of the database, even whether a name is known by now. */
@@ -405,8 +306,8 @@ Test(services, an_invalid_request_is_refused_at_once_without_a_database)
 	fake_end(services.core);
 }
 
-/* Calls ControlWorkers while a Fetch is parked; the statement ends with this error, or returns the Fetch's worker. Returns
- * how often the Fetch is answered. */
+/* Calls ControlWorkers while a Fetch is parked; the statement ends with this error, or returns the Fetch's worker.
+ * Returns how often the Fetch is answered. */
 static int answers_to_the_parked(reeve_status error)
 {
 	Reeve__V1__ControlWorkersRequest request = REEVE__V1__CONTROL_WORKERS_REQUEST__INIT;

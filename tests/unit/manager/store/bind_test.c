@@ -2,9 +2,9 @@
  * here, in the binary format that PostgreSQL sends. */
 #include "manager/store/bind.h"
 #include "manager/store/pgtime.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <endian.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>

@@ -1,8 +1,8 @@
 /* The order of operations: origins take turns, however many operations each has added. */
 #include "manager/store/fair.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 

@@ -1,8 +1,8 @@
 /* How long a manager may be idle within a transaction: a quarter of its lease, within limits. */
 #include "manager/store/idle_limit.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 
 Test(idle_limit, is_a_quarter_of_the_lease_between_one_and_five_seconds)
 {

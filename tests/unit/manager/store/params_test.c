@@ -1,8 +1,8 @@
 /* Tests of manager/store/params: columns are encoded like arrays whose elements are added one by one. */
 #include "manager/store/params.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <string.h>
 
 struct row {
@@ -85,4 +85,13 @@ Test(params, a_column_of_nulls_is_one_null_and_one_without_rows_an_empty_array)
 	params_null(&loops);
 	params_int8s(&loops, NULL, 0);
 	expect_same(&columns, &loops);
+}
+
+Test(params, an_empty_text_is_not_null)
+{
+	struct params params = {0};
+	params_text(&params, "");
+	cr_expect(eq(int, params.size[0], 0));
+	cr_expect(ne(ptr, params.data, NULL));
+	params_free(&params);
 }

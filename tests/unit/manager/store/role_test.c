@@ -2,9 +2,9 @@
 #include "manager/store/store_internal.h"
 
 #include "common/clock.h"
+#include "tests/unit/compare.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 
 enum { LIMIT = 100, OPS = 300, BATCH_WAIT_MS = 40 };
 
@@ -14,6 +14,7 @@ static struct conn_listener owner;
 static conn_done *next; /* of the statement in flight; NULL: there is none */
 static void *next_arg;
 static enum sql_id running;
+static bool paused; /* a connection has been closed, because there are too many */
 
 struct conn *conn_create(
     struct event_base *base, const struct conn_settings *settings, const struct conn_listener *listener)
@@ -62,6 +63,7 @@ bool conn_in_transaction(const struct conn *conn)
 void conn_pause(struct conn *conn, int ms, const char *why)
 {
 	(void)conn, (void)ms, (void)why;
+	paused = true;
 }
 
 const char *conn_problem(const struct conn *conn)
@@ -468,5 +470,31 @@ Test(role, what_one_statement_has_ended_stays_so_if_the_next_is_blocked)
 	cr_expect(eq(int, (int)results[1].ack, STORE_LATER));
 	PQclear(completed);
 	PQclear(locked);
+	end();
+}
+
+/* PostgreSQL refuses a connection for long. Returns whether the manager then closes all. */
+static bool closes_all(void)
+{
+	owner.refused(owner.arg);
+	paused = false;
+	event_active(store.group.conns.limit, EV_TIMEOUT, 0);
+	event_base_loop(store.group.base, EVLOOP_NONBLOCK);
+	return paused;
+}
+
+/* Two managers would keep a part each, and neither could work. */
+Test(role, a_manager_without_heartbeats_does_not_take_itself_for_the_only_one)
+{
+	begin();
+	role->heartbeats = true;
+	store_others(&store, false);
+	cr_expect_not(closes_all());
+	store_others(&store, true);
+	cr_expect(closes_all());
+	store.group.conns.collecting = false;
+	store_others(&store, false);
+	owner.lost(owner.arg);
+	cr_expect(closes_all());
 	end();
 }

@@ -8,8 +8,8 @@ Test(exec_messages, it_may_ask_for_more_time)
 	const struct script_task *task;
 
 	exec_open((struct reeve_worker_options){0},
-	    "[handler t]\ntimeout = 500ms\nexec = sh -c 'for i in 1 2 3 4; do "
-	    "echo \"{\\\"extend\\\": \\\"600ms\\\"}\" >&3; "
+	    "[handler t]\ntimeout = 900ms\nexec = sh -c 'for i in 1 2 3 4; do "
+	    "echo \"{\\\"extend\\\": \\\"2s\\\"}\" >&3; "
 	    "sleep 0.3; done; echo done'\n");
 	fixture.script.extend_max_ms = 60 * 1000;
 	task = run_one("");
@@ -92,6 +92,7 @@ Test(exec_messages, a_directive_goes_before_the_exit_code)
 	    {"say \"{'directive': 'NO_RETRY'}\"", OUTCOME(FATAL), "directive:NO_RETRY", "the program reports NO_RETRY"},
 	    {"say \"{'directive': 'NO_RETRY'}\"; exit 3", OUTCOME(FATAL), "exit:3", "exit status 3"},
 	    {"say \"{'directive': 'NO_RETRY'}\"; kill -9 $$", OUTCOME(FATAL), "signal:9", "ended by signal 9 (Killed)"},
+	    {"printf 'NO_RETRY | no caf\\351\\n' >&3; exit 3", OUTCOME(FATAL), "exit:3", "no caf\xef\xbf\xbd"},
 	    /* It was killed after it had sent SUCCESS. */
 	    {"say \"{'directive': 'SUCCESS'}\"; kill -9 $$", OUTCOME(FAILED), "signal:9", "ended by signal 9 (Killed)"},
 	    /* The last directive counts; a null directive and a message without a directive do not change it. */

@@ -139,13 +139,11 @@ Test(exec, output_of_just_the_length_is_taken)
 	cr_expect_eq(exec_close(), 0);
 }
 
-Test(exec, output_must_be_text)
+Test(exec, output_may_be_binary)
 {
 	exec_open((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'read line; printf \"$line\"'\n");
-	expect(run_one("a\\\\303b\n"), OUTCOME(FATAL), "result-not-utf8",
-	    "the output of 3 bytes is not UTF-8 text without NUL bytes");
-	expect(run_one("a\\\\000b\n"), OUTCOME(FATAL), "result-not-utf8",
-	    "the output of 3 bytes is not UTF-8 text without NUL bytes");
+	expect(run_one("a\\\\303b\n"), OUTCOME(COMPLETED), "", "data:application/octet-stream;base64,YcNi");
+	expect(run_one("a\\\\000b\n"), OUTCOME(COMPLETED), "", "data:application/octet-stream;base64,YQBi");
 	expect(run_one("a\\\\303\\\\244b\n"), OUTCOME(COMPLETED), "", "aäb");
 	cr_expect_eq(exec_close(), 0);
 }

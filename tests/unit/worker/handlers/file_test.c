@@ -81,7 +81,7 @@ Test(handlers_file, errors_name_the_line)
 	refuse("exec = true\n", ":1: exec stands before the first section");
 	refuse("[handler a]\nfoo\n", ":2: [handler a]: neither [SECTION] nor NAME = VALUE: foo");
 	refuse("[handler a]\nexec = true\ncommand = x\n",
-	    ":3: [handler a]: unknown key command (known are exec, stdio, plugin, children, timeout, max-output, directory, environment, user)");
+	    ":3: [handler a]: unknown key command (known are exec, stdio, plugin, children, timeout, max-output, directory, env, user)");
 	refuse("[handler a]\n\n[handler b]\nexec = true\n", ":1: [handler a]: has none of the keys exec, stdio, plugin");
 	refuse("[handler a]\ntimeout = 5s\n", ":1: [handler a]: has none of the keys exec, stdio, plugin");
 	refuse("[handler a]\nexec = true\nexec = false\n", ":3: [handler a]: exec is given twice");

@@ -90,6 +90,8 @@ Test(stdio, a_child_runs_one_task_after_another)
 	child = child_of_next();
 	cr_expect_eq(child_of_next(), child);
 	expect(run_one("say(result={'a': [1, None]})"), OUTCOME(COMPLETED), "", "{\"a\":[1,null]}");
+	expect(run_one("say(result=0.1)"), OUTCOME(COMPLETED), "", "0.1");
+	expect(run_one("say(result=[19.99, 10 ** 20], log='x')"), OUTCOME(COMPLETED), "", "[19.99,100000000000000000000]");
 	expect(run_one("say(result=None)"), OUTCOME(COMPLETED), "", "");
 	expect(run_one("say(directive='SUCCESS')"), OUTCOME(COMPLETED), "", "");
 	expect(run_one("say(result='\\u00e4 \\\\ \" \\n')"), OUTCOME(COMPLETED), "", "\xC3\xA4 \\ \" \n");
@@ -157,24 +159,34 @@ Test(stdio, errors)
 Test(stdio, progress_and_log_lines)
 {
 	const struct script_task *task;
+	char goes_on[] = "/tmp/reeve-stdio-XXXXXX", details[300];
 	int64_t id;
+	int fd = mkstemp(goes_on); /* the handler ends when it is gone */
 
+	cr_assert_geq(fd, 0);
+	close(fd);
 	open_children(ONE, "");
-	id = script_add(&fixture.script, "t",
-	    "say(progress=40, message='page 2 of 5'); say(log='opened'); time.sleep(0.3); say(progress=99.5);"
-	    "say(log='closed'); say(error='lost')");
+	snprintf(details, sizeof details,
+	    "say(progress=40, message='page 2 of 5'); say(log='opened')\n"
+	    "while os.path.exists('%s'): time.sleep(0.01)\n"
+	    "say(progress=99.5); say(log='closed'); say(error='lost')",
+	    goes_on);
+	id = script_add(&fixture.script, "t", details);
 	fixture_go(&fixture);
 	cr_expect(script_wait(
-	    &fixture.script, fixture.script.tasks[id].seen && !strcmp(fixture.script.tasks[id].seen, "40 %: page 2 of 5")));
+	    &fixture.script, fixture.script.tasks[id].seen && !strcmp(fixture.script.tasks[id].seen, "page 2 of 5")));
+	unlink(goes_on);
 	fixture_await(&fixture, id);
 	task = &fixture.script.tasks[id];
 	expect(task, OUTCOME(FAILED), "error", "lost");
-	cr_expect_str_eq(task->remark, "99.5 %");
-	cr_expect_str_eq(task->stack, "opened\nclosed");
+	cr_expect_str_eq(task->remark, "page 2 of 5");
+	cr_expect_eq(task->progress, 99.5);
+	cr_expect_str_eq(task->logged, "opened\nclosed\n");
+	cr_expect_str_eq(task->stack, "");
 	/* The next task begins without what is left of this one. */
 	task = run_one("print('noise', file=sys.stderr, flush=True); say(log='x' * 100000); say(error='lost')");
 	cr_expect_str_eq(task->remark, "");
-	cr_expect_eq(strlen(task->stack), 65535); /* and a newline that ends it */
+	cr_expect_eq(strlen(task->logged), 4097, "cut, with the newline");
 	cr_expect_eq(exec_close(), 0);
 }
 
@@ -201,6 +213,10 @@ Test(stdio, what_is_not_the_tasks_line)
 	    "write('{\"id\": 7}\\n'); time.sleep(60)", "standard output: a line without the id of its task: {\"id\": 7}");
 	expect_broken("task['id'] = '1-2'; say(result=1); time.sleep(60)",
 	    "standard output: a line with the id of another task: {\"id\": \"1-2\", \"result\": 1}");
+	expect_broken("write('[\"\\\\u0000\"]\\n'); time.sleep(60)",
+	    "standard output: a text with a NUL (use result_base64): [\"\\u0000\"]");
+	expect_broken("write('[99999999999999999999]\\n'); time.sleep(60)",
+	    "standard output: a number that is too large (use a string): [99999999999999999999]");
 	expect_broken("os.close(1); time.sleep(60)", "the child closed its standard output before its answer");
 	cr_expect_eq(exec_close(), 0);
 }
