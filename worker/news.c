@@ -48,14 +48,6 @@ void news_free(struct news *news)
 	free(news);
 }
 
-void news_progress(struct news *news, double percent)
-{
-	pthread_mutex_lock(&news->lock);
-	if (percent >= 0 && !news->sealed)
-		news->progress = percent < 100 ? percent : 100;
-	pthread_mutex_unlock(&news->lock);
-}
-
 /* Returns a copy of up to `limit` bytes, with invalid UTF-8 repaired. */
 static char *clean_copy(const char *text, size_t length, size_t limit)
 {
@@ -67,19 +59,45 @@ static char *clean_copy(const char *text, size_t length, size_t limit)
 	return repaired;
 }
 
-void news_remark(struct news *news, const char *remark)
+static char *clean_remark(const char *remark)
 {
-	char *text = remark ? clean_copy(remark, strlen(remark), LIMIT_REMARK_BYTES) : NULL;
+	return remark ? clean_copy(remark, strlen(remark), LIMIT_REMARK_BYTES) : NULL;
+}
+
+/* Takes over the text; NULL: there is no remark any more. Called with the lock. */
+static void set_remark(struct news *news, char *text)
+{
+	free(news->remark);
+	news->remark = text;
+	news->remarked = true;
+	news->remark_new = text != NULL;
+}
+
+void news_progress(struct news *news, double percent, const char *remark)
+{
+	char *text = clean_remark(remark);
 
 	pthread_mutex_lock(&news->lock);
 	if (news->sealed) {
 		free(text);
 	} else {
-		free(news->remark);
-		news->remark = text;
-		news->remarked = true;
-		news->remark_new = text != NULL;
+		if (percent >= 0)
+			news->progress = percent < 100 ? percent : 100;
+		if (text)
+			set_remark(news, text);
 	}
+	pthread_mutex_unlock(&news->lock);
+}
+
+void news_remark(struct news *news, const char *remark)
+{
+	char *text = clean_remark(remark);
+
+	pthread_mutex_lock(&news->lock);
+	if (news->sealed)
+		free(text);
+	else
+		set_remark(news, text);
 	pthread_mutex_unlock(&news->lock);
 }
 

@@ -37,9 +37,10 @@ struct news {
 struct news *news_create(void);
 void news_free(struct news *news); /* NULL is allowed */
 
-/* Add to it, without invalid UTF-8. The percentage is limited to 100; less than 0 and NaN are ignored. A remark is cut
- * at its limit; NULL removes it. A text is split into its lines, each cut at the limit. */
-void news_progress(struct news *news, double percent);
+/* Add to it, without invalid UTF-8. news_progress sets both at once, so that one message has both: the percentage, at
+ * most 100 (less than 0, NaN: it stays), and the remark (NULL: it stays). news_remark with NULL removes the remark. A
+ * remark is cut at its limit. A text is split into its lines, each cut at the limit. */
+void news_progress(struct news *news, double percent, const char *remark);
 void news_remark(struct news *news, const char *remark);
 void news_log(struct news *news, const char *text, size_t length);
 

@@ -170,9 +170,9 @@ static void wake(const struct attempt *attempt)
 		shared_wake(attempt->progress->shared);
 }
 
-void attempt_report_progress(struct attempt *attempt, double percent)
+void attempt_report_progress(struct attempt *attempt, double percent, const char *remark)
 {
-	news_progress(news_of(attempt), percent);
+	news_progress(news_of(attempt), percent, remark);
 	wake(attempt);
 }
 
@@ -190,11 +190,7 @@ void attempt_report_log(struct attempt *attempt, const char *text, size_t length
 
 void reeve_attempt_progress(const struct reeve_attempt *public, double percent, const char *remark)
 {
-	struct attempt *attempt = (struct attempt *)public; /* ours; only the handler's view of it is const */
-
-	attempt_report_progress(attempt, percent);
-	if (remark)
-		attempt_report_remark(attempt, remark);
+	attempt_report_progress((struct attempt *)public, percent, remark); /* ours; only the handler's view is const */
 }
 
 void reeve_attempt_log(const struct reeve_attempt *public, const char *text)

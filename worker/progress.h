@@ -26,7 +26,7 @@ void progress_step(struct progress *progress);
 int64_t progress_next_ms(const struct progress *progress);
 
 /* What handlers report; any thread, until the handler returns. Without the lock. */
-void attempt_report_progress(struct attempt *attempt, double percent);
+void attempt_report_progress(struct attempt *attempt, double percent, const char *remark); /* NULL: it stays */
 void attempt_report_remark(struct attempt *attempt, const char *remark);
 void attempt_report_log(struct attempt *attempt, const char *text, size_t length);
 

@@ -161,11 +161,10 @@ static void take_progress(struct run *run, const json_t *progress, const json_t 
 		messages_complain(&run->messages, "progress must be a number from 0 to 100");
 		return;
 	}
-	attempt_report_progress(run->attempt, percent);
+	attempt_report_progress(run->attempt, percent, json_string_value(text));
 	if (json_is_string(text)) {
 		free(run->answer.remark);
 		run->answer.remark = mem_strdup(json_string_value(text));
-		run->remarked = true;
 	}
 }
 

@@ -104,8 +104,8 @@ Test(news, it_is_sent_once_a_second_until_it_is_acknowledged)
 	bool wait = false;
 
 	log_text("one");
-	news_progress(news, 40);
-	news_remark(news, "page 1");
+	news_progress(news, 40, "page 1");
+	news_progress(news, -1, NULL); /* both stay */
 	cr_assert_eq(compose(&first, 5000), 1);
 	cr_expect_eq(first.progress, 40);
 	cr_expect_str_eq(first.remark, "page 1");
@@ -127,7 +127,7 @@ Test(news, it_is_sent_once_a_second_until_it_is_acknowledged)
 	news_acknowledged(news, &message);
 	news_clear_message(&message);
 	/* The handler starts over. */
-	news_progress(news, 0);
+	news_progress(news, 0, NULL);
 	compose(&message, 8000);
 	cr_expect_eq(message.last_progress_case, REEVE__V1__ATTEMPT_PROGRESS__LAST_PROGRESS_PROGRESS);
 	cr_expect_eq(message.progress, 0);
@@ -164,8 +164,8 @@ Test(news, the_result_has_what_is_left)
 
 	log_text("one");
 	cr_assert_eq(compose(&message, 5000), 1);
-	news_progress(news, 250);
-	news_progress(news, -1);
+	news_progress(news, 250, NULL);
+	news_progress(news, -1, NULL);
 	news_remark(news, "last");
 	log_text("two");
 	for (int i = 0; i < 2; i++) {
