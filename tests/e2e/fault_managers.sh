@@ -14,10 +14,12 @@ start_load() {
 	wait_until 20 '[ "$(starts)" -gt 20 ]'
 }
 
-# Expects that every task succeeded in its first attempt, and that no worker registered again.
+# Expects that every task succeeded in its first attempt and began once, and that no worker registered again. What a
+# manager had claimed, and could not give away any more, is requeued.
 expect_all_well() {
 	end_load
-	expect_eq '' "$(outcomes)"
+	expect_eq '' "$(sql "select task_id, outcome, error from task_attempts where outcome <> 'requeued' limit 5")" 'outcomes'
+	expect_eq "$(sql 'select count(*) from task_history')" "$(starts)" 'starts'
 	expect_first_attempts
 	expect_eq completed "$(sql 'select distinct status from task_history')"
 	expect_eq 2 "$(sql 'select count(*) from workers')" 'incarnations'
