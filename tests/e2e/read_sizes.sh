@@ -144,9 +144,12 @@ test_ten_times_as_much_costs_the_same() {
 	join "$DIR/small-walk" "$DIR/large-walk" >"$DIR/walk"
 	note "$(cat "$DIR/walk")"
 	[ "$(wc -l <"$DIR/walk")" -ge 15 ] || fail 'the dashboard needs more statements'
-	# A statement that walked all tasks would touch more than 6,000.
+	# A statement that walked all tasks would touch more than 6,000. A page of errors has up to 5,000 attempts and as many
+	# dead tasks, if they take less than 50 ms; there are fewer in the small one.
 	while read -r name before after; do
-		[ "$after" -lt $((3 * before + 1500)) ] || fail "of the dashboard, $name touches $after pages, and $before with a tenth of the tasks"
+		most=$((3 * before + 1500))
+		case $name in Returns-errors-*) most=30000 ;; esac
+		[ "$after" -lt $most ] || fail "of the dashboard, $name touches $after pages, and $before with a tenth of the tasks"
 	done <"$DIR/walk"
 }
 
