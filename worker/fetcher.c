@@ -4,6 +4,7 @@
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "worker/rooms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,11 +92,23 @@ static void limit_resting(const struct fetcher *fetcher, const struct fetch *fet
 	sent->request.n_queue_slots = sent->rests->count;
 }
 
+/* Limits the tasks of handlers that run only so many at once. */
+static void limit_types(const struct fetcher *fetcher, struct fetch *fetch, struct sent_fetch *sent)
+{
+	fetch->promises = rooms_promise(fetcher->handlers->table, fetcher->in_flight, sent->request.slots);
+	sent->rooms = rooms_type_slots(fetch->promises, sent->request.slots);
+	if (!sent->rooms)
+		return;
+	sent->request.type_slots = sent->rooms->list;
+	sent->request.n_type_slots = sent->rooms->count;
+}
+
 void fetcher_release(struct sent_fetch *sent)
 {
 	accepts_drop(sent->accepts);
 	free(sent->declined);
 	queue_slots_free(sent->rests);
+	type_slots_free(sent->rooms);
 }
 
 /* Fills in a Fetch request for a call, and marks the Fetch as in flight. */
@@ -120,6 +133,7 @@ static void send(struct fetcher *fetcher, struct fetch *fetch, bool parked, stru
 		request->idle_since_start_ms = clock_monotonic_ms() - fetcher->created_ms + 1;
 	exclude_declined(&fetcher->in_flight->declined, sent);
 	limit_resting(fetcher, fetch, sent);
+	limit_types(fetcher, fetch, sent);
 	fetches_mark_sent(fetcher->fetches, fetch, parked);
 	fetch->changes = changes(fetcher);
 	fetch->accepts = sent->accepts = accepts_use(accepts);
@@ -343,7 +357,8 @@ static rpc_call_id next_cancel(struct fetcher *fetcher)
 		return fetches->stale[--fetches->stale_count];
 	for (fetch = fetches->waiting; fetch; fetch = fetch->next) {
 		if (!fetch->parked || fetch->cancelled || !fetch->call ||
-		    (!all && fetch->accepts == fetcher->handlers->accepts && fetch->changes == changes(fetcher)))
+		    (!all && fetch->accepts == fetcher->handlers->accepts && fetch->changes == changes(fetcher) &&
+		        !rooms_grown(fetch->promises, fetcher->in_flight, fetch->slots)))
 			continue;
 		fetch->cancelled = true;
 		return fetch->call;

@@ -42,6 +42,7 @@ struct sent_fetch {
 	struct accepts *accepts;   /* has the types that the request points to */
 	int64_t *declined;         /* has the tasks that it excludes */
 	struct queue_slots *rests; /* has its queue_slots; NULL: none */
+	struct type_slots *rooms;  /* has its type_slots; NULL: none */
 	Reeve__V1__FetchRequest request;
 };
 

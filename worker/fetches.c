@@ -2,6 +2,7 @@
 #include "worker/fetches.h"
 
 #include "common/mem.h"
+#include "worker/rooms.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -56,6 +57,8 @@ void fetches_mark_sent(struct fetches *fetches, struct fetch *fetch, bool parked
 void fetches_mark_unsent(struct fetches *fetches, struct fetch *fetch)
 {
 	assert(fetch->in_flight);
+	rooms_end(fetch->promises);
+	fetch->promises = NULL;
 	fetches->in_flight_count--;
 	fetches->parked_count -= fetch->parked;
 	fetch->in_flight = fetch->parked = false;

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct promises;
+
 enum { FETCHES_STALE_MAX = 8 };
 
 struct fetch {
@@ -26,9 +28,10 @@ struct fetch {
 	bool parked;    /* … and the manager may keep it for a while */
 	bool cancelled; /* … and it has been cancelled */
 	bool sent_before;
-	const void *accepts; /* the types that this call requests */
-	uint64_t changes;    /* see fetcher.c: what it excludes is up to date with these changes */
-	uint64_t call;       /* rpc_call_id of that call, if it is a Fetch call; 0: unknown */
+	const void *accepts;       /* the types that this call requests */
+	uint64_t changes;          /* see fetcher.c: what it excludes is up to date with these changes */
+	struct promises *promises; /* … and of which handlers it may bring so many tasks; NULL: of all */
+	uint64_t call;             /* rpc_call_id of that call, if it is a Fetch call; 0: unknown */
 	struct fetch *prev, *next;
 };
 

@@ -37,8 +37,9 @@ struct handler {
 	bool from_file;     /* from a handlers file */
 	int max_running;    /* how many of its attempts run at once; 0: as many as there are slots */
 	/* Under the worker's lock once it runs. */
-	int users;   /* references of the table and of attempts */
-	int running; /* attempts that slots have */
+	int users;    /* references of the table, of attempts and of promises */
+	int running;  /* attempts that slots have */
+	int promised; /* tasks that Fetches may bring (rooms.h) */
 
 	/* Runs an attempt to its end and sets its outcome (attempt->outcome). Called on a slot's thread, by several slots
 	 * at once. */

@@ -107,6 +107,13 @@ static void refuse_fetch(const struct fetch_request *request, fetch_done *done, 
 	done(arg, &(struct fetch_answer){0}, &error);
 }
 
+static struct fetch_limit limit_copy(const struct fetch_limit *limit)
+{
+	return (struct fetch_limit){.queue = limit->queue ? mem_strdup(limit->queue) : NULL,
+	    .type = limit->type ? mem_strdup(limit->type) : NULL,
+	    .slots = limit->slots};
+}
+
 void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fetch_done *done, void *arg)
 {
 	struct base *base = d->base;
@@ -140,8 +147,7 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	f->request.limits = NULL;
 	f->limits = mem_calloc((size_t)request->limit_count + 1, sizeof *f->limits);
 	for (int i = 0; i < request->limit_count; i++)
-		f->limits[i] =
-		    (struct fetch_queue){.queue = mem_strdup(request->limits[i].queue), .slots = request->limits[i].slots};
+		f->limits[i] = limit_copy(&request->limits[i]);
 	if (f->request.max_bytes <= 0 || f->request.max_bytes > base->options.max_answer_bytes)
 		f->request.max_bytes = base->options.max_answer_bytes;
 	f->parks = request->wait_ms > 0;

@@ -29,9 +29,9 @@ struct fetch_answer {
 /* `error` is NULL, or FAILED_PRECONDITION if the incarnation is lost, or another reason why the Fetch has no answer. */
 typedef void fetch_done(void *arg, const struct fetch_answer *answer, const struct reeve_error *error);
 
-/* Of how many tasks of a queue a Fetch has room for. */
-struct fetch_queue {
-	const char *queue;
+/* Of how many tasks of a queue, or of a type, a Fetch has room for. */
+struct fetch_limit {
+	const char *queue, *type; /* the other one is NULL */
 	int slots;
 	int granted; /* for the dispatcher: see fetch.granted */
 };
@@ -44,7 +44,7 @@ struct fetch_request {
 	int exclude_count;
 	const int64_t *exclude;
 	int limit_count;
-	const struct fetch_queue *limits; /* queues of which it takes fewer tasks than `slots` */
+	const struct fetch_limit *limits; /* of what it takes fewer tasks than `slots` */
 	int64_t wait_ms;                  /* fetch wait; 0: does not park, and is answered with what is ready */
 	bool continues;                   /* its worker sends another one at once if the answer leaves slots free */
 	bool again;

@@ -9,6 +9,8 @@
 #include "manager/core/dispatch.h"
 #include "manager/core/ready.h"
 
+struct route;
+
 struct session;
 struct matching;
 struct pick;
@@ -55,7 +57,7 @@ struct fetch {
 	int32_t lowest;           /* the lowest priority of its candidates */
 	int granted;              /* candidates for it in the claim that is prepared or in flight */
 	int64_t granted_bytes;
-	struct fetch_queue *limits; /* request.limits, owned */
+	struct fetch_limit *limits; /* request.limits, owned */
 	struct pick *pick;          /* it has a filter; or NULL */
 	int slot;                   /* its index in the claim; −1: none yet */
 	bool passed;                /* during a run: it got no candidates because its caller is backlogged */
@@ -80,10 +82,9 @@ struct fetch {
 struct grant {
 	struct candidate candidate;
 	struct fetch *fetch;
-	int64_t bytes;             /* of its assignment */
-	struct fetch_queue *limit; /* of its Fetch; or NULL */
-	bool limited;              /* its queue has a limit */
-	int order; /* its place among the candidates of the claim, in the order in which they are assigned */
+	int64_t bytes; /* of its assignment */
+	bool limited;  /* its queue has a limit */
+	int order;     /* its place among the candidates of the claim, in the order in which they are assigned */
 	int slot;
 };
 
@@ -139,8 +140,9 @@ struct fetch *fetch_find(struct dispatch *dispatch, int64_t incarnation, int64_t
 /* Lets the Fetch wait for candidates. */
 void fetch_wait(struct fetch *fetch);
 
-/* Returns the Fetch's limit of this queue; NULL: it has none. */
-struct fetch_queue *fetch_limit(const struct fetch *fetch, const char *queue);
+/* fetch_takes returns whether the Fetch's limits allow one more task of the route. fetch_count counts `by` more. */
+bool fetch_takes(const struct fetch *fetch, const struct route *route);
+void fetch_count(struct fetch *fetch, const struct route *route, int by);
 
 /* Takes the Fetch out of the waiting ones, if it is there, and sets its state. */
 void fetch_move(struct fetch *fetch, enum fetch_state state);

@@ -1,5 +1,6 @@
 /* A Fetch: where it waits, how its state changes, and how it ends. */
 #include "manager/core/dispatch_internal.h"
+#include "manager/core/routes.h"
 #include "manager/core/sessions.h"
 
 #include <stdlib.h>
@@ -14,20 +15,34 @@ enum {
 
 static void fetch_free(struct fetch *f)
 {
-	for (int i = 0; i < f->request.limit_count; i++)
+	for (int i = 0; i < f->request.limit_count; i++) {
 		free((char *)f->limits[i].queue);
+		free((char *)f->limits[i].type);
+	}
 	free(f->limits);
 	pick_free(f->pick);
 	free((void *)f->request.exclude);
 	free(f);
 }
 
-struct fetch_queue *fetch_limit(const struct fetch *f, const char *queue)
+static bool limits(const struct fetch_limit *limit, const struct route *route)
+{
+	return limit->type ? !strcmp(limit->type, route->type) : !strcmp(limit->queue, route->queue);
+}
+
+bool fetch_takes(const struct fetch *f, const struct route *route)
 {
 	for (int i = 0; i < f->request.limit_count; i++)
-		if (!strcmp(f->limits[i].queue, queue))
-			return &f->limits[i];
-	return NULL;
+		if (limits(&f->limits[i], route) && f->limits[i].granted >= f->limits[i].slots)
+			return false;
+	return true;
+}
+
+void fetch_count(struct fetch *f, const struct route *route, int by)
+{
+	for (int i = 0; i < f->request.limit_count; i++)
+		if (limits(&f->limits[i], route))
+			f->limits[i].granted += by;
 }
 
 void fetch_found_by_id(struct fetch *f)

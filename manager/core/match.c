@@ -92,13 +92,6 @@ static bool fetch_has_capacity(const struct fetch *f, int64_t bytes, int share)
 	return !fetch_full(f, share) && (f->granted == 0 || f->granted_bytes + bytes <= f->request.max_bytes);
 }
 
-/* Returns true if one more task of the queue fits. */
-static bool fetch_takes_queue(const struct fetch *f, const char *queue)
-{
-	const struct fetch_queue *limit = f->request.limit_count ? fetch_limit(f, queue) : NULL;
-	return !limit || limit->granted < limit->slots;
-}
-
 /* Returns the stream's first candidate that the Fetch does not exclude, or NULL. */
 static const struct candidate *stream_first_for(
     struct matching *matching, const struct stream *s, const struct fetch *f)
@@ -148,9 +141,7 @@ static void grant(struct matching *matching, struct fetch *f, const struct candi
 {
 	struct dispatch *d = matching->dispatch;
 	int route = stream_route(c->stream);
-	struct fetch_queue *limit = f->request.limit_count ? fetch_limit(f, routes_get(d->routes, route)->queue) : NULL;
-	if (limit)
-		limit->granted++;
+	fetch_count(f, routes_get(d->routes, route), 1);
 	f->granted++;
 	f->granted_bytes += bytes;
 	f->worth += task_worth(c->stream);
@@ -166,7 +157,6 @@ static void grant(struct matching *matching, struct fetch *f, const struct candi
 	d->grants[matching->tried++] = (struct grant){.candidate = ready_take(d->cache, c),
 	    .fetch = f,
 	    .bytes = bytes,
-	    .limit = limit,
 	    .limited = queues_use_room(d->queues, route, 1)};
 }
 
@@ -176,14 +166,14 @@ static struct fetch *fetch_for(
 {
 	const struct dispatch *d = matching->dispatch;
 	const struct store_queue *queue = queues_of_route(d->queues, stream_route(c->stream));
-	const char *name = routes_get(d->routes, stream_route(c->stream))->queue;
+	const struct route *route = routes_get(d->routes, stream_route(c->stream));
 	struct fetch *f;
 	fetch_order_restart(order);
 	while ((f = fetch_order_next(order, share))) {
 		matching->steps++;
 		if (fetch_excludes(f, c->id))
 			continue;
-		if (waiting_period_over(queue, f) && fetch_takes_queue(f, name) && fetch_has_capacity(f, bytes, share) &&
+		if (waiting_period_over(queue, f) && fetch_takes(f, route) && fetch_has_capacity(f, bytes, share) &&
 		    !fetch_pass(f))
 			return f;
 		fetch_order_remove(order);

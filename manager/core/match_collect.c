@@ -2,6 +2,7 @@
  * gets none: any rows if it has room, otherwise those of higher priorities that were left to other managers. */
 #include "manager/core/dispatch_internal.h"
 #include "manager/core/queues.h"
+#include "manager/core/routes.h"
 
 enum { SEARCHES_MS = 250 }; /* how long a Fetch waits for streams that are being searched: that may take long */
 
@@ -9,8 +10,7 @@ enum { SEARCHES_MS = 250 }; /* how long a Fetch waits for streams that are being
 static void grant_undo(struct dispatch *d, const struct grant *grant)
 {
 	struct fetch *f = grant->fetch;
-	if (grant->limit)
-		grant->limit->granted--;
+	fetch_count(f, routes_get(d->routes, stream_route(grant->candidate.stream)), -1);
 	if (grant->limited)
 		queues_use_room(d->queues, stream_route(grant->candidate.stream), -1);
 	f->granted--;

@@ -14,13 +14,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool check_queue_slots(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
+static bool check_limits(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
 {
 	char field[48];
-	bool good = check_range("queue_slots", (int64_t)r->n_queue_slots, 0, LIMIT_ACCEPTED, error);
+	bool good = check_range("queue_slots", (int64_t)r->n_queue_slots, 0, LIMIT_ACCEPTED, error) &&
+	    check_range("type_slots", (int64_t)r->n_type_slots, 0, LIMIT_ACCEPTED, error);
 	for (size_t i = 0; good && i < r->n_queue_slots; i++) {
 		snprintf(field, sizeof field, "queue_slots[%zu].queue", i);
 		good = check_name(field, r->queue_slots[i]->queue, false, error);
+	}
+	for (size_t i = 0; good && i < r->n_type_slots; i++) {
+		snprintf(field, sizeof field, "type_slots[%zu].type", i);
+		good = check_name(field, r->type_slots[i]->type, false, error);
 	}
 	return good;
 }
@@ -54,9 +59,8 @@ bool worker_fetch_check(const struct rpc_call *call, Reeve__V1__FetchRequest *r,
 	    check_range("slots", r->slots, 1, LIMIT_CALL_TASKS, error) &&
 	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
 	    check_range("idle_since_start_ms", r->idle_since_start_ms, 0, INT64_MAX / 4, error) &&
-	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, LIMIT_EXCLUDED, error) &&
-	    check_queue_slots(r, error) && check_where(r, error) &&
-	    scope_accept_queues(identity, &r->queues, &r->n_queues, error) &&
+	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, LIMIT_EXCLUDED, error) && check_limits(r, error) &&
+	    check_where(r, error) && scope_accept_queues(identity, &r->queues, &r->n_queues, error) &&
 	    scope_accept_types(identity, &r->types, &r->n_types, error);
 }
 
@@ -68,9 +72,13 @@ static bool backlogged(const void *call, int64_t max)
 void worker_fetch_start(struct services *s, struct rpc_call *call, const Reeve__V1__FetchRequest *r, bool in_report,
     fetch_done *done, void *arg)
 {
-	struct fetch_queue *limits = mem_calloc(r->n_queue_slots + 1, sizeof *limits);
+	struct fetch_limit *limits = mem_calloc(r->n_queue_slots + r->n_type_slots + 1, sizeof *limits);
+	int count = 0;
 	for (size_t i = 0; i < r->n_queue_slots; i++)
-		limits[i] = (struct fetch_queue){.queue = r->queue_slots[i]->queue, .slots = (int)r->queue_slots[i]->slots};
+		limits[count++] =
+		    (struct fetch_limit){.queue = r->queue_slots[i]->queue, .slots = (int)r->queue_slots[i]->slots};
+	for (size_t i = 0; i < r->n_type_slots; i++)
+		limits[count++] = (struct fetch_limit){.type = r->type_slots[i]->type, .slots = (int)r->type_slots[i]->slots};
 	struct fetch_request request = {
 	    .incarnation = r->incarnation,
 	    .fetch_id = r->fetch_id,
@@ -81,7 +89,7 @@ void worker_fetch_start(struct services *s, struct rpc_call *call, const Reeve__
 	    .types = r->types,
 	    .exclude_count = (int)r->n_exclude_ids,
 	    .exclude = r->exclude_ids,
-	    .limit_count = (int)r->n_queue_slots,
+	    .limit_count = count,
 	    .limits = limits,
 	    .wait_ms = in_report ? 0 : r->wait_ms,    /* in a report it never parks */
 	    .continues = in_report || r->wait_ms > 0, /* it is a worker's, which then parks another one */

@@ -68,6 +68,31 @@ test_a_child_runs_as_another_user() {
 		"$(reeve submit who --wait | xargs)"
 }
 
+# Tasks for which no child is free wait at the manager, and leave the other slots to other types.
+test_busy_children_leave_slots_to_other_types() {
+	local id
+	child heavy <<-'END'
+		until [ -e "$REEVE_TEST_DIR/go" ]; do sleep 0.02; done
+		answer result done
+	END
+	handlers <<-END
+		[handler heavy]
+		stdio = $DIR/heavy
+		children = 1
+		[handler light]
+		exec = cat
+	END
+	seq 5 | reeve submit --bulk - --type heavy >"$DIR/heavies"
+	start_worker mixed --concurrency 3
+	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 1 ]'
+	for _ in 1 2 3; do reeve wait "$(reeve submit light)" --max-wait 60s >/dev/null; done
+	expect_eq 'executing 1 queued 4' "$(sql 'select status, count(*) from tasks group by 1 order by 1' | tr '|\n' '  ' | sed 's/ $//')"
+	touch "$DIR/go"
+	while read -r id; do reeve wait "$id" --max-wait 60s >/dev/null; done <"$DIR/heavies"
+	# The parked Fetch, which had no room for it, is sent again.
+	reeve wait "$(reeve submit heavy)" --max-wait 60s >/dev/null
+}
+
 # An answer in time counts, even if the worker reads it after the timeout.
 test_an_answer_in_time_counts() {
 	child timely <<-'END'

@@ -186,13 +186,27 @@ Test(dispatch, a_queue_waits_after_its_start)
 Test(dispatch, a_fetch_takes_fewer_tasks_of_a_queue)
 {
 	struct fake_fetch fetch;
-	const struct fetch_queue limits[] = {{.queue = "q", .slots = 1}};
+	const struct fetch_limit limits[] = {{.queue = "q", .slots = 1}};
 
 	begin(3);
 	fake_fetch(core, &fetch,
 	    (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 3, .limit_count = 1, .limits = limits});
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(fetch.count, 1);
+	fake_end(core);
+}
+
+Test(dispatch, a_fetch_takes_fewer_tasks_of_a_type)
+{
+	struct fake_fetch fetch;
+	const struct fetch_limit limits[] = {
+	    {.type = "u", .slots = 0}, {.type = "t", .slots = 2}, {.queue = "q", .slots = 3}};
+
+	begin(3);
+	fake_fetch(core, &fetch,
+	    (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 3, .limit_count = 3, .limits = limits});
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 2);
 	fake_end(core);
 }
 
