@@ -26,10 +26,12 @@ enum { FIRST_MAX = 2 };
  *   lease       reclaims: no edit that waits for a lock delays the reassignment of tasks
  *   requeue     of tasks that never arrived: however much workers claim to hold, it delays no reclaim
  *   jobs        batches, schedules, inbox and counts: delayed by neither edits nor leases
- *   read, poll  quick reads have one connection exclusively (read), and precedence on poll-more over reads that may
- * take long, which have precedence on poll callbacks   delayed by neither reads nor maintenance; else callbacks would
- * be due again before their outcomes are recorded lookup      of workers and their Fetches: however many unknown
- * workers call, they delay neither claims nor heartbeats
+ *   read, poll  quick reads have a connection to themselves (read). Poll begins with reads that may take long, and
+ *               poll-more with quick ones
+ *   callbacks   delayed by neither reads nor maintenance; else callbacks would be due again before their outcomes are
+ *               recorded
+ *   lookup      of workers and their Fetches: however many unknown workers call, they delay neither claims nor
+ *               heartbeats
  */
 static const struct role_spec {
 	const char *name;
