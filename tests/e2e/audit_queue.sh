@@ -5,7 +5,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
-start_manager manager --lease 2s --heartbeat 500ms --expiry-grace 3s --fetch-wait 500ms
+start_manager manager --lease 30s --heartbeat 500ms --expiry-grace 40s --fetch-wait 500ms
 
 # Runs the manager's statement NAME manually, with ARGUMENTS in SQL, and prints its rows.
 statement() { # NAME ARGUMENTS
@@ -157,6 +157,7 @@ test_workers_coming_going_loss_and_scaling_are_in_the_audit() {
 	stop comer
 	start_worker comer --queue coming
 	kill_worker comer
+	end_lease comer
 	wait_until 30 '[ "$(worker_events comer)" = "registered scaled left registered lost" ]'
 	expect_eq 'gone left,gone lost' "$(reeve worker list --all --json | jq -rs 'map(select(.name == "comer") | "\(.state) \(.mode)") | join(",")')"
 	expect_match 'concurrency 3' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").note')"

@@ -25,9 +25,11 @@ test_a_batch_is_opened_filled_closed_and_reported() {
 	reeve batch close "$id" >"$DIR/closed"
 	expect_match 'state +closed \(running\)' "$(cat "$DIR/closed")"
 	expect_fail 1 reeve batch wait "$id" --max-wait 300ms
-	expect_fail 1 script -qec "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' batch wait $id --max-wait 300ms" /dev/null
-	expect_match 'waiting \[#* *\] [0-9]+/[0-9]+' "$OUTPUT"
+	start shown script -qefc "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' batch wait $id" /dev/null
+	wait_until 20 'grep -qE "waiting \[#* *\] [0-9]+/[0-9]+" "$DIR/log/shown.log"'
 	release
+	ended shown
+	expect_eq 1 "$STATUS"
 	expect_fail 1 reeve batch wait "$id" --max-wait 20s
 	expect_match 'tasks +3 submitted, 0 pending, 2 completed, 1 failed' "$OUTPUT"
 	expect_consistent "$id"

@@ -60,6 +60,7 @@ test_the_audit_has_who_changed_what() {
 	wait_until 20 '[ "$(admin show "$id" --json | jq -r .status)" = executing ]'
 	ops submit sh 'sleep 60' --queue away --key runs --key-version 2
 	ops retry "$id" --executing
+	wait_event 20 "$id" restarted
 	ops queue set away --resting 0s
 	for action in pause resume stop; do ops queue $action away; done
 	wait_until 20 '[ "$(admin audit --event queue_stopped --json)" ]'
@@ -280,7 +281,7 @@ test_one_manager_creates_the_first_admins_token() {
 	with "$old" reeve list >/dev/null
 	new=$("$REEVE_BIN/reeve-manager" --database "$CONNINFO" --create-admin-token 2>/dev/null)
 	with "$new" reeve token list >/dev/null
-	wait_until 5 'expect_fail 4 with "$old" reeve list'
+	wait_until 20 'expect_fail 4 with "$old" reeve list'
 	expect_eq 1 "$(sql 'select count(*) from identities')"
 	# Also after the name was used for something else.
 	with "$new" reeve token create other --role admin >/dev/null

@@ -16,11 +16,12 @@
 
 . "$TOP/tests/faults/faults.bash"
 CHECK=$TOP/tests/faults/check
+UNHURRIED=(--lease 15s --heartbeat 400ms --expiry-grace 20s --fetch-wait 300ms) # so long that a busy machine ends no lease
 
 start_fleet() {
 	start_postgres
-	start_manager one --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
-	start_manager two --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
+	start_manager one "${UNHURRIED[@]}"
+	start_manager two "${UNHURRIED[@]}"
 	export REEVE_MANAGER=${URL[one]},${URL[two]}
 	start_fault_exec programs --concurrency 4
 	start_fault_function functions --concurrency 8 --prefetch 4

@@ -15,6 +15,7 @@ the_run() {
 		--mix short=40,medium=10,recover=20,fail=10,fatal=10,delayed=5,hang=2
 	submit_script killer-1 'run=10 crash=1' --type doomed --timeout 2s --retry-base 1ms >/dev/null
 	ended doomed
+	end_lease doomed
 	start_fault_function heir --type doomed
 	end_run heir
 }
@@ -390,7 +391,8 @@ test_an_event_is_missing() {
 	expect_found 'I6 event-missing' "task $id .* is cancelled, and nobody asked for it" and others
 	expect_found 'I6 event-missing' "task $id .*its cancel was acknowledged at" and others
 	copy
-	id=$(sql "select task_id from task_attempts where outcome in ('lost', 'expired')")
+	id=$(sql "select task_id from task_attempts a join task_history h using (task_id)
+		where a.outcome in ('lost', 'expired') and h.details like 'killer-1 %'")
 	change "delete from task_events where task_id = $id and event = 'reclaimed'"
 	check
 	expect_found 'I6 event-missing' "task $id \(killer-1\).* was taken away; no event says why"

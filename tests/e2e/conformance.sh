@@ -80,7 +80,8 @@ stops_a_cancelled_handler() {
 }
 
 stops_a_handler_at_its_timeout() {
-	begin_ticks 60 --timeout 1s --max-attempts 1 && soon 10 '[ "$(status_of "$ID")" = dead ]' && ticks_stand "$FILE"
+	local timeout
+	for timeout in 1 5 20; do begin_ticks 60 --timeout ${timeout}s --max-attempts 1 && break; done && soon 30 '[ "$(status_of "$ID")" = dead ]' && ticks_stand "$FILE"
 }
 
 keeps_a_result_until_a_manager_takes_it() {
@@ -114,8 +115,7 @@ does_not_go_on_after_a_lost_lease() {
 	soon 30 '[ "$(status_of "$ID")" != executing ]' || return 1
 	reeve queue pause held >/dev/null
 	signal worker CONT
-	sleep 0.5
-	ticks_stand "$FILE"
+	soon 10 'ticks_stand "$FILE"'
 	stopped=$?
 	reeve cancel "$ID" >/dev/null
 	reeve queue resume held >/dev/null

@@ -59,7 +59,7 @@ test_one_worker_is_scaled_while_its_tasks_run() {
 	wait_until 20 '[ "$(worker one completed)" = 8 ]'
 	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
 	wait_until 20 '[ "$(worker one failed)" = 1 ]'
-	expect_match "one +alive +running +[0-9]+s +1 +0 +8 +1 +[0-9]+s" "$(reeve worker list)"
+	expect_match "one +alive +running +[0-9]+[sm] +1 +0 +8 +1 +[0-9]+[sm]" "$(reeve worker list)"
 }
 
 test_all_workers_are_scaled() {

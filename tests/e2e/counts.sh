@@ -51,8 +51,8 @@ test_counts_are_exact() {
 	day=$(sql "select min(keep_until) from reeve.task_history")
 	# Another session adds up changes, and commits during the drop.
 	start adds "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve \
-		-c begin -c 'set search_path = reeve' -c 'select counts_fold()' -c 'select pg_sleep(2)' -c commit
-	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where query like '\''select pg_sleep%'\''")" = 1 ]'
+		-c begin -c 'set search_path = reeve' -c 'select counts_fold()' -c "$UNTIL_AWAITED" -c commit
+	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where application_name = '\''psql'\'' and wait_event = '\''PgSleep'\''")" = 1 ]'
 	sql "select reeve.drop_history_partition('task_history_' || to_char('$day'::date, 'YYYYMMDD'))" >/dev/null
 	ended adds
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
@@ -193,15 +193,16 @@ test_tasks_claimed_before_they_are_due_are_counted() {
 	start_manager
 	wait_until 10 '[ "$(sql "select count(*) from managers where hb_seq > 1")" = 1 ]'
 	reeve pipeline define - <<<'{"name":"steps","stages":[{"name":"a","type":"sh"},{"name":"b","type":"sh"}]}' >/dev/null
-	fails=$(reeve submit sh 'exit 1' --delay 20s --retry-base 1h --retry-max 1h)
-	dies=$(reeve submit sh 'exit 1' --delay 20s --max-attempts 1)
-	ends=$(reeve submit sh true --delay 20s)
-	remarks=$(reeve submit sh 'echo "{\"remark\": \"well\"}" >&3' --delay 20s)
-	steps=$(reeve submit --pipeline steps true --delay 20s)
+	fails=$(reeve submit sh 'exit 1' --delay 1h --retry-base 1h --retry-max 1h)
+	dies=$(reeve submit sh 'exit 1' --delay 1h --max-attempts 1)
+	ends=$(reeve submit sh true --delay 1h)
+	remarks=$(reeve submit sh 'echo "{\"remark\": \"well\"}" >&3' --delay 1h)
+	steps=$(reeve submit --pipeline steps true --delay 1h)
 	expect_eq 5 "$(sql "select count(*) from tasks")"
+	reeve submit sh true --delay 3h >/dev/null
+	reeve update "$fails" "$dies" "$ends" "$remarks" "$steps" --delay 20s >/dev/null
 	# One becomes due before the clock is corrected, so it has ceased to count as delayed.
 	reeve submit sh true --delay 1s >/dev/null
-	reeve submit sh true --delay 3h >/dev/null
 	wait_until 12 '[ "$(sql "select count(*) from count_changes")|$(sql "select sum(count) from live_due")" = "0|6" ]'
 	wait_until 5 '[ "$(sql "select count(*) from tasks where run_at <= clock_timestamp()")" = 1 ]' # live_due has whole seconds
 	expect_eq 6 "$(sql "select count(*) from tasks where run_at > clock_timestamp()")" 'not due before the clock is corrected'
@@ -228,10 +229,11 @@ test_executing_tasks_are_counted_by_the_journal() {
 		done
 	done | reeve submit --bulk - --retry-base 1h >"$DIR/ids"
 	wait_until 20 '[ "$(reeve queue list --queue mixed --json | jq -sr "map(.failed) | add")" = 3 ]'
+	wait_until 20 '[ "$(sql "select count(*) from assignments where closed_at is null")" = 0 ]'
 	expect_eq '' "$(miscounted)"
-	expect_eq 0 "$(sql "select count(*) from assignments where closed_at is null")"
 	touch "$DIR/again"
 	held=$(reeve submit sh "while [ ! -e '$DIR/go' ]; do sleep 0.1; done" --queue mixed)
+	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 1 ]' # in an assignment of its own
 	reeve retry $(sql "select id from tasks where status = 'failed' limit 1") >/dev/null
 	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 2 ]'
 	expect_eq '0 0 2 2' "$(reeve queue list --queue mixed --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")')"

@@ -198,9 +198,9 @@ test_managers_and_workers() {
 	REEVE_MANAGER=${URL[manager]}
 	start_worker gone
 	id=$(reeve submit nobody-does-this --queue jobs)
+	wait_until 10 '[[ "$(reeve doctor)" == *nobody-does-this* ]]'
 	# name "old", one slot, type "x", version "0.0.1"
 	raw_hex WorkerService/Register 0a 03 6f 6c 64 20 01 32 01 78 3a 05 30 2e 30 2e 31 >"$DIR/null"
-	wait_until 10 '[[ "$(reeve doctor)" == *nobody-does-this* ]]'
 	doctor 1
 	expect_eq 'warning versions worker old
 warning workers nobody-does-this in queue jobs' "$FOUND"

@@ -90,11 +90,6 @@ gone() { # PID
 	[ -z "$(birth "$1")" ]
 }
 
-# Lets the manager find a worker that is dead or frozen lost now, instead of at the end of its lease.
-end_lease() { # WORKER
-	sql "update workers set lease_ms = 500 where name = '$1' and gone_at is null"
-}
-
 # Waits until attempt N has reached its point, starts OTHER, and kills WORKER, and with it the handler.
 kill_held() { # N WORKER OTHER
 	local handler

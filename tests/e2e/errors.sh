@@ -6,7 +6,7 @@ HISTORY_DAYS=30
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
-start_manager --lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms
+start_manager --lease 30s --heartbeat 400ms --expiry-grace 40s --fetch-wait 300ms
 start_worker worker --concurrency 4 --queue default,mail,night,lines,short,count
 
 many() { # COUNT JSON

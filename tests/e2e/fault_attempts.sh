@@ -93,8 +93,8 @@ test_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 	short=("${IDS[@]}")
 	submit_scripts long 4 "until=$DIR/go" '"max_attempts":1,"timeout":"5s"'
 	wait_until 20 '[ "$(starts)" = 6 ]'
-	outage=$(now_us)
 	stop_postgres immediate
+	outage=$(now_us)
 	# Much longer than two leases: the attempts are past their expiry, and callers that were refused repeatedly back off
 	# for long.
 	wait_until 20 "[ \$(now_us) -gt $((outage + 6 * LEASE_US + 300000)) ]"

@@ -64,11 +64,12 @@ test_the_same_report_comes_twice_and_to_two_managers() {
 	submit_scripts well 1 run=50
 	wait_until 20 all_ended
 	tell network message take /Report "$DIR/badly"
-	submit_scripts badly 1 'run=50 fail=1' '"retry":{"base_ms":6000}'
+	submit_scripts badly 1 'run=50 fail=1' '"retry":{"base_ms":3600000,"max_ms":3600000}'
 	wait_until 20 '[ -e "$DIR/badly" ]'
 	brought 1
 	expect_eq 'failed|1' "$(sql 'select status, attempt from tasks')"
 	tell network cut
+	reeve retry "${IDS[0]}" >/dev/null
 	wait_until 30 all_ended
 	brought 2
 	expect_eq 'failed 1' "$(outcomes)"

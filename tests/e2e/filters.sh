@@ -121,8 +121,8 @@ test_discards_end_dead() {
 	id=$(reeve submit nothing)
 	signal worker CONT
 	reeve wait "$id" >/dev/null
-	id=$(reeve submit sh "trap '' TERM; until [ -e $DIR/end ]; do sleep 0.05; done; $HOLD")
-	wait_status 20 "$id" executing
+	id=$(reeve submit sh "trap '' TERM; touch $DIR/deaf; until [ -e $DIR/end ]; do sleep 0.05; done; $HOLD")
+	wait_until 20 '[ -e "$DIR/deaf" ]'
 	reeve cancel "$id" >/dev/null
 	expect_match 'yes' "$(reeve discard "$id")"
 	expect_fail 4 reeve discard "$id"

@@ -116,7 +116,7 @@ test_a_frozen_manager_holds_nothing() {
 # On a busy machine some firings come too late, and are missed.
 test_overlap() {
 	local first
-	done_of() { outcomes "$1" | sed 's/ missed//g'; }
+	done_of() { outcomes "$1" | sed 's/^missed //; s/ missed//g'; }
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 20
@@ -127,8 +127,9 @@ test_overlap() {
 	# One task runs: firings are skipped, or wait, or happen anyway.
 	wait_until 60 '[[ $(done_of forbid) = "submitted overlapped overlapped overlapped"* ]]'
 	wait_until 60 '[[ $(done_of allow) = "submitted submitted submitted"* ]]'
-	expect_eq submitted "$(outcomes queue)"
-	first=$(sql "select task_id from schedule_runs r join schedules s on s.id = schedule_id where name = 'queue'")
+	wait_until 60 '[ "$(done_of queue)" = submitted ]'
+	first=$(sql "select task_id from schedule_runs r join schedules s on s.id = schedule_id
+		where name = 'queue' and outcome = 'submitted' order by r.id limit 1")
 	expect_match "^task [0-9]+ of an earlier run had not ended" "$(notes forbid | grep -v 'missed, from' | sed -n 2p)"
 	release
 	wait_until 60 "[ \"\$(tasks_of queue)\" -gt 2 ] && [ \"\$(tasks_of forbid)\" -gt 2 ]"
@@ -138,7 +139,7 @@ test_overlap() {
 		expect_eq 0 "$(sql "select count(*) from all_tasks a join all_tasks b on b.source = a.source and b.id > a.id
 			and b.created < coalesce(a.ended, 'infinity') where a.source = 'schedule $overlap'")"
 	done
-	expect_match '^submitted missed submitted' "$(outcomes queue)"
+	expect_match '(^| )submitted missed submitted' "$(outcomes queue)"
 	expect_eq completed "$(field "$first" status)"
 }
 
@@ -148,7 +149,8 @@ test_overlap_is_checked_soon_after_young_tasks() {
 	tables_only
 	schedule behind every_ms 500 concurrency_policy "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
 		last_task_id "(select id from submit_task('{\"type\": \"nothing\"}'))"
-	expect_eq t "$(sql "select t.scheduled < clock_timestamp() + interval '100 ms' from schedules_fire(5) t where schedule = ''")"
+	expect_eq t "$(sql "update tasks set created = clock_timestamp();
+		select t.scheduled < clock_timestamp() + interval '100 ms' from schedules_fire(5) t where schedule = ''")"
 	sql "update tasks set created = created - interval '1 hour'"
 	expect_eq t "$(sql "select t.scheduled > clock_timestamp() + interval '300 ms' from schedules_fire(5) t where schedule = ''")"
 }
@@ -163,7 +165,7 @@ test_a_periodic_task() {
 		next_at "date_trunc('second', clock_timestamp()) + interval '2 s'" spec '$${"type": "sh", "details": "sleep 0.3"}$$'
 	wait_until 60 '[ "$(tasks_of period)" -ge 3 ]'
 	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
-	expect_eq t "$(sql "select bool_and(scheduled_at = start_at + (n - 1) * interval '2 s') from (
+	expect_eq t "$(sql "select coalesce(bool_and(scheduled_at = start_at + (n - 1) * interval '2 s'), true) from (
 		select scheduled_at, start_at, row_number() over (order by r.id) as n
 		from schedule_runs r join schedules s on s.id = schedule_id where outcome = 'submitted') x
 		where not exists (select from schedule_runs where outcome = 'missed')")"
@@ -328,7 +330,7 @@ test_changes_without_a_notification_are_found_soon() {
 		round(extract(epoch from percentile_cont(0.5) within group (order by at - scheduled_at)) * 1000),
 		round(extract(epoch from max(at - scheduled_at)) * 1000)) from schedule_runs r join schedules s on s.id = schedule_id where name = 'measured'")"
 	expect_eq t "$(sql 'select bool_and(at >= scheduled_at) from schedule_runs')"
-	expect [ "$(reeve stats --json | jq '.schedule_firings // (.counters[] | select(.name == "schedule_firings").value)')" -ge 30 ]
+	wait_until 20 '[ "$(reeve stats --json | jq ".counters[] | select(.name == \"schedule_firings\").value")" -ge 30 ]'
 }
 
 test_old_runs_are_forgotten_but_the_last_ten() {

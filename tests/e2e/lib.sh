@@ -68,6 +68,7 @@
 #	stop NAME [SIGNAL]           sends SIGTERM (or another signal) and waits for its end; sets $STATUS to its exit code
 #	ended NAME [SECONDS]         waits for its end without a signal; sets $STATUS to its exit code
 #	kill_manager [NAME]          stop NAME KILL; so does kill_worker [NAME]
+#	end_lease WORKER             lets the lease of a dead worker end soon
 #	reeve …                      runs the command, on REEVE_MANAGER
 #	free_port                    prints an unused port
 #	wait_until SECONDS 'CONDITION'   evaluates the condition repeatedly until it succeeds
@@ -292,6 +293,10 @@ worker_incarnation() { # NAME: its latest one, 0 if it was never there
 
 kill_worker() { # [NAME]
 	stop "${1:-worker}" KILL
+}
+
+end_lease() { # WORKER
+	sql "update workers set lease_ms = 500 where name = '$1' and gone_at is null"
 }
 
 # Runs the command. Start and end of the build with sanitizers take three times the processor time of all the rest. So it

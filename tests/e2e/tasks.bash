@@ -86,11 +86,13 @@ ms() {
 	echo $((${EPOCHREALTIME/./} / 1000))
 }
 
-kill_managers() { # SECONDS
-	local kills=0 end=$((SECONDS + $1)) name
+kill_managers() { # SECONDS: one after the other, while the other one serves
+	local kills=0 end=$((SECONDS + $1)) name other
 	while [ $SECONDS -lt $end ]; do
 		name=$([ $((RANDOM % 2)) = 0 ] && echo manager || echo two)
+		other=$([ $name = two ] && echo manager || echo two)
 		sleep "0.$((RANDOM % 9))"
+		wait_until 30 "reeve stats --manager '${URL[$other]}' >/dev/null 2>&1"
 		kill_manager "$name"
 		sleep "0.$((RANDOM % 9))"
 		launch_manager "$name"
