@@ -84,9 +84,9 @@ test_busy_children_leave_slots_to_other_types() {
 	END
 	seq 5 | reeve submit --bulk - --type heavy >"$DIR/heavies"
 	start_worker mixed --concurrency 3
-	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 1 ]'
+	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '"'executing'"' and type = '"'heavy'"'")" = 1 ]'
 	for _ in 1 2 3; do reeve wait "$(reeve submit light)" --max-wait 60s >/dev/null; done
-	expect_eq 'executing 1 queued 4' "$(sql 'select status, count(*) from tasks group by 1 order by 1' | tr '|\n' '  ' | sed 's/ $//')"
+	expect_eq 'executing 1 queued 4' "$(sql 'select status, count(*) from tasks where type = '"'heavy'"' group by 1 order by 1' | tr '|\n' '  ' | sed 's/ $//')"
 	touch "$DIR/go"
 	while read -r id; do reeve wait "$id" --max-wait 60s >/dev/null; done <"$DIR/heavies"
 	# The parked Fetch, which had no room for it, is sent again.
