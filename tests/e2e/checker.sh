@@ -176,6 +176,21 @@ test_a_handler_outlives_its_lock() {
 	expect_found 'I2 before-its-claim' "task $id"
 }
 
+# Nothing kills a C function that was asked to stop before its attempt expired.
+test_a_function_goes_on_past_its_expiry() {
+	copy
+	some 'id token' "select task_id, $TOKEN from task_history where status = 'completed' and attempt = 1 and type = 'fault-function'
+		and details like 's-%' and key is null order by task_id"
+	change "update task_history set status = 'dead', error_code = 'expired', last_error = '', by_report = false where task_id = $id"
+	end=$(time_of "$id" "$token" end)
+	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$token,\"t\":$((end + 60000000))}"
+	check --one-clock
+	expect_found 'I2 outlived' "task $id .*after it had ended \(dead\)" and others
+	line handler "{\"ev\":\"told\",\"task\":$id,\"token\":$token,\"t\":$((end - 1000))}"
+	check --one-clock
+	expect_no_match 'I2 outlived' "$OUTPUT"
+}
+
 # ---- I3 ----
 
 test_a_task_is_completed_without_a_handler() {

@@ -160,6 +160,14 @@ def requests_and_keys(f):
 # ---- I2: two workers with the same task at the same time ----
 
 
+def goes_on_past_its_expiry(f, begun):
+	"""Nothing stops a C function that ignores that it must stop, but the watchdog at the lease's end."""
+	attempt = f.known.get((begun.task, begun.token))
+	return (attempt is not None and attempt.row.get("error_code") == "expired" and begun.told is not None
+		and (not f.options.one_clock or begun.told + f.tables.clock_offset <= attempt.end + CLOCK_TOLERANCE_US)
+		and any(row["type"] == "fault-function" for row in f.by_id.get(begun.task, [])))
+
+
 def one_holder(f):
 	for task, runs in f.runs.items():
 		for begun in runs:
@@ -168,7 +176,7 @@ def one_holder(f):
 				f.add("I2 begun-twice", f"{f.title(task)}: {begun} was begun by {places}")
 		latest = None  # the earlier attempt with the latest sign of life
 		for begun in runs:
-			if latest is not None and latest.last > begun.start:
+			if latest is not None and latest.last > begun.start and not goes_on_past_its_expiry(f, latest):
 				f.add("I2 two-holders", f"{f.title(task)}: {latest} gave a sign of life at {seconds(latest.last)}, "
 					f"{(latest.last - begun.start) / 1000:.1f} ms after {begun} had started at {seconds(begun.start)}")
 			if latest is None or begun.last > latest.last:
@@ -198,7 +206,7 @@ def within_its_lock(f):
 			if first < attempt.token - CLOCK_TOLERANCE_US:
 				f.add("I2 before-its-claim", f"{f.title(task)}: {begun} ran {(attempt.token - first) / 1000:.1f} ms before "
 					f"it was claimed")
-			if attempt.end is not None and last > attempt.end + CLOCK_TOLERANCE_US:
+			if attempt.end is not None and last > attempt.end + CLOCK_TOLERANCE_US and not goes_on_past_its_expiry(f, begun):
 				f.add("I2 outlived", f"{f.title(task)}: {begun} gave a sign of life at {seconds(begun.last)}, "
 					f"{(last - attempt.end) / 1000:.1f} ms after it had ended ({attempt.outcome})")
 
