@@ -6,11 +6,20 @@
 . "$(dirname "$0")/faults.bash"
 
 scale() { # OUTPUT OPTION…: simulated workers at the manager named `manager`, and what that cost
+	begin_scale "$1" manager "${@:2}"
+	end_scale "$1"
+}
+
+begin_scale() { # OUTPUT MANAGER OPTION…
+	start "$1" timeout 240 "$REEVE_BIN/bench-scale" --manager "${URL[$2]}" --pid "$(pid "$2")" --connections 20 "${@:3}"
+}
+
+end_scale() { # OUTPUT
 	local out=$DIR/$1
-	shift
-	timeout 240 "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --pid "$(pid manager)" --connections 20 "$@" >"$out" ||
-		fail "bench-scale $*: exit code $?"
-	note "$*:" "$(tr '\n' ';' <"$out")"
+	ended "$1" 240
+	expect_eq 0 "$STATUS" "exit code of bench-scale $1"
+	grep -E '^[a-z_0-9]+ [0-9.-]+' "$DIR/log/$1.log" >"$out"
+	note "$1:" "$(tr '\n' ';' <"$out")"
 	expect_match '^heartbeat_errors 0.*heartbeat_unanswered 0.*ping_errors 0.*ping_unanswered 0' "$(grep -E '_(errors|unanswered) ' "$out" | xargs)"
 	expect_eq '' "$(awk '/_(errors|unanswered) / && $2 != 0' "$out")" 'calls that failed or were not answered'
 }
@@ -50,17 +59,21 @@ test_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	expect_that "$(figure log/bench.log ping_unanswered) == 1"
 }
 
-# A thousand workers wait, and none takes the waiting tasks, of a thousand types: that costs about as little as no
-# tasks.
+# Five hundred workers wait, and none takes the waiting tasks, of a thousand types: that costs about as little as no tasks,
+# at a manager with as many workers at the same time.
 # measures time
 test_types_without_a_worker_cost_nothing() {
 	start_postgres
+	sql 'create database apart owner reeve'
+	start_manager apart --database "${CONNINFO/dbname=reeve/dbname=apart}" --lease 3s --heartbeat 1s
 	start_manager manager --lease 3s --heartbeat 1s
-	scale before --workers 1000 --seconds 10
-	scale with --workers 1000 --routes 1000 --seconds 10
+	begin_scale without apart --workers 500 --seconds 10
+	begin_scale with manager --workers 500 --routes 1000 --seconds 10
+	end_scale without
+	end_scale with
 	expect_eq 0.000 "$(figure with lost)"
-	expect_that "$(figure with cpu) < 2 * $(figure before cpu) + 5"
-	expect_that "$(figure with heartbeat_p50) < 3 * $(figure before heartbeat_p50) + 50"
+	expect_that "$(figure with cpu) < 2 * $(figure without cpu) + 5"
+	expect_that "$(figure with heartbeat_p50) < 3 * $(figure without heartbeat_p50) + 50"
 	expect_that "$(figure with heartbeat_max) < 3000"
 }
 
@@ -144,7 +157,8 @@ test_two_managers_keep_up_with_many_types() {
 		note "$name:" "$(grep '^types_' "$DIR/log/$name.log" | tr '\n' ';')"
 	done
 	for median in types_p50 types_later_p50; do
-		expect_that "$(of 2 $median) < 50"
+		# On a busy machine one manager is slow, too.
+		expect_that "$(of 2 $median) < 50 || $(of 2 $median) < $(of 1 $median)"
 		expect_that "$(of 2 $median) < 1.6 * $(of 1 $median)"
 	done
 	expect_that "$(of 2 types_oldest) < $(of 1 types_oldest) + 500"
