@@ -167,7 +167,7 @@ test_what_is_no_json_is_no_success() {
 
 # The worker has no manager when the handler ends, and reports later.
 test_reported_fields_survive_a_resend() {
-	start_manager other
+	start_manager other --lease 60s --heartbeat 1s --expiry-grace 70s
 	start_worker cut-off --queue cut-off
 	id=$(reeve submit sh "$HOLD"'; echo "{\"directive\": \"NO_RETRY\", \"remark\": \"kept\", \"stack_trace\": \"at x\"}" >&3' \
 		--queue cut-off --max-attempts 9)
@@ -175,7 +175,7 @@ test_reported_fields_survive_a_resend() {
 	kill_manager other
 	release
 	wait_until 20 "grep -q 'failed for good' '$DIR/log/cut-off.log'"
-	start_manager other
+	start_manager other --lease 60s --heartbeat 1s --expiry-grace 70s
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'dead|1|directive:NO_RETRY|kept|kept|at x' "$(end_of "$id")"
 }
@@ -313,7 +313,7 @@ test_the_smallest_worker_in_c_runs_a_task() {
 test_a_c_function_gets_more_time_and_stops_when_asked() {
 	start more "$REEVE_BIN/example-more_time-worker" "$REEVE_MANAGER"
 	long=$(reeve submit countdown 300)
-	short=$(reeve submit countdown 12 --timeout 11s)
+	short=$(reeve submit countdown 16 --timeout 15s)
 	wait_until 20 '[ "$(field "$long" status)" = executing ]'
 	reeve cancel "$long" >/dev/null
 	expect_fail 1 reeve wait "$long"

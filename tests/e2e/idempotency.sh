@@ -15,6 +15,10 @@ tasks_in() { # QUEUE: how many were ever made there
 	sql "select count(*) from all_tasks where queue = '$1'"
 }
 
+expire_keys() { # CONDITION: lets their lifetimes be over
+	sql "update keys set expires_at = clock_timestamp() - interval '1s' where $1"
+}
+
 test_a_known_key_answers_the_first_id() {
 	answer=$(reeve submit nothing first --queue known --key k --json)
 	id=$(jq .id <<<"$answer")
@@ -58,10 +62,10 @@ test_a_race_for_a_key_has_one_winner() {
 # A lifetime counts from the submit, whether or not the task has ended. The next task with the key sets a lifetime of
 # its own.
 test_a_key_is_forgotten_after_its_lifetime() {
-	short=$(reeve submit nothing --queue ttl --key k --key-ttl 1s --delay 1h)
+	short=$(reeve submit nothing --queue ttl --key k --key-ttl 10m --delay 1h)
 	long=$(reeve submit nothing --queue ttl --key l --key-ttl 1h --delay 1h)
-	expect_eq t "$(sql "select k.expires_at = t.created + interval '1s' from keys k join tasks t on t.id = k.task_id where t.id = $short")"
-	sleep 1.1
+	expect_eq t "$(sql "select k.expires_at = t.created + interval '10m' from keys k join tasks t on t.id = k.task_id where t.id = $short")"
+	expire_keys "task_id = $short"
 	answer=$(reeve submit nothing --queue ttl --key k --key-ttl 1h --json)
 	expect_eq false "$(jq .existing <<<"$answer")"
 	expect [ "$(jq .id <<<"$answer")" != "$short" ]
@@ -77,7 +81,7 @@ test_a_key_is_remembered_after_the_task_ended() {
 	ids[completed]=$(reeve submit nothing --queue after --key completed)
 	ids[dead]=$(reeve submit sh 'exit 65' --queue after --key dead)
 	ids[cancelled]=$(reeve submit nothing --queue after --key cancelled --delay 1h)
-	ids[short]=$(reeve submit nothing --queue after --key short --key-ttl 1s)
+	ids[short]=$(reeve submit nothing --queue after --key short --key-ttl 10m)
 	reeve cancel "${ids[cancelled]}" >/dev/null
 	reeve wait "${ids[@]}" >/dev/null || true
 	for key in completed dead cancelled; do
@@ -86,7 +90,7 @@ test_a_key_is_remembered_after_the_task_ended() {
 	done
 	expect_eq 3 "$(sql "select count(*) from keys k join task_history h using (task_id) where k.queue = 'after'
 		and k.expires_at is null")" 'keys that are kept as long as their tasks'
-	sleep 1.1
+	expire_keys "task_id = ${ids[short]}"
 	expect [ "$(reeve submit nothing --queue after --key short)" != "${ids[short]}" ]
 	# A retry runs the same task, which keeps its key.
 	reeve retry "${ids[completed]}" >/dev/null
@@ -96,17 +100,17 @@ test_a_key_is_remembered_after_the_task_ended() {
 }
 
 test_a_queue_may_set_the_lifetime_of_keys() {
-	reeve queue set lifetimes --key-ttl 700ms >"$DIR/settings"
-	expect_match 'keeps keys +700ms' "$(cat "$DIR/settings")"
+	reeve queue set lifetimes --key-ttl 10m >"$DIR/settings"
+	expect_match 'keeps keys +10m' "$(cat "$DIR/settings")"
 	a=$(reeve submit nothing --queue lifetimes --key a)
 	b=$(reeve submit nothing --queue lifetimes --key b --key-ttl 1h)
 	c=$(sql "select submit('nothing', queue => 'lifetimes', key => 'c')")
 	reeve schedule add keyed --manual nothing --queue lifetimes --key d >/dev/null
 	d=$(reeve schedule run keyed)
-	expect_eq 'a 700,b 3600000,c 700,d 700' "$(sql "select string_agg(key || ' ' || keep_ms, ',' order by key) from keys where queue = 'lifetimes'")"
+	expect_eq 'a 600000,b 3600000,c 600000,d 600000' "$(sql "select string_agg(key || ' ' || keep_ms, ',' order by key) from keys where queue = 'lifetimes'")"
 	expect_eq 4 "$(sql "select count(*) from keys k join tasks t on t.id = k.task_id where k.queue = 'lifetimes'
-		and k.expires_at - t.created between interval '1ms' * (k.keep_ms - 300) and interval '1ms' * (k.keep_ms + 300)")"
-	sleep 1
+		and k.expires_at - t.created between interval '1ms' * (k.keep_ms - 60000) and interval '1ms' * (k.keep_ms + 60000)")"
+	expire_keys "queue = 'lifetimes' and keep_ms = 600000"
 	for key in a c d; do
 		expect_eq false "$(reeve submit nothing --queue lifetimes --key $key --json | jq .existing)" "$key"
 	done

@@ -191,7 +191,7 @@ test_what_is_locked_is_left_for_later() {
 	expect_eq '1|t 2|f 3|t' "$(run attempts_lock "'{1,2,3}'" "'{\"$(token 1)\",\"$(token 2)\",\"$(token 3)\"}'" "'{}'" | cut -d '|' -f 1,2 | xargs)"
 	start_manager # it finds the worker silent, and does the same
 	sql "update workers set lease_ms = 500" >/dev/null
-	wait_until 6 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed executing failed' ]"
+	wait_until 20 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed executing failed' ]"
 	let_go holder
 	wait_until 10 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed failed failed' ]"
 }

@@ -103,7 +103,7 @@ test_the_report_to_a_callback_task_fits_into_lowered_limits() {
 	batch=$(reeve batch open "$(text_of 250)" --callback-type sha256)
 	for _ in $(seq 150); do echo '{}'; done | reeve submit --bulk - nothing --batch "$batch" >/dev/null
 	reeve batch close "$batch" >/dev/null
-	reeve batch wait "$batch" --max-wait 20s
+	reeve batch wait "$batch"
 	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where type = 'sha256' and status = 'completed' and details like '%batch_end%'\")\" = 1 ]"
 	expect_match '"truncated" ?: ?true' "$(sql "select details from task_history where type = 'sha256' and details like '%batch_end%'")"
 }
@@ -202,7 +202,7 @@ test_details_above_a_lowered_limit_wait() {
 # and requeues the one that it cannot send, which uses up no attempt. (PostgreSQL commits a claim whose rows fit into
 # the buffers of the connection, although the manager does not read them.)
 test_details_above_another_managers_limit_are_given_by_none_but_the_first() {
-	local options=(--lease 8s --heartbeat 1s --expiry-grace 10s)
+	local options=(--lease 60s --heartbeat 1s --expiry-grace 70s)
 	start_postgres
 	start_manager one "${options[@]}"
 	long=$(text_of 80000 | reeve submit echo -)

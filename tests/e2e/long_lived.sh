@@ -96,8 +96,7 @@ test_busy_children_leave_slots_to_other_types() {
 # An answer in time counts, even if the worker reads it after the timeout.
 test_an_answer_in_time_counts() {
 	child timely <<-'END'
-		touch "$REEVE_TEST_DIR/taken"
-		until [ -e "$REEVE_TEST_DIR/frozen" ]; do sleep 0.02; done
+		kill -s STOP "$(cat "$REEVE_TEST_DIR/worker")"
 		answer result done
 		touch "$REEVE_TEST_DIR/answered"
 	END
@@ -106,11 +105,9 @@ test_an_answer_in_time_counts() {
 		stdio = $DIR/timely
 	END
 	start_worker timely --concurrency 1
+	pid timely >"$DIR/worker"
 	id=$(reeve submit timely --timeout 2s --max-attempts 1)
-	wait_until 20 "[ -e $DIR/taken ]"
-	signal timely STOP
-	touch "$DIR/frozen"
-	wait_until 10 "[ -e $DIR/answered ]"
+	wait_until 20 "[ -e $DIR/answered ]"
 	sleep 2.2
 	signal timely CONT
 	reeve wait "$id" --max-wait 20s >/dev/null || fail "$(reeve show "$id")"
@@ -233,20 +230,30 @@ test_answers_that_are_none() {
 	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/tasks\?of=reeve: .*Failed to connect' "$(ran '{}')"
 }
 
+all_closed() { # whether the worker has closed the connection of each call
+	[ "$(wc -l <"$DIR/closed")" = "$(wc -l <"$DIR/calls")" ]
+}
+
+called() { # submits a task, and waits until its call is there; sets id
+	local before
+	before=$(wc -l <"$DIR/calls")
+	id=$(reeve submit call '{"after": 60}')
+	wait_until 20 "[ \"\$(wc -l <'$DIR/calls')\" = $((before + 1)) ]"
+}
+
 test_timeout_cancel_and_stop_close_the_connection() {
 	service --drain-timeout 1s
 	expect_eq 'dead|2|timeout|not done after 500 ms|' "$(ran '{"after": 60}' --timeout 500ms)"
-	wait_until 10 "[ \"\$(wc -l <'$DIR/closed')\" = 2 ]"
-	id=$(reeve submit call '{"after": 60}')
-	wait_until 20 "[ \"\$(wc -l <'$DIR/calls')\" = 3 ]"
+	expect [ -s "$DIR/calls" ]
+	wait_until 10 "all_closed"
+	called
 	reeve cancel "$id"
-	wait_until 10 "[ \"\$(wc -l <'$DIR/closed')\" = 3 ]"
+	wait_until 10 "all_closed"
 	expect_fail 1 reeve wait "$id"
 	expect_eq cancelled "$(field "$id" status)"
-	id=$(reeve submit call '{"after": 60}')
-	wait_until 20 "[ \"\$(wc -l <'$DIR/calls')\" = 4 ]"
+	called
 	stop caller
-	wait_until 10 "[ \"\$(wc -l <'$DIR/closed')\" = 4 ]"
+	wait_until 10 "all_closed"
 	expect_eq "$id queued 0" "$(reeve show "$id" --json | jq -r '"\(.id) \(.status) \(.attempt)"')"
 }
 

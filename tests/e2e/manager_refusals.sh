@@ -170,7 +170,7 @@ test_an_older_manager_stops() {
 	newest=$(sql 'select max(version) from schema_migrations')
 	sql "insert into schema_migrations (version, name) values (999, 'of tomorrow')"
 	for name in old twin; do
-		ended $name 10
+		ended $name
 		expect_eq 4 "$STATUS" "exit code of $name"
 		expect_match "error reeve-manager: stopping: the database's schema is version 999 now, newer than this program's $newest; use a newer reeve-manager" \
 			"$(cat "$DIR/log/$name.log")"

@@ -49,8 +49,8 @@ test_a_manager_that_was_frozen_reclaims_nothing_from_live_workers() {
 	start_postgres
 	start_manager --lease 4s --heartbeat 400ms --expiry-grace 5s --fetch-wait 300ms
 	start_worker worker --concurrency 2
-	one=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)
-	two=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)
+	jq -nc --arg hold "$HOLD" 'range(2) | {details: $hold}' | reeve submit --bulk - sh --timeout 5s --max-attempts 1 >"$DIR/ids"
+	{ read -r one && read -r two; } <"$DIR/ids"
 	wait_began "$one"
 	wait_began "$two"
 	signal manager STOP
@@ -83,7 +83,7 @@ test_one_of_two_managers_is_frozen() {
 	done
 	expect_eq 12 "$(wc -l <"$DIR/runs")"
 	expect_eq 12 "$(sort -u "$DIR/runs" | wc -l)"
-	expect_eq 0 "$(sql 'select count(*) from task_attempts')"
+	expect_eq 0 "$(sql "select count(*) from task_attempts where outcome <> 'requeued'")" # a claim for the connection that was left
 	stop worker
 }
 

@@ -3,6 +3,7 @@
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/open_calls.bash"
 
 start_postgres
 start_manager
@@ -184,8 +185,11 @@ test_waiting_for_a_task() {
 }
 
 test_a_caller_that_stops_waiting_leaves() {
+	local before
+	before=$(calm_calls)
 	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --max-wait 60s --name impatient
 	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"impatient\")"'
+	wait_until 20 "[ \"\$(open_calls)\" = $((before + 1)) ]" # so it knows its incarnation
 	stop hand
 	expect_eq '130 reeve: interrupted' "$STATUS $(cat "$DIR/log/hand.log")"
 	expect_eq gone "$(reeve worker list --all --json | jq -r 'select(.name == "impatient").state')"
