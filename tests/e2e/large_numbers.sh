@@ -56,7 +56,7 @@ test_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	expect_that "$(figure log/bench.log heartbeat_max) > 1400"
 	expect_that "$(figure log/bench.log heartbeat_errors) > 0"
 	expect_that "$(figure log/bench.log heartbeat_unanswered) > 0"
-	expect_that "$(figure log/bench.log ping_unanswered) == 1"
+	expect_that "$(figure log/bench.log ping_unanswered) >= 1"
 }
 
 # Five hundred workers wait, and none takes the waiting tasks, of a thousand types: that costs about as little as no tasks,
@@ -157,11 +157,11 @@ test_two_managers_keep_up_with_many_types() {
 		note "$name:" "$(grep '^types_' "$DIR/log/$name.log" | tr '\n' ';')"
 	done
 	for median in types_p50 types_later_p50; do
-		# On a busy machine one manager is slow, too.
-		expect_that "$(of 2 $median) < 50 || $(of 2 $median) < $(of 1 $median)"
 		expect_that "$(of 2 $median) < 1.6 * $(of 1 $median)"
 	done
-	expect_that "$(of 2 types_oldest) < $(of 1 types_oldest) + 500"
+	expect_that "$(of 2 types_p95) < $(of 1 types_p95) + 500"
+	expect_eq 0 "$(sql "select count(*) from tasks t where status = 'queued' and exists (
+		select from task_history h where h.type = t.type and h.created > t.created + interval '1s')")" 'tasks that later ones of their type overtook'
 	expect_that "$(of 2 types_rate) > 0.9 * $(of 1 types_rate)"
 	# Each manager reads each stream at intervals; a notification that names no stream does not cause a read of all
 	# streams.
@@ -271,16 +271,12 @@ one_statement_looks_many_lost_workers_up() {
 # 2,000 Fetches of one connection need 20 queries, which take 4 s; a Fetch of another connection does not wait for
 # these.
 one_caller_looks_up_beside_a_flood_of_strangers() {
-	local answered
+	local answered open
 	tell away delay up 100
 	tell away delay down 100
-	start flood python3 "$TOP/tests/tools/overload.py" "${URL[one]}" fetches 2000
-	wait_until 20 "grep -q ready $DIR/log/flood.log"
-	start single python3 "$TOP/tests/tools/overload.py" "${URL[one]}" fetches 1
-	wait_until 20 "grep -q 'register again' $DIR/log/single.log"
-	answered=$(grep -c 'register again' "$DIR/log/flood.log" || true)
-	note "$answered of the flood's Fetches had been answered when the other was"
-	expect [ "$answered" -lt 1500 ]
+	read -r _ answered open _ < <(timeout 60 python3 "$TOP/tests/tools/overload.py" "${URL[one]}" strangers)
+	note "$answered of the flood's $open open Fetches had been answered when the other was"
+	expect [ "$answered" -lt $((open * 3 / 4)) ]
 }
 
 # The tests of speed compare with this: the manager's statements, executed by plain libpq.

@@ -14,9 +14,11 @@
 	overload.py URL token BYTES            one call with a token of BYTES bytes
 	overload.py URL large COUNT BYTES      COUNT connections, each with one Submit of a task with BYTES bytes of details
 	overload.py URL turns TASK             each of `kinds`, in turn: a backlog on one connection, and a call of another
+	overload.py URL strangers              the same with Fetches of incarnations that never existed
 
-`turns` prints a line for each kind, and ends: how many calls of the backlog were answered before the other call, of how
-many; the milliseconds that it took then, and took without the backlog; the code of its answer, the codes of the backlog's.
+`turns` and `strangers` print a line for each kind, and end: how many calls of the backlog were answered between the send and
+the answer of the other call, of how many that were open; the milliseconds that it took then, and took without the backlog;
+the code of its answer, the codes of the backlog's.
 
 The others print `ready` when that is done, and then every second the answers received (count, code, message). Keeps the
 connections open until it is killed. They come from the address GREEDY_FROM, if that is set, and read only some
@@ -34,6 +36,7 @@ import time
 
 
 ENVELOPE = pathlib.Path(__file__).parents[2] / 'proto/reeve/v1/envelope.proto'
+STRANGER = 900000000  # an incarnation that never existed, as those after it
 CONTRACT = int(re.search(r'CONTRACT_CURRENT = (\d+)', ENVELOPE.read_text())[1])
 
 
@@ -180,6 +183,13 @@ def kinds(known):
     }
 
 
+def fetch(incarnation):
+    return 'WorkerService/Fetch', field(1, incarnation) + field(2, 1) + field(3, 1) + field(7, 60000)
+
+
+STRANGERS = {'fetch': (2000, lambda n: fetch(STRANGER + n), lambda n: fetch(2 * STRANGER + n))}
+
+
 def receive(connection):
     """Waits for answers; returns their codes."""
     answers = []
@@ -188,25 +198,38 @@ def receive(connection):
     return [code for code, _ in answers]
 
 
-def turns(url, known):
-    for kind, (count, backlog, call) in kinds(known).items():
+def begin(greedy, backlog, count):
+    """Sends a backlog, and returns the codes of what is answered when the manager works on the rest, at least a half."""
+    while True:
+        greedy.socket.sendall(b''.join(greedy.frame(envelope(*backlog(n))) for n in range(count)))
+        codes = receive(greedy)
+        while select.select([greedy.socket], [], [], 0)[0]:
+            codes += receive(greedy)
+        if len(codes) <= count / 2:
+            return codes
+        while len(codes) < count:  # it was faster than this process
+            codes += receive(greedy)
+
+
+def turns(url, of):
+    for kind, (count, backlog, call) in of.items():
         greedy, other = Connection(url), Connection(url)
-        codes, times = [], []
+        codes, times, before = [], [], 0
         for n in range(6):  # the last one beside the backlog
             frame = other.frame(envelope(*call(n)))
             if n == 5:
-                greedy.socket.sendall(b''.join(greedy.frame(envelope(*backlog(i))) for i in range(count)))
-                codes = receive(greedy)  # so the manager works on them
+                codes = begin(greedy, backlog, count)
+                before = len(codes)
             begun = time.monotonic()
             other.socket.sendall(frame)
             while n == 5 and other.socket not in select.select([other.socket, greedy.socket], [], [])[0]:
                 codes += receive(greedy)
-            answered = len(codes)
+            answered = len(codes) - before
             code = receive(other)[0]
             times.append(int(1000 * (time.monotonic() - begun)))
         while len(codes) < count:
             codes += receive(greedy)
-        print(kind, answered, count, times[5], sorted(times[:5])[2], code, *sorted(set(codes)), flush=True)
+        print(kind, answered, count - before, times[5], sorted(times[:5])[2], code, *sorted(set(codes)), flush=True)
 
 
 BY_SOCKET = {}
@@ -221,8 +244,8 @@ def connect(url):
 def main():
     url, what, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
     again = None
-    if what == 'turns':
-        turns(url, int(arguments[0]))
+    if what in ('turns', 'strangers'):
+        turns(url, kinds(int(arguments[0])) if what == 'turns' else STRANGERS)
         return
     if what == 'waits':
         c = connect(url)
@@ -231,7 +254,7 @@ def main():
             c.socket.sendall(c.frame(envelope('TaskService/Wait', wait)))
     elif what == 'fetches':
         c = connect(url)
-        first = int((arguments + ['900000000'])[1])
+        first = int((arguments + [STRANGER])[1])
         resent = field(8, 1) if 'again' in arguments else b''
         c.socket.sendall(b''.join(
             c.frame(envelope('WorkerService/Fetch', field(1, first + n) + field(2, 1) + field(3, 1) + field(7, 60000) + resent))
