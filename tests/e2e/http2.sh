@@ -217,6 +217,7 @@ abuse() { # WHAT [ARGUMENT]: prints how the connection ended
 	timeout 60 python3 "$TOP/tests/tools/http2_abuse.py" "${A##*:}" "$@"
 }
 
+# measures time
 test_a_caller_that_abuses_http_2_harms_no_other() {
 	local abusers=()
 	jq -nc '{tasks: [{queue: "long", type: "none", details: ("x" * 900000)}]}' >"$DIR/request"

@@ -224,9 +224,11 @@ test_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	start_worker worker --concurrency 70
-	for n in $(seq 70); do reeve submit sh "$HOLD" >>"$DIR/ids"; done
-	wait_until 30 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 70 ]'
-	expect [ "$(sql "select count(*) from assignments where closed_at is null")" -gt 60 ]
+	for n in $(seq 70); do
+		reeve submit sh "$HOLD" >>"$DIR/ids"
+		wait_until 20 "[ \"\$(sql \"select count(*) from tasks where status = 'executing'\")\" = $n ]"
+	done
+	expect_eq 70 "$(sql "select count(*) from assignments where closed_at is null")"
 	hold holder "select from tasks where id in ($all_but_five) for update"
 	kill_worker worker
 	begin=$(ms)

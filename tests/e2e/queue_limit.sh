@@ -99,20 +99,12 @@ test_a_first_limit_does_not_stop_the_fleet_while_a_transaction_is_open() {
 	reeve submit nothing --queue pulled-by-sql >/dev/null
 	start open "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "begin; select id from reeve.fetch(queues => '{pulled-by-sql}'); select pg_sleep(60)"
 	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and wait_event = 'PgSleep'\")\" = 1 ]"
-	reeve queue set limited --max-running 1 --call-timeout 8s >"$DIR/set" 2>&1 &
-	set=$!
+	start set "$REEVE_BIN/reeve" queue set limited --max-running 1 --call-timeout 60s
 	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where application_name like 'reeve-manager %' and wait_event_type = 'Lock'\")\" != 0 ]"
-	beside=0
-	while kill -0 $set 2>/dev/null; do
-		reeve submit nothing --queue busy --wait >/dev/null
-		beside=$((beside + 1))
-	done
-	code=0
-	wait $set || code=$?
-	note "$beside tasks beside it, exit code $code: $(cat "$DIR/set")"
-	expect [ "$beside" -ge 4 ]
-	expect_eq 3 "$code"
-	expect_match 'another transaction holds a lock' "$(cat "$DIR/set")"
+	for _ in 1 2 3 4; do reeve submit nothing --queue busy --wait; done
+	stop set # fails if it has ended
+	expect_fail 3 reeve queue set limited --max-running 1 --call-timeout 8s
+	expect_match 'another transaction holds a lock' "$OUTPUT"
 	expect_eq 0 "$(sql "select count(*) from limits where queue = 'limited'")"
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(60)%' and wait_event = 'PgSleep'" >/dev/null
 	ended open
@@ -206,7 +198,7 @@ test_programs_with_sql_keep_to_the_limit() {
 		reeve queue set shared --max-running $limit >/dev/null
 	done
 	for pid in "${pids[@]}"; do wait "$pid" || true; done
-	reeve wait - --max-wait 60s <"$DIR/ids" >/dev/null
+	reeve wait - <"$DIR/ids" >/dev/null
 	expect [ "$(cat "$DIR"/pulled.* | grep -c '^completed')" -gt 0 ]
 	expect [ "$(most_at_once shared)" -le 3 ]
 	expect_eq '0 200' "$(sql "select taken from limits where queue = 'shared'") $(sql "select count(*) from task_history where queue = 'shared' and status = 'completed'")"
