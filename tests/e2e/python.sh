@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # The client for Python: submits, waits and a worker, by HTTP.
 . "$(dirname "$0")/lib.sh"
+. "$TOP/tests/e2e/bad_managers.bash"
 
 export PYTHONPATH=$TOP/clients/python PYTHONDONTWRITEBYTECODE=1
 start_postgres
 H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 2300KiB
+start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 1500KiB
 
+SHELL_OF_WORKER=()
 python() { # CODE: with a client
 	H=$H python3 -c "
 import os, sys, time
@@ -53,6 +55,8 @@ together = threading.Barrier(4)
 def large(task):
     together.wait(30)
     return 'x' * 1000000
+def huge(task):
+    return {'letters': 'ä' * 600000, 'quotes': '"' * 900000}[task.details]
 def talks(task):
     task.progress(25, 'page 1 of 4')
     task.progress(float('nan'))
@@ -63,12 +67,12 @@ def talks(task):
         task.log('line %d \\0\\ud800' % i)
     task.progress(0)
     return 'said'
-worker = Worker(Client('$H'), concurrency=4, name='$name')
-for function in (again, fatal, broken, vexed, patient, slow, raw, deaf, large, talks):
+worker = Worker(Client('$H'.split()), concurrency=4, name='$name')
+for function in (again, fatal, broken, vexed, patient, slow, raw, deaf, large, huge, talks):
     worker.handle(function.__name__, function)
 worker.run()
 END
-	start "$name" env REEVE_ACCESS_TOKEN_FILE="${2:-}" python3 "$DIR/$name.py"
+	start "$name" env REEVE_ACCESS_TOKEN_FILE="${2:-}" "${SHELL_OF_WORKER[@]}" python3 "$DIR/$name.py"
 	wait_until 20 "alive_workers | grep -qx $name"
 }
 
@@ -88,6 +92,17 @@ test_tasks_run_and_are_awaited() {
 calls, call = [], client.call
 client.call = lambda method, *rest: calls.append(method) or call(method, *rest)
 print(client.submit_and_wait("slow", 0.1, queue="q"), calls)')"
+	# Results that are too long for a manager, or for its messages, end their tasks and stop no others.
+	for kind in letters quotes; do
+		id=$(python "print(client.submit('huge', '$kind'))")
+		expect_fail 1 reeve wait "$id" --max-wait 30s
+		expect_eq 'dead result-too-long' "$(reeve show "$id" --json | jq -r '"\(.status) \(.error_code)"')"
+	done
+	expect_eq invalid_argument "$(python '
+try:
+    client.submit("slow", "x" * 1600000)
+except Error as error:
+    print(error.code)')"
 	expect_match '^[0-9]+$' "$(python '
 try:
     client.submit_and_wait("nobody", timeout=0.1)
@@ -118,6 +133,53 @@ print(sum(client.wait(id, 60) == "{\"slept\": 0}" for id in ids))')"
 	expect_eq 4000000 "$(python '
 ids = client.submit_all([{"type": "large"}] * 4)
 print(sum(len(client.wait(id, 60)) for id in ids))')" 'one report with all of them is too long'
+}
+
+test_another_manager_is_called() {
+	local kind
+	for kind in unavailable silent slow stale; do bad_manager $kind $kind; done
+	python "
+import threading
+silent, stale = '${BAD[silent]}', '${BAD[stale]}'
+def ping(*urls, **request):
+    client = Client(urls, timeout=4)
+    return client, client.call('AdminService/Ping', request)
+assert 'nowUs' in ping('${BAD[unavailable]}', '$H')[1], 'one has no database'
+client = Client([silent, '$H'], timeout=4)
+threads = [threading.Thread(target=client.call, args=['AdminService/Ping']) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+begin = time.monotonic()
+client.call('AdminService/Ping')
+assert time.monotonic() - begin < 1.5, 'two calls have left the one that does not answer'
+client = Client('${BAD[slow]}', timeout=0.5)
+assert client.call('AdminService/Ping', {'text': 'x' * 100000}) == {'from': 'slow'}, 'a message is on its way'
+client, answer = ping(stale, silent)
+time.sleep(0.3)
+assert client.call('AdminService/Ping') == answer, 'its connection is closed'
+for url, code in (silent, 'deadline_exceeded'), ('http://127.0.0.1:1', 'unavailable'):
+    try:
+        Client(url, timeout=0.5).call('AdminService/Ping')
+    except Error as error:
+        assert error.code == code and url in error.message and error.key, error
+"
+}
+
+test_a_worker_leaves_a_frozen_manager() {
+	local other both
+	other=http://127.0.0.1:$(free_port)
+	start_manager other --http "$other" --lease 15s --heartbeat 1s
+	REEVE_MANAGER=${URL[manager]}
+	both="$other $H"
+	H=$both worker two
+	id=$(python 'print(client.submit("slow", 4))')
+	wait_until 20 '[ -e "$DIR/two.$id" ]'
+	signal other STOP
+	reeve wait "$id" --max-wait 30s >/dev/null
+	signal other CONT
+	expect_eq 1 "$(reeve show "$id" --json | jq -r .attempt)"
 }
 
 test_handlers_report_progress_and_log_lines() {
@@ -198,10 +260,14 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 	worker one
 	before=$(sql "select count(*) from workers where name = 'one'")
 	signal one STOP
+	id=$(reeve submit slow 0 --queue late) # for its waiting Fetch
 	wait_until 20 '[ "$(sql "select lost from workers where name = '"'one'"' order by id desc limit 1")" = t ]'
+	reeve queue pause late >/dev/null
 	signal one CONT
 	expect_eq '{"slept": 0}' "$(python 'print(client.wait(client.submit("slow", 0), 30))')"
 	expect_eq $((before + 1)) "$(sql "select count(*) from workers where name = 'one'")"
+	expect [ ! -e "$DIR/one.$id" ]
+	reeve queue resume late >/dev/null
 }
 
 test_a_frozen_worker_does_not_go_on_with_its_tasks() {
@@ -219,6 +285,7 @@ test_a_frozen_worker_does_not_go_on_with_its_tasks() {
 }
 
 test_a_handler_that_does_not_stop_ends_its_worker() {
+	local SHELL_OF_WORKER=(bash -c 'exec "$@" 2> >(:)' -) # nobody reads its standard error
 	worker one
 	id=$(python 'print(client.submit("deaf", timeout_ms=60000))')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'

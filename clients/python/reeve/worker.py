@@ -4,93 +4,70 @@ One lock guards its state. Threads: `run` fetches, one sends heartbeats and watc
 running handler has one. A thread cannot be killed. So if a handler still runs when the lease or its attempt ends, the process
 exits: another worker may run the task from then on."""
 
-import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 import traceback
 
-from .client import TRANSIENT, Error, result_text
-from .news import INTERVAL, News, clean
+from .client import BYTES_PER_SECOND, TRANSIENT, Error, encode, result_text
+from .news import INTERVAL, clean
+from .task import Fatal, Retry, Task
 
-AGAIN = TRANSIENT + ("deadline_exceeded", "failed_precondition")  # errors after which a later call may succeed
+AGAIN = TRANSIENT + ("failed_precondition",)  # errors after which a later call may succeed
 EXIT_LEASE_ENDED = 75
-MARGIN = 0.2  # of the lease, for handlers to stop before its end
+EXIT_MARGIN = 0.15  # seconds before the lease's end at which the process ends
+MARGIN = 0.2  # of the lease, for handlers to stop before its end; then none begins
+FETCH_WAIT = 5.0
+REPORT_TIMEOUT = 30.0
+REPORT_LAST = 10.0  # how long to wait for managers at the end
 CALL_MAX = 100  # results or attempts in a call, and their bytes: managers limit the size of a message
 CALL_BYTES = 2 << 20
+CALL_REST = 8192  # of a message, beside these
+HELD_BYTES = 64 << 20  # of results that no manager has acknowledged: more tasks are not fetched
 ERROR_BYTES = 4096  # of an error, as of a program's; managers refuse results with much longer ones
 TRACE_BYTES = 65536
 
 
-def portion(items):
+def portion(items, limit):
     """The first of some dicts for a call: as many as it may have, but at least one."""
     count = size = 0
     for item in items[:CALL_MAX]:
-        size += len(json.dumps(item))
-        if count and size > CALL_BYTES:
+        size += len(encode(item)) + 1
+        if count and size > limit:
             break
         count += 1
     return items[:count]
 
 
-class Fatal(Exception):
-    """Raise it in a handler: the task has failed and must not run again."""
+def key_of(result):
+    return result["task_id"], result["token"]
 
 
-class Retry(Exception):
-    """Raise it in a handler: the task has failed and runs again, after `delay` seconds if given."""
-
-    def __init__(self, message, delay=None):
-        super().__init__(message)
-        self.delay = delay
-        self._delay_ms = 0 if delay is None else max(int(1000 * delay), 1)  # 0: by the task's policy
+def text_of(error):
+    try:
+        return clean(error, ERROR_BYTES)
+    except Exception:  # pylint: disable=broad-except
+        return ""  # its __str__ fails
 
 
-class Task:
-    """One attempt. `stopped` is an event: a long handler checks it, and returns soon once it is set."""
+def tell_error(text):
+    """Writes a line to standard error, if that is possible within a moment."""
+    try:
+        writer = threading.Thread(target=os.write, args=(2, f"reeve: {text}\n".encode()), daemon=True)
+        writer.start()
+        writer.join(0.1)
+    except RuntimeError:
+        pass  # no thread can be started
 
-    def __init__(self, assignment, counted_from):
-        self.id = int(assignment["taskId"])
-        self.token = int(assignment["token"])
-        self.queue = assignment.get("queue", "")
-        self.type = assignment.get("type", "")
-        self.details = assignment.get("details", "")
-        self.attempt = assignment.get("attempt", 0)
-        self.max_attempts = assignment.get("maxAttempts", 0)
-        self.traceparent = assignment.get("traceparent", "")
-        self.stopped = threading.Event()
-        self._news = News()
-        self._why = None  # it must stop: "cancelled", "timeout", "lease", "returned"
-        self._result = None
-        self._abandoned = False
-        self._timeout = float(assignment["timeoutMs"]) / 1000 if "timeoutMs" in assignment else None
-        self._timeout_at = None
-        self._lost_at = counted_from + float(assignment.get("expiresInMs", 0)) / 1000
 
-    def json(self):
-        """Returns the details, which are JSON."""
-        return json.loads(self.details)
-
-    def progress(self, percent, message=None):
-        """Reports how far the handler is, from 0 to 100, and what it does. Managers get it within about a second."""
-        self._news.progress(percent, message)
-
-    def log(self, text):
-        """Adds a line to the task's log, or several. Of a task the last 1,000 lines or 64 KiB are kept."""
-        self._news.log(text)
-
-    def _key(self):
-        return self.id, self.token
-
-    def _name(self):
-        return {"task_id": self.id, "token": self.token}
-
-    def _stop(self, why):
-        self._why = self._why or why
-        self.stopped.set()
+def end_process(text):
+    """Ends the process now. Other threads may hold any lock, and nobody may read its standard error."""
+    try:
+        tell_error(text)
+    finally:
+        os._exit(EXIT_LEASE_ENDED)
 
 
 class Worker:
@@ -112,6 +89,7 @@ class Worker:
         self._error = None
         self._seq = 0
         self._completed = self._failed = 0
+        self._give_up_at = None
 
     def handle(self, type, function):
         """Sets the handler of a type. It gets a Task and returns the result: a text, bytes, None, or a value that becomes JSON. Any
@@ -130,7 +108,8 @@ class Worker:
         if stop_on_signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: self.stop())
-        self._register(0)
+        if not self._register(0):
+            return
         threads = [threading.Thread(target=run, daemon=True) for run in (self._beat, self._report, self._tell)]
         for thread in threads:
             thread.start()
@@ -140,38 +119,53 @@ class Worker:
             self._over = True
             self._changed.notify_all()
         for thread in threads:
-            thread.join()
+            thread.join(1 if self._error else None)
         if self._error:
             raise self._error
-        self.client.call("WorkerService/Leave", {"incarnation": self._incarnation, "reason": "stopped"})
+        try:
+            self.client.call("WorkerService/Leave", {"incarnation": self._incarnation, "reason": "stopped"}, timeout=10)
+        except Error as error:
+            tell_error(f"the worker cannot leave: {error}")
 
     # --- the incarnation ---
 
     def _register(self, previous):
+        """Returns whether it has: a worker that is stopped before gives up."""
         request = {
             "name": self.name,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "concurrency": self.concurrency,
+            "concurrency": max(self.concurrency, 1),
             "queues": self.queues,
             "types": list(self.handlers),
             "previous": previous,
         }
+        said = False
         while True:
             try:
-                answer = self.client.call("WorkerService/Register", request)
+                message_bytes = self.client.call("AdminService/Ping", timeout=5)["maxMessageBytes"]
+                sent = time.monotonic()
+                answer = self.client.call("WorkerService/Register", request, timeout=5)
                 break
             except Error as error:
-                if error.code != "already_exists":
+                if error.code not in TRANSIENT + ("already_exists",):
                     raise
-            time.sleep(1)  # a former process with this name counts as alive until its lease has ended
+                if not said:  # a former process with this name counts as alive until its lease has ended
+                    tell_error(f"the worker cannot register yet: {error}")
+            said = True
+            if self._finished():
+                return False
+            time.sleep(1)
         with self._changed:
             self._incarnation = int(answer["incarnation"])
             self._lost = False  # until here, further heartbeats of the former incarnation may have said that it is lost
             self._lease = answer["leaseMs"] / 1000
             self._interval = answer["heartbeatMs"] / 1000
-            self._lease_end = time.monotonic() + self._lease
+            self._lease_end = sent + self._lease
+            self._max_result = answer["maxResultBytes"]
+            self._max_call = message_bytes - CALL_REST
             self._fetch_id = self._seq = 0
+        return True
 
     def _replace_incarnation(self):
         """The incarnation has ended. Its handlers must stop before the next one begins; their results are still reported."""
@@ -187,15 +181,24 @@ class Worker:
     # --- the lease ---
 
     def _beat(self):
-        next_beat = time.monotonic()
-        while not self._over:
-            now = time.monotonic()
-            if now >= next_beat:
-                next_beat = now + self._interval
-                threading.Thread(target=self._beat_once, daemon=True).start()
-            with self._changed:
-                self._watch()
-                self._changed.wait(0.05)
+        try:
+            next_beat = time.monotonic()
+            while not self._over:
+                now = time.monotonic()
+                if now >= next_beat:
+                    next_beat = now + (min(self._interval, 1) if self._paused else self._interval)
+                    self._start_beat()
+                with self._changed:
+                    self._watch()
+                    self._changed.wait(0.05)
+        except BaseException:  # pylint: disable=broad-except
+            end_process(traceback.format_exc())  # or handlers would run without a lease
+
+    def _start_beat(self):
+        try:
+            threading.Thread(target=self._beat_once, daemon=True).start()
+        except RuntimeError:
+            pass  # there are too many threads; the next one follows
 
     def _snapshot(self):
         with self._changed:
@@ -209,6 +212,8 @@ class Worker:
                 "waiting_fetch_ids": [self._waiting_fetch] if self._waiting_fetch else [],
                 "running": self._running,
                 "mode": f"WORKER_MODE_{mode}",
+                "concurrency": self.concurrency,
+                "no_slots": not self.concurrency,
                 "completed": self._completed,
                 "failed": self._failed,
             }
@@ -216,15 +221,19 @@ class Worker:
     def _beat_once(self):
         request, sent = self._snapshot(), time.monotonic()
         try:
-            answer = self.client.call("WorkerService/Heartbeat", request, timeout=self._interval, key=False)
+            answer = self.client.call("WorkerService/Heartbeat", request, timeout=self._interval)
         except Error:
             return  # the next one follows; without any, the lease ends
         with self._changed:
-            if answer.get("lost"):
-                self._lost |= request["incarnation"] == self._incarnation and not self._over
+            if request["incarnation"] != self._incarnation or self._over:
                 return
-            if request["incarnation"] == self._incarnation:
-                self._lease_end = max(self._lease_end, sent + self._lease)
+            if answer.get("lost"):
+                self._lost = True
+                for task in self._tasks.values():
+                    task._stop("lease")
+                self._changed.notify_all()
+                return
+            self._lease_end = max(self._lease_end, sent + self._lease)
             self._obey(answer.get("commands", []), True)
 
     def _watch(self):
@@ -238,10 +247,11 @@ class Worker:
                 task._stop("lease")
             if task._timeout_at and now >= task._timeout_at:
                 task._stop("timeout")
-            if now >= end:
-                print(f"reeve: task {task.id} still runs at the end of its lease or attempt: exiting", file=sys.stderr)
-                sys.stderr.flush()
-                os._exit(EXIT_LEASE_ENDED)
+            if now >= end - min(EXIT_MARGIN, self._lease / 12):
+                end_process(f"task {task.id} still runs at the end of its lease or attempt: exiting")
+
+    def _may_begin(self):
+        return time.monotonic() < self._lease_end - MARGIN * self._lease
 
     def _obey(self, commands, all_in_effect):
         """Carries out commands. Call it with the lock."""
@@ -254,6 +264,8 @@ class Worker:
             if kind in ("CANCEL", "ABANDON") and task:
                 task._abandoned |= kind == "ABANDON"
                 task._stop("cancelled")
+                if task._abandoned and task._result:
+                    del self._tasks[key]
             elif kind in ("DRAIN", "STOP"):
                 self._draining = True
                 for other in self._tasks.values() if kind == "STOP" else ():
@@ -267,14 +279,28 @@ class Worker:
     # --- tasks ---
 
     def _finished(self):
+        """Whether it drains and holds nothing more, or managers do not take the last results."""
         with self._changed:
-            return self._draining and not self._tasks
+            if not self._draining or self._running:
+                return False
+            now, size = time.monotonic(), sum(task._bytes for task in self._tasks.values())
+            self._give_up_at = self._give_up_at or now + REPORT_LAST + size / BYTES_PER_SECOND
+            if self._tasks and now >= self._give_up_at:
+                self._fail(Error("unavailable", f"{len(self._tasks)} results could not be reported; their tasks will run again"))
+                self._tasks.clear()
+            return not self._tasks
+
+    def _slots(self):
+        """How many tasks it can begin. Call it with the lock."""
+        if self._draining or self._paused or not self._may_begin() or sum(task._bytes for task in self._tasks.values()) > HELD_BYTES:
+            return 0
+        return self.concurrency - self._running
 
     def _fetch(self):
         if self._lost:
             self._replace_incarnation()
         with self._changed:
-            slots = 0 if self._draining or self._paused else self.concurrency - self._running
+            slots = self._slots()
             if slots <= 0:
                 self._changed.wait(0.1)
                 return
@@ -286,16 +312,10 @@ class Worker:
                 "slots": slots,
                 "queues": self.queues,
                 "types": list(self.handlers),
-                "wait_ms": 5000,
+                "wait_ms": int(1000 * FETCH_WAIT),
             }
             sent = time.monotonic()
-        try:
-            answer = self.client.call("WorkerService/Fetch", request, timeout=8, key=False, again={"resend": True})
-        except Error as error:
-            answer = {}
-            self._lost |= error.code == "failed_precondition"
-            if error.code not in AGAIN:
-                self._fail(error)
+        answer = self._fetch_answer(request)
         with self._changed:
             counted_from = sent + float(answer.get("parkedMs", 0)) / 1000
             current = int(answer.get("incarnation", 0)) == self._incarnation
@@ -303,6 +323,20 @@ class Worker:
                 self._begin(Task(assignment, counted_from))
             self._waiting_fetch = None
             self._obey(answer.get("commands", []) if current else [], False)
+
+    def _fetch_answer(self, request):
+        """Sends a Fetch until it is answered: a manager may have assigned tasks to it."""
+        while True:
+            again = lambda left: {"resend": True, "wait_ms": int(1000 * min(FETCH_WAIT, max(left - 2, 0)))}
+            try:
+                return self.client.call("WorkerService/Fetch", request, timeout=FETCH_WAIT + 3, again=again)
+            except Error as error:
+                self._lost |= error.code == "failed_precondition"
+                if error.code not in AGAIN:
+                    self._fail(error)
+            if self._lost or self._draining:
+                return {}
+            request["resend"] = True
 
     def _fail(self, error):
         """Ends the worker, as a drain does, since its calls are refused: `run` raises the error."""
@@ -312,8 +346,11 @@ class Worker:
             self._changed.notify_all()
 
     def _begin(self, task):
-        """Starts the handler of a task. Call it with the lock."""
+        """Starts the handler of a task, or returns the task if it came too late. Call it with the lock."""
         self._tasks[task._key()] = task
+        if self._draining or not self._may_begin() or time.monotonic() >= task._lost_at - 1:
+            self._set_result(task, {"outcome": "OUTCOME_RETURNED"})
+            return
         self._running += 1
         task._timeout_at = time.monotonic() + task._timeout if task._timeout else None
         threading.Thread(target=self._execute, args=(task,), daemon=True).start()
@@ -325,28 +362,42 @@ class Worker:
             value = self.handlers[task.type](task)
             result["result"] = result_text(value)
         except Fatal as error:
-            result.update(outcome="FATAL", error=clean(error, ERROR_BYTES))
+            result.update(outcome="FATAL", error=text_of(error))
         except Retry as error:
-            result.update(outcome="FAILED", error=clean(error, ERROR_BYTES), retry_in_ms=error._delay_ms)
+            result.update(outcome="FAILED", error=text_of(error), retry_in_ms=error._delay_ms)
         except BaseException as error:  # pylint: disable=broad-except
             name = type(error).__name__
-            result.update(outcome="FAILED", error=clean(error, ERROR_BYTES) or name, error_code=clean(name, 255),
+            result.update(outcome="FAILED", error=text_of(error) or name, error_code=clean(name, 255),
                           stack_trace=clean(traceback.format_exc(), TRACE_BYTES))
         with self._changed:
+            if task._why == "timeout" and result.pop("result", None) is not None:
+                result.update(outcome="FAILED", error="the handler has returned after its timeout")
             if task._why and result["outcome"] != "COMPLETED":
                 outcome = {"cancelled": "CANCELLED", "timeout": "FAILED", "lease": "LEASE_ENDED", "returned": "RETURNED"}
                 result["outcome"] = outcome[task._why]
                 if task._why == "timeout":
                     result["error_code"] = "timeout"
+            result.update(task._news.rest(), run_ms=int(1000 * (time.monotonic() - begin)))
+            self._limit(result)
             self._completed += result["outcome"] == "COMPLETED"
             self._failed += result["outcome"] in ("FAILED", "FATAL")
-            result.update(task._news.rest(), **task._name())
-            result.update(outcome="OUTCOME_" + result["outcome"], run_ms=int(1000 * (time.monotonic() - begin)))
-            task._result = result
+            self._set_result(task, dict(result, outcome="OUTCOME_" + result["outcome"]))
             self._running -= 1
             if task._abandoned:
                 del self._tasks[task._key()]
-            self._changed.notify_all()
+
+    def _limit(self, result):
+        """Makes a result that is longer than managers take a failure."""
+        length = len(result.get("result", "").encode(errors="replace"))
+        if length > self._max_result or (length and len(encode(result)) > self._max_call):
+            del result["result"]
+            problem = f"the result of {length} bytes is longer than the manager accepts ({self._max_result} bytes)"
+            result.update(outcome="FATAL", error=problem, error_code="result-too-long")
+
+    def _set_result(self, task, result):
+        task._result = dict(result, **task._name())
+        task._bytes = len(encode(task._result))
+        self._changed.notify_all()
 
     def _tell(self):
         """Sends what running handlers report."""
@@ -355,10 +406,10 @@ class Worker:
                 tasks = [task for task in self._tasks.values() if task._result is None]
             news = [(task, dict(message, **task._name())) for task in tasks if (message := task._news.message())]
             while news:
-                attempts = portion([message for _, message in news])
+                attempts = portion([message for _, message in news], self._call_bytes())
                 try:
                     request = {"incarnation": self._incarnation, "attempts": attempts}
-                    answer = self.client.call("WorkerService/Progress", request, timeout=5, key=False)
+                    answer = self.client.call("WorkerService/Progress", request, timeout=5)
                     for (task, message), ack in zip(news, answer.get("acks", [])):
                         if ack["status"] != "RESULT_STATUS_LATER":
                             task._news.acknowledged(message)
@@ -367,51 +418,51 @@ class Worker:
                 del news[: len(attempts)]
             time.sleep(INTERVAL / 4)
 
+    def _call_bytes(self):
+        return min(self._max_call, CALL_BYTES)
+
     def _report(self):
         pause = 0.02
         while True:
             with self._changed:
-                results = portion([task._result for task in self._tasks.values() if task._result])
+                results = portion([task._result for task in self._tasks.values() if task._result], self._call_bytes())
                 if not results and self._over:
                     return
                 if not results:
                     self._changed.wait(0.5)
                     continue
-                incarnation = self._incarnation
-            try:
-                answer = self.client.call("WorkerService/Report", {"incarnation": incarnation, "results": results}, key=False)
-            except Error as error:
-                if error.code == "invalid_argument":
-                    self._report_alone(results)
-                elif error.code not in AGAIN:
-                    self._fail(error)
-                    with self._changed:
-                        for result in results:
-                            self._tasks.pop((result["task_id"], result["token"]), None)
-                pause = min(2 * pause, 1.0)
-                time.sleep(pause)
+            if not self._report_once(results):
+                pause = 0.02
                 continue
-            later = 0
-            with self._changed:
-                for ack in answer.get("acks", []):
-                    if ack["status"] == "RESULT_STATUS_LATER":
-                        later += 1
-                    else:
-                        self._tasks.pop((int(ack["taskId"]), int(ack["token"])), None)
-                self._changed.notify_all()
-            pause = min(2 * pause, 1.0) if later else 0.02
-            if later:
-                time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+            time.sleep(pause)
 
-    def _report_alone(self, results):
-        """Reports results one by one. One that a manager finds invalid is replaced by a fatal error."""
-        for result in results:
-            try:
-                self.client.call("WorkerService/Report", {"incarnation": self._incarnation, "results": [result]}, key=False)
-            except Error as error:
-                if error.code != "invalid_argument":
-                    continue
-                with self._changed:
-                    task = self._tasks[result["task_id"], result["token"]]
-                    problem = f"the result was refused: {error.message}"
-                    task._result = dict(task._name(), outcome="OUTCOME_FATAL", error=problem)
+    def _report_once(self, results):
+        """Returns whether some of these must be reported again: after all others. One that a manager finds invalid is replaced by a
+        fatal error."""
+        try:
+            request = {"incarnation": self._incarnation, "results": results}
+            answer = self.client.call("WorkerService/Report", request, timeout=REPORT_TIMEOUT)
+        except Error as error:
+            if error.code == "invalid_argument" and len(results) > 1:
+                return any([self._report_once([result]) for result in results])
+            with self._changed:
+                if error.code not in AGAIN + ("invalid_argument",):
+                    self._fail(error)
+                for result in results:
+                    task = self._tasks.pop(key_of(result), None)
+                    if task and error.code == "invalid_argument":
+                        self._set_result(task, {"outcome": "OUTCOME_FATAL", "error": f"the result was refused: {error.message}"})
+                    if task and error.code in AGAIN + ("invalid_argument",):
+                        self._tasks[key_of(result)] = task
+            return True
+        later = False
+        with self._changed:
+            for ack in answer.get("acks", []):
+                key = int(ack["taskId"]), int(ack["token"])
+                task = self._tasks.pop(key, None)
+                if task and ack["status"] == "RESULT_STATUS_LATER":
+                    self._tasks[key] = task
+                    later = True
+            self._changed.notify_all()
+        return later
