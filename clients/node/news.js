@@ -4,6 +4,9 @@ const MAX_BYTES = 65536;
 const MAX_LINE_BYTES = 4096;
 const MAX_REMARK_BYTES = 1000;
 
+/* A monotonic time, in milliseconds, that is the same for all threads. */
+const now = () => performance.timeOrigin + performance.now();
+
 /* A text as managers take it: without NUL, cut to a number of bytes. */
 export function clean(text, limit) {
   const bytes = Buffer.from(String(text).slice(0, limit).replaceAll("\0", "\ufffd"));
@@ -26,7 +29,7 @@ export class News {
   }
 
   log(text) {
-    for (const line of String(text).split("\n")) this.#add({ text: clean(line, MAX_LINE_BYTES), at: Date.now() });
+    for (const line of String(text).split("\n")) this.#add({ text: clean(line, MAX_LINE_BYTES), at: now() });
   }
 
   #add(line) {
@@ -69,8 +72,8 @@ export class News {
 
   /* The fields of a message about the attempt. */
   fields() {
-    const now = Date.now();
-    const lines = this.lines.map(({ text, at }) => ({ text, ageMs: Math.max(now - at, 0) }));
+    const at = now();
+    const lines = this.lines.map((line) => ({ text: line.text, ageMs: Math.max(Math.round(at - line.at), 0) }));
     return { progress: this.progress, remark: this.remark, firstLine: this.#first, lines };
   }
 

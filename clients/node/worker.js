@@ -13,6 +13,12 @@ const ERROR_BYTES = 4096; // of an error, as of a program's; managers refuse res
 const TRACE_BYTES = 65536;
 const NEWS_MS = 1000; // between two messages about an attempt
 
+/* An error's name, as managers take it. */
+function codeOf(error) {
+  const name = String(error?.name ?? "error");
+  return /[\u0000-\u001f\u007f]/.test(name) ? "error" : clean(name, 255);
+}
+
 /* Throw it in a handler: the task has failed and must not run again. */
 export class Fatal extends Error {}
 
@@ -28,13 +34,16 @@ export class Retry extends Error {
 class Task {
   #news = new News();
   #send;
-  #sentAt = 0;
+  #sentAt = -NEWS_MS;
   #timer;
 
   constructor(assignment, signal, send) {
     this.id = assignment.taskId;
     this.queue = assignment.queue ?? "";
     this.type = assignment.type ?? "";
+    this.token = assignment.token;
+    this.key = assignment.key ?? "";
+    this.stage = assignment.stage ?? "";
     this.details = assignment.details ?? "";
     this.attempt = assignment.attempt ?? 0;
     this.maxAttempts = assignment.maxAttempts ?? 0;
@@ -57,7 +66,7 @@ class Task {
 
   /* A handler that keeps this thread busy delays the timer: then a later report sends what there is. */
   #tell() {
-    const left = this.#sentAt + NEWS_MS - Date.now();
+    const left = this.#sentAt + NEWS_MS - performance.now();
     if (left <= 0) this.#sendNow();
     else this.#timer ??= setTimeout(() => this.#sendNow(), left);
   }
@@ -65,7 +74,7 @@ class Task {
   #sendNow() {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#sentAt = Date.now();
+    this.#sentAt = performance.now();
     this.#send(this.#news.take());
   }
 
@@ -142,7 +151,7 @@ export class Worker {
       result.error = clean(error?.message ?? error, ERROR_BYTES);
       if (error instanceof Retry) result.retryInMs = error.delay === undefined ? 0 : Math.max(Math.round(error.delay), 1); // 0: by the policy
       else if (!(error instanceof Fatal))
-        Object.assign(result, { errorCode: clean(error?.name ?? "error", 255), stackTrace: clean(error?.stack ?? "", TRACE_BYTES) });
+        Object.assign(result, { errorCode: codeOf(error), stackTrace: clean(error?.stack ?? "", TRACE_BYTES) });
     }
     this.#running.delete(key);
     this.#thread.postMessage({ key, news: task._rest(), result });

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # The client for Node: submits, waits and a worker, by HTTP.
 . "$(dirname "$0")/lib.sh"
+. "$TOP/tests/e2e/bad_managers.bash"
 
 start_postgres
 H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 2300KiB
+start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 1500KiB
 
+SHELL_OF_WORKER=()
 js() { # CODE: with a client
 	local status=0
 	cat >"$DIR/code.mjs" <<-END
@@ -25,7 +27,7 @@ worker() { # NAME [TOKEN-FILE]
 		import { existsSync, writeFileSync } from "node:fs";
 		import { setTimeout as sleep } from "node:timers/promises";
 		import { Client, Fatal, Retry, Worker } from "$TOP/clients/node/index.js";
-		const worker = new Worker(new Client("$H"), { concurrency: 4, name: "$name" });
+		const worker = new Worker(new Client("$H".split(" ")), { concurrency: 4, name: "$name" });
 		worker.handle("again", (task) => {
 		  if (task.attempt < 3) throw new Retry("not yet", 100);
 		  return task.attempt;
@@ -45,6 +47,7 @@ worker() { # NAME [TOKEN-FILE]
 		  while (!existsSync("$DIR/large")) await sleep(10);
 		  return "x".repeat(1000000);
 		});
+		worker.handle("huge", ({ details }) => ({ letters: "ä".repeat(600000), quotes: '"'.repeat(900000) })[details]);
 		worker.handle("busy", (task) => { begin(task); for (const end = Date.now() + 1000 * task.json(); Date.now() < end;); });
 		worker.handle("talks", async (task) => {
 		  task.progress(25, "page 1 of 4");
@@ -57,7 +60,7 @@ worker() { # NAME [TOKEN-FILE]
 		await worker.run();
 		worker.client.close();
 	END
-	REEVE_ACCESS_TOKEN_FILE=${2:-} start "$name" node "$DIR/$name.mjs"
+	REEVE_ACCESS_TOKEN_FILE=${2:-} start "$name" "${SHELL_OF_WORKER[@]}" node "$DIR/$name.mjs"
 	wait_until 20 "alive_workers | grep -qx $name"
 }
 
@@ -77,6 +80,13 @@ test_tasks_run_and_are_awaited() {
 	id=$(js 'console.log(await client.submit("vexed", "", { maxAttempts: 3, retry: { kind: "RETRY_KIND_LIST", delaysMs: [3600000, 1] } }));')
 	expect_fail 1 reeve wait "$id" --max-wait 60s
 	expect_eq 'dead 3 RangeError a�b' "$(reeve show "$id" --json | jq -r '"\(.status) \(.attempt) \(.error_code) \(.last_error[:3])"')"
+	# Results that are too long for a manager, or for its messages, end their tasks and stop no others.
+	for kind in letters quotes; do
+		id=$(js "console.log(await client.submit('huge', '$kind'));")
+		expect_fail 1 reeve wait "$id" --max-wait 30s
+		expect_eq 'dead result-too-long' "$(reeve show "$id" --json | jq -r '"\(.status) \(.error_code)"')"
+	done
+	expect_eq invalid_argument "$(js 'await client.submit("slow", "x".repeat(1600000)).catch((error) => console.log(error.code));')"
 	expect_eq '{"slept":0.1}' "$(js 'console.log(await client.submitAndWait("slow", 0.1, { queue: "q" }));')"
 	expect_match '^[0-9]+$' "$(js 'await client.submitAndWait("nobody", "", {}, { timeout: 100 }).catch((error) => console.log(error.id));')"
 	expect_match '^task [0-9]+ is dead: never$' "$(js '
@@ -98,6 +108,47 @@ test_tasks_run_and_are_awaited() {
 	for id in $ids; do
 		expect_eq 1000000 "$(js "console.log((await client.wait('$id', { timeout: 60000 })).length);")" 'one report with all of them is too long'
 	done
+}
+
+test_another_manager_is_called() {
+	local kind
+	for kind in unavailable silent slow stale; do bad_manager $kind $kind; done
+	js "
+		const assert = (await import('node:assert')).strict;
+		const silent = '${BAD[silent]}', stale = '${BAD[stale]}';
+		const ping = (client, request) => client.call('AdminService/Ping', request);
+		const near = (urls, timeout = 4000) => new Client(urls, { timeout });
+		assert((await ping(near(['${BAD[unavailable]}', '$H']))).nowUs, 'one has no database');
+		const both = near([silent, '$H']);
+		await Promise.all([ping(both), ping(both)]);
+		const begin = performance.now();
+		await ping(both);
+		assert(performance.now() - begin < 1500, 'two calls have left the one that does not answer');
+		assert.deepEqual(await ping(near('${BAD[slow]}', 500), { text: 'x'.repeat(100000) }), { from: 'slow' }, 'a message is on its way');
+		const closed = near([stale, silent]);
+		const answer = await ping(closed);
+		for (const end = performance.now() + 300; performance.now() < end; ); // so that it does not notice
+		assert.deepEqual(await ping(closed), answer, 'its connection is closed');
+		for (const [url, code] of [[silent, 'deadline_exceeded'], ['http://127.0.0.1:1', 'unavailable']])
+			await ping(near(url, 500)).then(assert.fail, (error) => assert(error.code === code && error.message.includes(url) && error.key, error));
+		await assert.rejects(ping(both, { id: 5n }), TypeError);
+		both.close();
+		closed.close();"
+}
+
+test_a_worker_leaves_a_frozen_manager() {
+	local other both
+	other=http://127.0.0.1:$(free_port)
+	start_manager other --http "$other" --lease 15s --heartbeat 1s
+	REEVE_MANAGER=${URL[manager]}
+	both="$other $H"
+	H=$both worker two
+	id=$(js 'console.log(await client.submit("slow", 4));')
+	wait_until 20 '[ -e "$DIR/two.$id" ]'
+	signal other STOP
+	reeve wait "$id" --max-wait 30s >/dev/null
+	signal other CONT
+	expect_eq 1 "$(reeve show "$id" --json | jq -r .attempt)"
 }
 
 test_handlers_report_progress_and_log_lines() {
@@ -145,21 +196,33 @@ test_a_worker_finishes_what_runs_before_it_leaves() {
 test_a_worker_that_has_lost_its_lease_registers_again() {
 	worker one
 	signal one STOP
+	id=$(reeve submit slow 0 --queue late) # for its waiting Fetch
 	wait_until 20 '[ "$(sql "select lost from workers where name = '"'one'"' order by id desc limit 1")" = t ]'
+	reeve queue pause late >/dev/null
 	signal one CONT
 	expect_eq '{"slept":0}' "$(js 'console.log(await client.wait(await client.submit("slow", 0), { timeout: 30000 }));')"
+	expect [ ! -e "$DIR/one.$id" ]
+	reeve queue resume late >/dev/null
 }
 
 test_a_handler_that_does_not_stop_ends_its_worker() {
 	worker one
 	id=$(js 'console.log(await client.submit("busy", 60));')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'
+	mkfifo "$DIR/full" # the standard error of the other one, which nobody reads
+	SHELL_OF_WORKER=(bash -c 'exec 2<>"$0"; head -c 65536 /dev/zero >&2; exec "$@"' "$DIR/full")
+	worker two
+	others=$(js 'console.log((await client.submitAll(Array(5).fill({ type: "busy", details: 60 }))).join(" "));')
+	wait_until 20 'compgen -G "$DIR/two.*" >/dev/null'
 	signal manager STOP
 	ended one 20
 	expect_eq 137 "$STATUS"
+	ended two 5
+	expect_eq 137 "$STATUS"
 	expect_match "task $id still runs at the end of its lease" "$(cat "$DIR/log/one.log")"
 	signal manager CONT
-	reeve cancel "$id" # or the next worker runs it
+	# shellcheck disable=SC2086
+	reeve cancel "$id" $others # or the next worker runs them
 }
 
 test_a_worker_whose_calls_are_refused_says_so_and_ends() {
