@@ -41,7 +41,7 @@ Test(listings, list_filters_and_pages)
 	OUT("");
 	ERR("no tasks\n");
 	RUN(EXIT_OK, "submit", "--bulk",
-	    run_file("{\"type\":\"a\"}\n{\"type\":\"b\",\"delay\":\"2h\"}\n{\"type\":\"a\"}\n"));
+	    run_file("{\"type\":\"a\"}\n{\"type\":\"b\",\"delay\":\"150m\"}\n{\"type\":\"a\"}\n"));
 	fake_server_end(run_fake_server, 1, TASK(DEAD), "why");
 	RUN(EXIT_OK, "list");
 	OUT_HAS("ID  STATUS  QUEUE    TYPE  PRIO  TRIES  AGE  WORKER  NOTE\n"

@@ -380,6 +380,21 @@ Test(rpc_client, unavailable_everywhere_lasts_until_it_ends_or_the_time_is_over)
 	fake_manager_free(manager);
 }
 
+/* Waits until two managers have answered the client's pings. */
+static void await_both_alive(struct rpc_client *client)
+{
+	int64_t end_ms = clock_monotonic_ms() + 60 * 1000;
+	char absence[400];
+	const char *first;
+
+	do {
+		cr_assert_lt(clock_monotonic_ms(), end_ms);
+		pause_ms(1);
+		rpc_client_absence(client, absence, sizeof absence);
+		first = strstr(absence, "it is alive");
+	} while (!first || !strstr(first + 1, "it is alive"));
+}
+
 Test(rpc_client, is_sticky_and_spreads_with_others)
 {
 	enum { CLIENTS = 24 };
@@ -392,10 +407,8 @@ Test(rpc_client, is_sticky_and_spreads_with_others)
 		int before, after;
 
 		cr_assert(rpc_client_alive(client, 5000));
-		/* Before, it may use the one that is connected instead of the one on which the lot has fallen. */
-		await_connections(a, 1);
-		await_connections(b, 1);
-		pause_ms(30);
+		/* Before, it may use the one that is alive instead of the one on which the lot has fallen. */
+		await_both_alive(client);
 		before = a->gets;
 		for (int j = 0; j < 10; j++)
 			cr_assert_eq(fake_call_get(client, j, &error), STATUS(OK));

@@ -20,6 +20,7 @@ static void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *
 	(void)request;
 	pthread_mutex_lock(&manager->host.lock);
 	manager->pings++;
+	pthread_cond_broadcast(&manager->host.changed);
 	response.idle_ping_ms = manager->idle_ping_ms;
 	response.contract = manager->contract;
 	if (manager->frozen) { /* never answered */
@@ -91,6 +92,7 @@ static void fake_submit(void *arg, struct rpc_call *call, const ProtobufCMessage
 	pthread_mutex_lock(&manager->host.lock);
 	manager->submits++;
 	manager->submitted += (int64_t)submit->n_tasks;
+	pthread_cond_broadcast(&manager->host.changed);
 	pthread_mutex_unlock(&manager->host.lock);
 	rpc_call_reply(call, &response.base);
 }
@@ -166,6 +168,7 @@ static struct rpc_identity *identify(void *arg, const struct rpc_caller *caller,
 	pthread_mutex_lock(&manager->host.lock);
 	snprintf(manager->token, sizeof manager->token, "%.*s", (int)caller->token_length, caller->token);
 	manager->identified++;
+	pthread_cond_broadcast(&manager->host.changed);
 	pthread_mutex_unlock(&manager->host.lock);
 	if (caller->token_length == 7 && !memcmp(caller->token, "unknown", 7)) {
 		error_set(error, STATUS(UNAUTHENTICATED), "an unknown token");
@@ -187,6 +190,7 @@ static bool may_appear(void *arg, const struct rpc_caller *caller, struct reeve_
 	pthread_mutex_lock(&manager->host.lock);
 	manager->asked_to_wait += manager->doubts;
 	manager->suspects += manager->doubts && caller->suspect;
+	pthread_cond_broadcast(&manager->host.changed);
 	pthread_mutex_unlock(&manager->host.lock);
 	return manager->doubts;
 }

@@ -171,7 +171,7 @@ static void *compete(void *arg)
 }
 
 /* Several servers try to take over one abandoned path at the same moment, many times: one of them gets it each time. */
-Test(rpc_server, of_some_that_begin_at_once_one_has_the_path, .timeout = 60)
+Test(rpc_server, of_some_that_begin_at_once_one_has_the_path)
 {
 	enum { ROUNDS = 1000, RIVALS = 4 };
 	char directory[] = "/tmp/reeve-test-XXXXXX", path[64], url[80];
