@@ -241,6 +241,30 @@ test_a_worker_whose_calls_are_refused_says_so_and_ends() {
 	reeve cancel "$id"
 }
 
+test_a_token_file_is_read_again() {
+	ipc=ipc://$DIR/socket
+	H=http://127.0.0.1:$(free_port)
+	start required "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$ipc" --http "$H" --auth required
+	wait_until 60 '"$REEVE_BIN/reeve" --manager "$ipc" stats >/dev/null'
+	"$REEVE_BIN/reeve" --manager "$ipc" token create js --role submitter --output "$DIR/token"
+	expect_match '^[0-9]+ [0-9]+$' "$(REEVE_ACCESS_TOKEN_FILE=$DIR/token js "
+		const { execFileSync } = await import('node:child_process');
+		const { renameSync } = await import('node:fs');
+		const id = await client.submit('nothing');
+		delete process.env.REEVE_ACCESS_TOKEN_FILE;
+		execFileSync('$REEVE_BIN/reeve', ['--manager', '$ipc', 'token', 'rotate', 'js', '--output', '$DIR/token.new'], { stdio: 'ignore' });
+		renameSync('$DIR/token.new', '$DIR/token');
+		console.log(id, await client.submit('nothing'));")"
+}
+
+test_a_worker_whose_name_is_in_use_waits_and_can_be_stopped() {
+	worker one
+	start same node "$DIR/one.mjs"
+	wait_until 20 'grep -q "cannot register yet: already_exists" "$DIR/log/same.log"'
+	stop same
+	expect_eq 0 "$STATUS"
+}
+
 test_what_cannot_work_is_said_at_once() {
 	expect_match '^"tcp://127.0.0.1:7171" is no URL for calls by HTTP' "$(js 'try { new Client("tcp://127.0.0.1:7171"); } catch (error) { console.log(error.message); }')"
 	expect_match '^the worker has no handlers' "$(js '

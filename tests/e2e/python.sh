@@ -206,6 +206,12 @@ test_a_token_comes_from_the_environment() {
 	"$REEVE_BIN/reeve" --manager "$ipc" token create py --role submitter --output "$DIR/token"
 	export REEVE_ACCESS_TOKEN_FILE=$DIR/token
 	expect_match '^[0-9]+$' "$(python 'print(client.submit("nothing"))')"
+	expect_match '^[0-9]+ [0-9]+$' "$(IPC=$ipc python '
+ids = [client.submit("nothing")]
+reeve, file = ["env", "-u", "REEVE_ACCESS_TOKEN_FILE", os.environ["REEVE_BIN"] + "/reeve", "--manager", os.environ["IPC"], "token"], os.environ["REEVE_ACCESS_TOKEN_FILE"]
+os.system(" ".join(reeve + ["rotate", "py", "--output", file + ".new", ">&2"]))
+os.rename(file + ".new", file)
+print(*ids, client.submit("nothing"))')"
 	expect_match '^[0-9]+$' "$(REEVE_ACCESS_TOKEN=$(cat "$DIR/token") REEVE_ACCESS_TOKEN_FILE='' python 'print(client.submit("nothing"))')"
 }
 
@@ -254,6 +260,14 @@ test_a_worker_finishes_what_runs_before_it_leaves() {
 	expect_eq 0 "$STATUS"
 	expect_eq completed "$(reeve show "$id" --json | jq -r .status)"
 	expect_eq '' "$(alive_workers)"
+}
+
+test_a_worker_whose_name_is_in_use_waits_and_can_be_stopped() {
+	worker one
+	start same python3 "$DIR/one.py"
+	wait_until 20 'grep -q "cannot register yet: already_exists" "$DIR/log/same.log"'
+	stop same
+	expect_eq 0 "$STATUS"
 }
 
 test_a_worker_that_has_lost_its_lease_registers_again() {
