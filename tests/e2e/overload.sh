@@ -452,7 +452,7 @@ test_a_single_call_of_any_kind_is_not_behind_a_backlog() {
 	start_postgres
 	start_manager
 	id=$(reeve submit nothing --delay 1h)
-	timeout 200 python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" turns "$id" >"$DIR/turns"
+	timeout 500 python3 "$TOP/tests/tools/overload.py" "$REEVE_MANAGER" turns "$id" >"$DIR/turns"
 	while read -r kind before count took quiet code codes; do
 		note "$kind: after $before open calls of $count, in $took ms, without the backlog in $quiet ms"
 		[ "$before" -lt $((count / 3)) ] || fail "$kind: the single call was answered after $before of $count"
