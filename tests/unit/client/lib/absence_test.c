@@ -25,13 +25,13 @@ static void *read_on(void *arg)
 
 /* Starts a call while no manager is running, and a manager some seconds later. */
 static void call_through_absence(
-    struct reeve_client *client, struct fake_manager **manager, const char *url, int pause_s)
+    struct reeve_client *client, struct fake_manager **manager, const char *url, int pause_ms)
 {
 	pthread_t thread;
 
 	n_absent = n_back = 0;
 	cr_assert_eq(pthread_create(&thread, NULL, read_on, client), 0);
-	sleep((unsigned)pause_s);
+	usleep((useconds_t)pause_ms * 1000);
 	*manager = fake_manager_start(url, NULL);
 	pthread_join(thread, NULL);
 }
@@ -48,12 +48,12 @@ Test(absence, is_logged_once_and_so_is_its_end)
 	fake_manager_free(manager);
 	options.managers = url;
 	client = reeve_client_create(&options, &failure);
-	call_through_absence(client, &manager, url, 4);
+	call_through_absence(client, &manager, url, 4000);
 	cr_assert_eq(n_absent, 1);
 	cr_assert_eq(n_back, 1);
 	/* A short absence is not reported. */
 	fake_manager_free(manager);
-	call_through_absence(client, &manager, url, 1);
+	call_through_absence(client, &manager, url, 100);
 	cr_assert_eq(n_absent, 0);
 	cr_assert_eq(n_back, 0);
 	reeve_client_destroy(client);

@@ -202,6 +202,12 @@ static pid_t spawn_manager(char url[128])
 	return pid;
 }
 
+/* Waits until the manager has got so many more pings. */
+static void await_pings(struct fake_manager *manager, int count)
+{
+	fake_manager_await(manager, &manager->pings, fake_manager_read(manager, &manager->pings) + count);
+}
+
 Test(rpc_client, a_frozen_manager_is_left_within_the_pings_limit)
 {
 	char frozen_url[128];
@@ -222,7 +228,7 @@ Test(rpc_client, a_frozen_manager_is_left_within_the_pings_limit)
 	for (int i = 0; i < 50; i++)
 		fake_start_wait(client, i, NULL, &results[i]);
 	fake_manager_run(other);
-	pause_ms(300);
+	await_pings(other, 1);
 	cr_assert_eq(other->n_parked, 0);
 	cr_assert_eq(kill(frozen, SIGSTOP), 0);
 	frozen_ms = own_ms();
@@ -332,11 +338,11 @@ Test(rpc_client, a_manager_is_left_when_it_has_no_capacity_not_when_it_is_slow)
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	struct fake_manager *first = a->gets ? a : b, *other = a->gets ? b : a;
 	first->ping_answers = STATUS(DEADLINE_EXCEEDED);
-	pause_ms(400);
+	await_pings(first, 2); /* the second one comes after the answer to the first */
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	cr_assert_eq(other->gets, 0, "it is slow");
 	first->ping_answers = STATUS(RESOURCE_EXHAUSTED);
-	pause_ms(400);
+	await_pings(first, 2);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	cr_assert_eq(other->gets, 1, "it has no room");
 	rpc_client_destroy(client);

@@ -91,7 +91,7 @@ void fake_manager_stop(struct fake_manager *manager);
 
 void fake_manager_free(struct fake_manager *manager);
 
-/* Waits until a counter of the manager has reached a number; fails the test after ten seconds. */
+/* Waits until a counter of the manager has reached a number; fails the test after a minute. */
 void fake_manager_await(struct fake_manager *manager, const int *counter, int number);
 
 /* Reads a counter of the manager. */

@@ -86,8 +86,11 @@ static void *call_on(void *arg)
 
 void innocent_start(struct innocent *innocent, const char *url)
 {
+	struct rpc_client_options options = {.urls = url, .ping_limit_ms = 30000}; /* a busy manager is not absent */
+	struct reeve_error error;
+
 	memset(innocent, 0, sizeof *innocent);
-	innocent->client = fake_client(url);
+	innocent->client = rpc_client_create(&options, &error);
 	cr_assert(rpc_client_alive(innocent->client, 5000));
 	cr_assert_eq(pthread_create(&innocent->thread, NULL, call_on, innocent), 0);
 }

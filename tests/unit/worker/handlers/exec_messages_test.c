@@ -24,24 +24,24 @@ Test(exec_messages, more_time_is_no_more_than_was_granted)
 	const struct script_task *task;
 
 	exec_open((struct reeve_worker_options){0},
-	    "[handler t]\ntimeout = 300ms\nexec = sh -c 'echo \"{\\\"extend\\\": 3600}\" >&3; exec sleep 1000'\n");
-	fixture.script.extend_max_ms = 700;
+	    "[handler t]\ntimeout = 2s\nexec = sh -c 'echo \"{\\\"extend\\\": 3600}\" >&3; exec sleep 1000'\n");
+	fixture.script.extend_max_ms = 2500;
 	task = run_one("");
 	cr_expect_eq(task->outcome, OUTCOME(FAILED));
 	cr_expect_str_eq(task->code, "timeout");
-	cr_expect_geq(task->run_ms, 700);
-	cr_expect_lt(task->run_ms, 3000);
+	cr_expect_geq(task->run_ms, 2500);
+	cr_expect_lt(task->run_ms, 3600 * 1000);
 	/* The error has the total time. */
-	cr_expect(atoi(task->error + strlen("not done after ")) >= 700, "%s", task->error);
+	cr_expect(atoi(task->error + strlen("not done after ")) >= 2500, "%s", task->error);
 	cr_expect_eq(exec_close(), 0);
 }
 
 Test(exec_messages, while_it_asks_for_more_its_time_is_not_over)
 {
 	exec_open((struct reeve_worker_options){0},
-	    "[handler t]\ntimeout = 300ms\nexec = sh -c 'echo \"{\\\"extend\\\": 5}\" >&3; sleep 1; echo done'\n");
+	    "[handler t]\ntimeout = 1s\nexec = sh -c 'echo \"{\\\"extend\\\": 5}\" >&3; sleep 2; echo done'\n");
 	fixture.script.extend_max_ms = 5000;
-	fixture.script.extend_delay_ms = 600;
+	fixture.script.extend_delay_ms = 1200;
 	expect(run_one(""), OUTCOME(COMPLETED), "", "done\n");
 	cr_expect_eq(exec_close(), 0);
 }
@@ -49,10 +49,10 @@ Test(exec_messages, while_it_asks_for_more_its_time_is_not_over)
 Test(exec_messages, when_more_time_is_refused_its_own_is_left)
 {
 	exec_open((struct reeve_worker_options){0},
-	    "[handler t]\ntimeout = 400ms\nexec = sh -c 'echo "
+	    "[handler t]\ntimeout = 2s\nexec = sh -c 'echo "
 	    "\"{\\\"extend\\\": \\\"1h\\\"}\" >&3; exec sleep 1000'\n");
 	fixture.script.extend_max_ms = 0;
-	expect(run_one(""), OUTCOME(FAILED), "timeout", "not done after 400 ms");
+	expect(run_one(""), OUTCOME(FAILED), "timeout", "not done after 2000 ms");
 	cr_expect_eq(fixture.script.extends, 1);
 	cr_expect_eq(exec_close(), 0);
 }
@@ -158,9 +158,9 @@ Test(exec_messages, output_before_a_timeout_is_kept)
 {
 	const struct script_task *task;
 
-	exec_open((struct reeve_worker_options){0}, "[handler t]\nexec = bash\ntimeout = 400ms\n");
+	exec_open((struct reeve_worker_options){0}, "[handler t]\nexec = bash\ntimeout = 2s\n");
 	task = run_script("say \"{'remark': 'so far', 'directive': 'SUCCESS'}\"; echo slow >&2; exec sleep 1000");
-	expect(task, OUTCOME(FAILED), "timeout", "not done after 400 ms: slow");
+	expect(task, OUTCOME(FAILED), "timeout", "not done after 2000 ms: slow");
 	expect_beside(task, "so far", "slow", 0);
 	cr_expect_eq(exec_close(), 0);
 }

@@ -199,14 +199,14 @@ Test(exec, a_timeout_ends_the_whole_group)
 
 	open_stubborn((struct reeve_worker_options){.kill_grace_ms = 150});
 	id = script_add(&fixture.script, "t", "");
-	fixture.script.tasks[id].timeout_ms = 300;
+	fixture.script.tasks[id].timeout_ms = 2000;
 	fixture_go(&fixture);
 	leader = read_pid("leader");
 	child = read_pid("child");
 	fixture_await(&fixture, id);
 	task = &fixture.script.tasks[id];
-	expect(task, OUTCOME(FAILED), "timeout", "not done after 300 ms");
-	cr_expect_geq(task->run_ms, 450);
+	expect(task, OUTCOME(FAILED), "timeout", "not done after 2000 ms");
+	cr_expect_geq(task->run_ms, 2150);
 	cr_expect(gone_soon(leader));
 	cr_expect(gone_soon(child));
 	cr_expect_eq(exec_close(), 0);
@@ -217,13 +217,13 @@ Test(exec, sigterm_comes_first)
 	int64_t id;
 
 	exec_open((struct reeve_worker_options){.kill_grace_ms = 3600 * 1000},
-	    "[handler t]\ntimeout = 200ms\nexec = sh -c 'trap \"echo cleaned up >&2; exit 0\" TERM; sleep 1000 & "
+	    "[handler t]\ntimeout = 2s\nexec = sh -c 'trap \"echo cleaned up >&2; exit 0\" TERM; sleep 1000 & "
 	    "wait'\n");
 	id = script_add(&fixture.script, "t", "");
 	fixture_go(&fixture);
 	fixture_await(&fixture, id);
 	/* It exited with 0, but only after SIGTERM. */
-	expect(&fixture.script.tasks[id], OUTCOME(FAILED), "timeout", "not done after 200 ms: cleaned up");
+	expect(&fixture.script.tasks[id], OUTCOME(FAILED), "timeout", "not done after 2000 ms: cleaned up");
 	cr_expect_eq(exec_close(), 0);
 }
 

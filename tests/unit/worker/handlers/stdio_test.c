@@ -272,9 +272,8 @@ Test(stdio, a_child_that_says_nothing_is_killed_with_its_own_children)
 	pid_t child, grandchild;
 
 	open_children((struct reeve_worker_options){.concurrency = 1, .kill_grace_ms = 100}, "");
-	child_of_next();
+	run_one("import signal, subprocess; signal.signal(signal.SIGTERM, signal.SIG_IGN); say(result=1)");
 	task = run_limited(
-	    "import signal, subprocess; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
 	    "open('child', 'w').write(f'{os.getpid()}\\n');"
 	    "open('grandchild', 'w').write(f'{subprocess.Popen([\"sleep\", \"1000\"]).pid}\\n'); time.sleep(60)",
 	    500);
