@@ -84,10 +84,12 @@ test_its_clock_jumps_an_hour_each_way() {
 		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where status = 'executing' and details like 'running%'\")\" = 4 ]"
 		wait_until 10 "[ \"\$(sql \"select count(*) from task_attempts where task_id = ${IDS[0]} and outcome = 'failed'\")\" = 1 ]"
 		jump "$clock"
-		touch "$DIR/running$clock"
 		jumped=$(now_us)
 		# What goes wrong by the clock is wrong by an hour.
-		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details ~ '^(running|resting|delayed)'\")\" = 0 ]"
+		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details ~ '^(resting|delayed)'\")\" = 0 ]"
+		expect_eq 4 "$(sql "select count(*) from tasks where status = 'executing' and details like 'running%'")" 'still running'
+		touch "$DIR/running$clock"
+		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details like 'running%'\")\" = 0 ]"
 		expect_within "$BACK_US" 0 "$(longest_wait "$jumped")" 'the longest that a task waited since'
 		expect_eq "failed $(sql "select count(*) from task_history where details like 'resting%'")" "$(outcomes)" 'after the jump'
 		expect_eq 2 "$(sql 'select count(*) from workers where not lost')" 'workers'
