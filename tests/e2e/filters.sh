@@ -242,7 +242,7 @@ test_the_worked_example() {
 		exec = /bin/true
 	END
 	start_postgres
-	start_manager "${SHORT_LEASES[@]}"
+	start_manager "${LONG_LEASES[@]}"
 	start_worker worker --concurrency 4
 	for _ in 1 2 3; do
 		reeve submit send "[ -e $DIR/mended ] || { echo no route to host >&2; exit 3; }" --queue mail --max-attempts 1

@@ -5,12 +5,10 @@
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/filters.bash"
 
-SHORT_LEASES=(--lease 30s --heartbeat 400ms --expiry-grace 40s --fetch-wait 300ms) # workers stand still for a while
-
 # Kills the worker. The managers need not wait for the end of its lease: nothing of it runs.
 lose_worker() {
 	kill_worker
-	sql "update workers set lease_ms = 500 where name = 'worker'"
+	end_lease worker
 }
 
 test_a_killed_task_ends_dead_though_its_worker_is_gone() {
