@@ -114,7 +114,7 @@ test_updates_race_with_claims() {
 	done
 	expect [ "$moved" -gt 0 ]
 	start_worker two --concurrency 3 --queue b
-	reeve wait - --max-wait 60s <"$DIR/ids" >/dev/null
+	reeve wait - <"$DIR/ids" >/dev/null
 	expect_eq "$moved" "$(sql "select count(*) from task_history where queue = 'b' and details = 'echo new' and result ~ '^new'")"
 	expect_eq $((150 - moved)) "$(sql "select count(*) from task_history where queue = 'a' and details ~ 'old' and attempt = 1")"
 	expect_eq "$moved" "$(sql "select count(*) from task_events where event = 'updated' and note ~ 'queue a -> b'")"
@@ -135,7 +135,7 @@ test_repeating_executing_tasks_races_with_results() {
 	done
 	repeated=$(cat "$DIR"/changed.* | jq -s 'map(select(.changed)) | length')
 	expect [ "$repeated" -gt 0 ]
-	reeve wait - --max-wait 60s <"$DIR/ids" >/dev/null
+	reeve wait - <"$DIR/ids" >/dev/null
 	expect_eq 300 "$(sql "select count(*) from task_history where status = 'completed'")"
 	expect_eq 0 "$(cat "$DIR"/log/postgres* | grep -c 'deadlock detected')"
 }
@@ -161,7 +161,7 @@ test_tasks_move_between_queues_with_limits() {
 		expect [ "$(sql "select bool_and(l.taken = (select count(*) from tasks t where t.status = 'executing' and t.permits = array[l.id])
 			and l.taken <= l.maximum) from limits l")" = t ]
 	done
-	reeve wait - --max-wait 60s <"$DIR/ids" >/dev/null
+	reeve wait - <"$DIR/ids" >/dev/null
 	expect_eq 0 "$(sql 'select sum(taken) from limits')"
 	expect_eq 80 "$(sql "select count(*) from task_history where status = 'completed' and attempt = 1")"
 	expect_eq 'queued rests' "$(field "$id" status) $(field "$id" queue)"
