@@ -221,6 +221,7 @@ test_wait_returns_at_once() {
 
 # The end is committed at another manager. A caller learns it after at most the task's own time again; without other
 # managers it would look for the end 500 ms after its call at the earliest.
+# measures time
 test_wait_returns_soon_if_another_managers_worker_runs_the_task() {
 	start_manager other
 	handlers <<-'END'

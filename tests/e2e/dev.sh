@@ -109,6 +109,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' \
 	expect_eq '' "$(descendants)" 'processes left behind'
 }
 
+# measures time
 test_killed_it_leaves_nothing_and_starts_again() {
 	start_dev --concurrency 1
 	running=$(reeve submit sh "echo \$\$ >$DIR/handler.pid; exec sleep 1000" --timeout 5s)
