@@ -171,6 +171,14 @@ test_clients_node() {
 	conform "node $TOP/tests/conformance/node.mjs"
 }
 
+# Only the points that take little time; the suite grpc_worker has its lease.
+test_examples_grpc_worker() {
+	local POINTS=(takes_tasks_and_reports_results reports_failures_which_are_retried stops_a_cancelled_handler
+		stops_a_handler_at_its_timeout drains_by_command drains_at_sigterm)
+	export GENERATED=$DIR/generated
+	conform "/usr/bin/python3 -B $TOP/tests/conformance/grpc_worker.py"
+}
+
 # Only some points: most that a worker fails take long.
 test_the_points_that_a_worker_fails_are_named() {
 	local POINTS=(takes_tasks_and_reports_results reports_failures_which_are_retried drains_by_command)

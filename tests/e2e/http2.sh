@@ -107,38 +107,6 @@ test_a_cancelled_call_is_withdrawn() {
 	stop cancels
 }
 
-test_the_example_runs_tasks_by_grpc() {
-	export PYTHONDONTWRITEBYTECODE=1 GENERATED=$DIR/generated
-	"$TOP/examples/grpc-worker/generate" "$GENERATED"
-	REEVE_GRPC=$A start example /usr/bin/python3 "$TOP/examples/grpc-worker/worker.py"
-	expect_eq olleh "$(reeve submit reverse hello --wait)"
-	id=$(reeve submit reverse $'abc\ndef')
-	expect_eq $'cba\nfed' "$(reeve wait "$id" --result)"
-	expect_eq '100 line 1 line 2' "$(reeve show "$id" --json | jq .progress) $(reeve logs "$id" --json | jq -r .text | xargs)"
-	stop example
-	expect_eq 0 "$STATUS"
-	# While its handler runs, too.
-	cat >"$DIR/patient.py" <<-END
-		import os, sys, time
-		sys.path.insert(0, "$TOP/examples/grpc-worker")
-		from worker import run
-		def patient(text, report):
-		    report(50, "begun")
-		    while not os.path.exists("$DIR/seen"):
-		        time.sleep(0.05)
-		    report(0, "over again")
-		    return text
-		run({"patient": patient})
-	END
-	REEVE_GRPC=$A start patient /usr/bin/python3 "$DIR/patient.py"
-	id=$(reeve submit patient hello)
-	wait_until 20 '[ "$(reeve show "$id" --json | jq .progress)" = 50 ] && [ "$(reeve logs "$id" --json | jq -r .text)" = begun ]'
-	touch "$DIR/seen"
-	expect_eq hello "$(reeve wait "$id" --result)"
-	expect_eq '0 begun over again' "$(reeve show "$id" --json | jq .progress) $(reeve logs "$id" --json | jq -r .text | xargs)"
-	stop patient
-}
-
 test_health_and_reflection() {
 	expect_eq "$(sed -n 's/^service \([A-Za-z]*\).*/reeve.v1.\1/p' "$TOP"/proto/reeve/v1/*.proto | sort)" \
 		"$(grpc list | grep '^reeve')"
