@@ -1,8 +1,9 @@
 /*
  * A worker whose function submits tasks. The details of a `plan` task are a number; its function submits that many
  * tasks of the type `echo`. If it runs again, because its worker was cut off or it failed half-way, it creates no task
- * twice: each task has a key that contains the id of the `plan` task. The function submits with the access token of its
- * attempt, so that each task has the `plan` task as its parent.
+ * twice: each task has a key that contains the id of the `plan` task. If it is asked to stop half-way, it fails, since
+ * a plan that completed would not run again. The function submits with the access token of its attempt, so that each
+ * task has the `plan` task as its parent.
  *
  *     example-planner tcp://127.0.0.1:7171
  *     reeve submit plan 3 --wait
@@ -20,11 +21,15 @@ static int submit_all(const struct reeve_attempt *attempt, struct reeve_client *
 	char source[40];
 
 	snprintf(source, sizeof source, "task %" PRId64, attempt->task_id);
-	for (int i = 0; i < count && !reeve_attempt_cancelled(attempt); i++) {
+	for (int i = 0; i < count; i++) {
 		char key[60], details[20];
 		Reeve__V1__TaskSpec task = {.type = "echo", .details = details, .key = key, .source = source};
 		Reeve__V1__SubmittedTask submitted;
 
+		if (reeve_attempt_cancelled(attempt)) {
+			snprintf(failure->message, sizeof failure->message, "asked to stop after %d of %d tasks", i, count);
+			return -1;
+		}
 		snprintf(key, sizeof key, "%" PRId64 ":%d", attempt->task_id, i);
 		snprintf(details, sizeof details, "%d", i);
 		if (!reeve_submit(client, &task, 1, NULL, &submitted, failure))
