@@ -10,7 +10,10 @@
 
 enum { MOST = 100 };
 
-/* Opens, fills and closes a batch. Returns its id, or 0 after an error, which is in *failure. */
+/*
+ * Opens, fills and closes a batch. Returns its id, or 0 after an error, which is in *failure. After a failed submit it
+ * closes the batch, too: an open one never ends.
+ */
 static int64_t submit_batch(
     struct reeve_client *client, const char *type, char **details, size_t count, struct reeve_failure *failure)
 {
@@ -22,7 +25,9 @@ static int64_t submit_batch(
 	Reeve__V1__TaskSpec tasks[MOST] = {{.type = NULL}};
 	Reeve__V1__SubmittedTask submitted[MOST];
 	Reeve__V1__OpenBatchResponse *opened = reeve_batch_open(client, &opening, NULL, failure);
-	Reeve__V1__CloseBatchResponse *closed = NULL;
+	Reeve__V1__CloseBatchResponse *closed;
+	struct reeve_failure ignored;
+	bool filled;
 
 	if (!opened)
 		return 0;
@@ -31,12 +36,10 @@ static int64_t submit_batch(
 	for (size_t i = 0; i < count; i++)
 		tasks[i] = (Reeve__V1__TaskSpec){
 		    .type = type, .details = details[i], .max_attempts = 3, .retry = &delays, .batch_id = closing.id};
-	if (reeve_submit(client, tasks, count, NULL, submitted, failure))
-		closed = reeve_batch_close(client, &closing, NULL, failure);
-	if (!closed)
-		return 0;
+	filled = reeve_submit(client, tasks, count, NULL, submitted, failure);
+	closed = reeve_batch_close(client, &closing, NULL, filled ? failure : &ignored);
 	reeve_free(closed);
-	return closing.id;
+	return filled && closed ? closing.id : 0;
 }
 
 static void print_report(const Reeve__V1__BatchReportResponse *report)

@@ -163,6 +163,10 @@ test_the_example_in_c_as_it_is_documented() {
 	expect_eq "$(shape <"$DIR/documented")" "$(shape <"$DIR/printed")"
 	expect_fail 1 "$REEVE_BIN/example-batch" tcp://127.0.0.1:1 book '{}'
 	expect_match '^UNAVAILABLE: no manager reachable' "$OUTPUT"
+	# A refused submit leaves no batch open.
+	expect_fail 1 "$REEVE_BIN/example-batch" "$REEVE_MANAGER" '' '{}'
+	expect_match '^INVALID_ARGUMENT: ' "$OUTPUT"
+	expect_eq '' "$(reeve batch list --open --json)"
 	stop remarks
 }
 
