@@ -65,6 +65,7 @@ test_a_running_handler_is_stopped_with_all_its_children() {
 		expect_eq enough "$(event_field "$id" cancel_requested note)"
 		expect_eq worker "$(event_field "$id" cancelled worker)"
 		wait_until 10 "[ -z \"\$(birth \$(cat $DIR/child))\" ]"
+		rm "$DIR/child"
 	done
 	release
 	reeve wait "$other"

@@ -176,7 +176,9 @@ test_a_provider_that_has_not_answered_yet() {
 	id=$(reeve submit provider-key 'bob 5')
 	wait_until 20 '[ "$(charges bob)" = 1 ]'
 	start_worker second --concurrency 1
+	supervisor=$(pgrep -P "$(pid first)")
 	kill_worker first
+	wait_until 10 "gone $supervisor" # it has killed the handler
 	end_lease first
 	rm "$UNANSWERED"
 	wait_until 20 '[ -e $GATE/held.2 ]'
