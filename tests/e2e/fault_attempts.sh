@@ -68,7 +68,7 @@ test_a_drain_costs_no_attempt() {
 test_a_lost_answer_costs_no_attempt() {
 	start_postgres
 	start_proxy network manager
-	start_manager "${SHORT[@]}" --fetch-wait 10s
+	start_manager "${LONG[@]}" --fetch-wait 10s
 	tell network answer lose WorkerService/Fetch 3
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 4
 	submit_scripts script 4 run=50 '"max_attempts":1'

@@ -15,7 +15,7 @@ true_clock_handlers() {
 # delays, keys and the times in answers are right.
 test_what_other_clocks_show_means_nothing() {
 	start_postgres
-	off_by +26h start_manager "${SHORT[@]}"
+	off_by +26h start_manager "${LONG[@]}"
 	true_clock_handlers
 	FAULT_LEDGER=$LEDGERS FAULT_WORKER=a off_by -30h start a "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$DIR/true.ini" \
 		--name a --concurrency 4

@@ -53,8 +53,8 @@ test_a_report_that_comes_after_another_has_done_the_task() {
 test_the_same_report_comes_twice_and_to_two_managers() {
 	start_postgres
 	start_proxy network one
-	start_manager one "${SHORT[@]}"
-	start_manager two "${SHORT[@]}"
+	start_manager one "${LONG[@]}"
+	start_manager two "${LONG[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
 	tell network message double /Report
 	submit_scripts doubled 1 run=50
