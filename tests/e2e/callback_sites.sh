@@ -149,6 +149,7 @@ test_sites_that_hang_leave_the_next_call_to_another() {
 }
 
 # Neither many callbacks for one site nor many sites delay another callback.
+# measures time
 test_a_backlog_delays_no_other_callback() {
 	start_postgres -c autovacuum=off
 	start_manager --callback-timeout 1m

@@ -87,6 +87,7 @@ test_a_manager_whose_row_is_gone_registers_again() {
 }
 
 # The manager b reads the answer to its own notification together with one of a, about a priority that b does not know.
+# measures time
 test_a_notification_behind_an_answer_is_taken() {
 	local backend before='' state=''
 	start_postgres

@@ -55,6 +55,7 @@ expect_others_go_on() { # NAME…
 
 # The frozen manager locks a batch, which concerns submits into it. It does not affect tasks of another queue, in a batch
 # or not. Its locks stay for 5 s, a quarter of the lease.
+# measures time
 test_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local round batch
 	local long=(--lease 20s --heartbeat 2s --expiry-grace 25s)
@@ -94,6 +95,7 @@ test_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 
 # A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other manager meet
 # the locks. Tasks of another queue go on, and each task of this queue runs once in the end.
+# measures time
 test_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	local round ended
 	local long=(--lease 20s --heartbeat 2s --expiry-grace 25s)
