@@ -36,7 +36,6 @@ enum unread {
 	UNREAD_NOTHING,
 	UNREAD_POLL,    /* for a rescan: most find nothing, and no other stream waits for it */
 	UNREAD_CHANGE,  /* since a notification or a change of our own */
-	UNREAD_OTHERS,  /* its backlog has no task of our own shard; those of others are to be read */
 	UNREAD_BACKLOG, /* the last page was full, or none has been read since discovery found the stream */
 };
 

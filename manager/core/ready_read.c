@@ -149,19 +149,16 @@ static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 		s->trail_ms = now_ms + TRAIL_EVERY_MS;
 }
 
-/* Reads other shards when this manager's own shard has nothing left. After a backlog these rows are part of it. */
-static void read_passed(struct stream *s, bool backlog)
+/* Reads other shards when this manager's own shard has nothing left. */
+static void read_passed(struct stream *s)
 {
-	if (s->all_shards || s->unread || s->count || !s->passed.id)
-		return;
-	stream_read_unsharded(s, 0);
-	if (backlog)
-		s->unread = UNREAD_OTHERS;
+	if (!s->all_shards && !s->unread && !s->count && s->passed.id)
+		stream_read_unsharded(s, 0);
 }
 
 static void page_taken(struct stream *s, int64_t now_ms)
 {
-	bool ended = s->page.count < s->page.limit, backlog = s->unread >= UNREAD_OTHERS;
+	bool ended = s->page.count < s->page.limit;
 	s->failed = 0;
 	s->cache->base->counters.pages++;
 	page_enter(s);
@@ -181,7 +178,7 @@ static void page_taken(struct stream *s, int64_t now_ms)
 		s->all_read_ms = ended ? s->read_ms : s->all_read_ms;
 		s->all_shards = now_ms < s->unsharded_until_ms;
 	} else {
-		read_passed(s, backlog);
+		read_passed(s);
 	}
 	if (!stream_wanted(s))
 		stream_let_go(s);
@@ -200,7 +197,7 @@ static void passed_found(struct stream *s)
 	if (!s->page.other.id)
 		return;
 	stream_pass_over(s, &s->page.other);
-	read_passed(s, false);
+	read_passed(s);
 }
 
 /* An old transaction may keep so many dead rows at the stream's beginning that no read gets past them in time. Then
@@ -351,13 +348,12 @@ int64_t stream_holds_from(struct stream *s)
 		return INT64_MAX;
 	if (s->unread == UNREAD_BACKLOG && s->unread_from_us < STORE_TIME_NEVER)
 		return s->cursor_run_at > s->unread_from_us ? s->cursor_run_at : s->unread_from_us;
-	if (s->unread == UNREAD_CHANGE && !s->asked && !cache->lets && cache->rounds >= cache->held_until_round) {
+	if (!s->asked && !cache->lets && cache->rounds >= cache->held_until_round) {
 		cache->held_until_round = cache->rounds + HELD_ROUNDS;
 		cache->holding = true;
 	}
 	s->asked = true;
-	if ((s->unread == UNREAD_CHANGE && cache->rounds >= cache->held_until_round) ||
-	    s->unread_from_us > STORE_TIME_NEVER - ORDER_SLACK_US)
+	if (cache->rounds >= cache->held_until_round || s->unread_from_us > STORE_TIME_NEVER - ORDER_SLACK_US)
 		return INT64_MAX;
 	return s->unread_from_us + ORDER_SLACK_US;
 }

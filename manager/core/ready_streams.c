@@ -115,7 +115,7 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 	s->too_long = false;
 	if (s->unread <= UNREAD_POLL || run_at_us < s->unread_from_us)
 		s->unread_from_us = run_at_us;
-	if (s->unread < UNREAD_CHANGE)
+	if (s->unread != UNREAD_BACKLOG)
 		s->unread = UNREAD_CHANGE;
 	s->asked = false;
 	stream_update(s);

@@ -185,33 +185,6 @@ Test(cluster, with_nothing_of_its_own_it_takes_the_others)
 	fake_end(core);
 }
 
-/* What the other shard has in a backlog holds lower priorities back until it has been read, too: not only for some
- * rounds of reading, which other streams may have used up. */
-Test(cluster, the_others_tasks_of_a_backlog_go_before_lower_priorities)
-{
-	struct store_page *page;
-	int64_t due;
-
-	begin(1);
-	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
-	due = fake_db_us() - 1000;
-	ready_poll_again(
-	    core->cache, due); /* the stream of priority 0 is read again, and holds others back for two rounds */
-	fake_pass(core, 1500);
-	while (fake_count(FAKE_PAGE))
-		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
-	fake_stream(route, 1);
-	page = fake_page_taken(route, 1);
-	ready_note(core->cache, route, 0, 12, due, due, 10);
-	dispatch_run(core->dispatch);
-	page->other = task(11, due);
-	fake_page(page, 0, NULL, 0);
-	cr_assert_eq(fake_count(FAKE_CLAIM), 0, "a task of a higher priority waits");
-	fake_page(fake_page_taken(route, 1), 1, (struct store_candidate[]){task(11, due)}, 0);
-	cr_expect_neq(fake_tries(fake_claim_taken(), 11), 0);
-	fake_end(core);
-}
-
 /* The manager is busy with its own shard; a page has shown that 11 is the first task of the other shard. Returns true
  * if 11 is tried after a while. `noted`: a task to note before that; may be NULL. */
 static bool takes_the_others(const struct store_candidate *noted)
