@@ -198,8 +198,8 @@ static char *expectations(
 	for (int i = 0; i < sql_definition_count; i++)
 		json_object_set_new(definitions, sql_definitions[i].name, json_string(sql_definitions[i].hash));
 	json_t *expected = json_pack("{ss si ss so sI so}", "release", REEVE_VERSION, "version", (int)SQL_VERSION, "tables",
-	    sql_tables, "definitions", definitions, "clock_ms",
-	    (json_int_t)(clock_wall_us() - core_clock_us(s->core)) / 1000, "expiring", expiring(s));
+	    sql_tables, "definitions", definitions, "clock_ms", (json_int_t)(clock_wall_us() - services_now_us(s)) / 1000,
+	    "expiring", expiring(s));
 	char *text = json_dumps(expected, JSON_COMPACT);
 	json_decref(expected);
 	return text;

@@ -26,7 +26,7 @@ static void rule_fill(const struct rule *rule, ProtobufCMessage *request, const 
 {
 	const ProtobufCFieldDescriptor *field = field_named(request->descriptor, rule->field);
 	if (rule->kind == RULE_SINCE && !field_number(request, field))
-		field_set_number(request, field, core_clock_us(services->core) - rule->otherwise);
+		field_set_number(request, field, services_now_us(services) - rule->otherwise);
 	if (rule->kind == RULE_NUMBER && rule->otherwise && !field_number(request, field))
 		field_set_number(request, field, rule->otherwise);
 	if (rule->kind == RULE_NUMBER && rule->cap && field_number(request, field) > rule->cap)

@@ -1,6 +1,7 @@
 /* Adds the services to the server, and has functions that all methods use. */
 #include "manager/service/services.h"
 
+#include "common/clock.h"
 #include "manager/core/submit.h"
 
 #include <reeve/v1/admin.pb-c.h>
@@ -48,4 +49,10 @@ struct store_op service_op(const struct services *s, const struct rpc_call *call
     void (*done)(struct store_op *op, const struct reeve_error *error))
 {
 	return (struct store_op){.done = done, .deadline_ms = service_deadline(s, call), .origin = rpc_call_origin(call)};
+}
+
+int64_t services_now_us(const struct services *s)
+{
+	int64_t now_us = core_clock_us(s->core);
+	return now_us ? now_us : clock_wall_us();
 }

@@ -36,6 +36,9 @@ struct services {
 /* Adds all services to the server. `services` must outlive it. */
 void services_add(struct services *services);
 
+/* Returns the time of the database's clock, or of this machine's until a heartbeat has read the other. */
+int64_t services_now_us(const struct services *services);
+
 /* The methods of each service. */
 extern const struct rpc_entry task_methods[], worker_methods[], admin_methods[], batch_methods[], queue_methods[],
     schedule_methods[], pipeline_methods[], metric_methods[], token_methods[];

@@ -159,7 +159,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	else if (page->limit > audit_page_max(s))
 		page->limit = audit_page_max(s);
 	if (!request->task_id && !request->since_us && !request->newest)
-		page->since_us = hour_before(request->until_us, core_clock_us(s->core));
+		page->since_us = hour_before(request->until_us, services_now_us(s));
 	r->op.quick = request->task_id != 0;
 	reading_send(r);
 }
