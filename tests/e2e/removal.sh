@@ -148,7 +148,7 @@ test_routes_that_retire_while_tasks_are_submitted_lose_none() {
 		start "submit-$name" bash -c "for ((n = 0; ; n++)); do
 			[ ! -e '$DIR/enough' ] || break
 			'$REEVE_BIN/reeve' submit mark --queue \"q\$((n % 4))\" --manager '${URL[$name]}' || echo failed
-			sleep 0.1
+			sleep 0.\$((1 + RANDOM % 9))
 		done"
 	done
 	end=$((SECONDS + 60))

@@ -71,9 +71,9 @@ test_running_attempts_are_adopted_and_results_kept() {
 	start_postgres
 	start_manager
 	start_ledger a --concurrency 40
-	{ ledger_tasks 1 20 1000 && ledger_tasks 21 40 4000; } >"$DIR/tasks"
+	{ ledger_tasks 1 20 4000 && ledger_tasks 21 40 8000; } >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" >"$DIR/acknowledged.1"
-	wait_until 20 'begun 40'
+	wait_until 20 '[ "$(ledger_names | wc -l)" -ge 40 ]'
 	kill_manager
 	# The short tasks end while no manager runs, and the long ones continue.
 	wait_until 20 '[ "$(grep -c ^done "$LEDGER")" -ge 20 ]'
@@ -168,7 +168,7 @@ test_a_claim_whose_connection_broke_is_asked_about() {
 # complete in PostgreSQL, for a Fetch that has moved to the other manager, and no manager delivers its tasks. The
 # worker's next heartbeat shows that they never arrived, and they are requeued, which uses up no attempt.
 test_one_of_two_managers_is_killed() {
-	local options=(--lease 5s --heartbeat 2s --expiry-grace 6s)
+	local options=(--lease 20s --heartbeat 2s --expiry-grace 25s)
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager one "${options[@]}"
@@ -176,8 +176,8 @@ test_one_of_two_managers_is_killed() {
 	export REEVE_MANAGER=${URL[one]},${URL[two]}
 	start_ledger a --concurrency 8
 	start_ledger b --concurrency 8 --prefetch 50
-	start submitter submit_steadily 1 40 0 --timeout 2s
-	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - --timeout 2s >"$DIR/acknowledged.1000001"
+	start submitter submit_steadily 1 40 0 --timeout 10s
+	ledger_tasks 1000001 1006000 4 | reeve submit --bulk - --timeout 10s >"$DIR/acknowledged.1000001"
 	at=0
 	for victim in one two one two; do
 		wait_until 60 "begun $((at += 1000))"

@@ -297,7 +297,7 @@ test_a_manager_without_the_right_to_make_anything_works() {
 	start_manager manager --no-migrate
 	start_worker
 	expect_eq hello "$(reeve submit echo hello --wait)"
-	expect_match 'cannot make partitions of the history' "$(cat "$DIR/log/manager.log")"
+	wait_until 20 'grep -q "cannot make partitions of the history" "$DIR/log/manager.log"'
 	expect_eq 1 "$(sql 'select count(*) from task_history_default')"
 }
 

@@ -174,7 +174,7 @@ test_a_database_that_does_not_answer_delays_nothing() {
 	wait_until 20 '[ "$(value "reeve_workers mode=running")" = 0 ]'
 	# Frozen: the first scrape waits for it a moment, later ones know.
 	signal postgres STOP
-	for process in $(pgrep -P "$(pid postgres)"); do kill -STOP "$process"; done
+	for process in $(pgrep -P "$(pid postgres)"); do kill -STOP "$process" || true; done
 	sleep 5.1
 	page | samples prometheus >"$DIR/samples"
 	wait_until 20 '[ "$(value reeve_database_up)" = 0 ]'

@@ -61,7 +61,7 @@ test_an_open_key_keeps_only_those_waiting_who_want_it() {
 	for n in 1 2 3; do
 		url=${URL[manager]}
 		[ $n = 3 ] || url=${URL[second]}
-		reeve submit nothing --queue q --key k --manager "$url" >"$DIR/same.$n" 2>"$DIR/same.$n.log" &
+		reeve submit nothing --queue q --key k --manager "$url" --call-timeout 10m >"$DIR/same.$n" 2>"$DIR/same.$n.log" &
 		same[n]=$!
 	done
 	wait_until 20 'blocked keys'
@@ -140,7 +140,7 @@ test_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
 	batch=$(reeve batch open b --queue q)
 	open_session shop
 	id=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'k')")
-	"$REEVE_BIN/reeve" submit nothing --batch "$batch" --queue q --key k >"$DIR/same" 2>"$DIR/same.log" &
+	"$REEVE_BIN/reeve" submit nothing --batch "$batch" --queue q --key k --call-timeout 10m >"$DIR/same" 2>"$DIR/same.log" &
 	caller=$!
 	for _ in $(seq 30); do
 		wait_until 20 'blocked keys'

@@ -150,7 +150,6 @@ test_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 # A commit may come long after the time in its row.
 test_what_commits_late_is_counted_too() {
 	known late t
-	recount_from "now() - interval '3 hours'"
 	mkfifo "$DIR/talk"
 	start late "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -f "$DIR/talk"
 	exec 7>"$DIR/talk"
@@ -161,6 +160,7 @@ test_what_commits_late_is_counted_too() {
 			1, 1, 1, 1, true, '', now() - interval '91 minutes', now(), now() - interval '90 minutes'
 		returning 'written';" >&7
 	wait_until 20 'grep -q written "$DIR/log/late.log"'
+	recount_from "now() - interval '3 hours'"
 	from=$(sql "select until from executions_rolled")
 	for _ in 1 2 3 4 5 6; do # as managers do, and they themselves
 		sql 'select executions_roll()' >/dev/null

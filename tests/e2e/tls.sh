@@ -276,7 +276,7 @@ test_abandoned_handshakes_disturb_nobody() {
 	before=$(awk '/^VmRSS/ { print $2 }' "/proc/$(pid manager)/status")
 	start crowd python3 "$TOP/tests/tools/abandon.py" "${PORT[manager]}" 5000
 	wait_until 60 'grep -q opened "$DIR/log/crowd.log"'
-	for _ in 1 2 3; do expect_eq x "$(timeout 10 "$REEVE_BIN/reeve" submit echo x --wait)"; done
+	for _ in 1 2 3; do expect_eq x "$(reeve submit echo x --wait --connect-timeout 60s)"; done
 	note "RSS from $before to $(awk '/^VmRSS/ { print $2 }' "/proc/$(pid manager)/status") KiB; $(cat "$DIR/log/crowd.log")"
 	expect_no_match 'lost|no answer' "$(cat "$DIR/log/worker.log")"
 }

@@ -215,7 +215,7 @@ test_queues_are_controlled() {
 }
 
 test_workers_are_controlled() {
-	running=$(reeve submit sh 'exec sleep 600') # by `worker`
+	running=$(reeve submit sh 'exec sleep 600' --timeout 1h) # by `worker`
 	wait_until 30 '[ "$(status "$running")" = executing ]'
 	start_worker first --concurrency 2
 	start_worker second --concurrency 2

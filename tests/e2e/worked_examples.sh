@@ -5,7 +5,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
-start_manager manager --lease 1s --heartbeat 300ms --expiry-grace 2s
+start_manager manager --heartbeat 300ms
 
 example() { # NAME: its worker and its tables, in a database of its own, or in Reeve's
 	local name=$1 database=${2:-$1}
@@ -112,6 +112,7 @@ test_what_a_handler_submits_is_there_once_though_it_runs_twice() {
 	wait_until 20 '[ -e "$DIR/submitted.1" ]'
 	queue_done lines
 	kill_worker second
+	end_lease second
 	start_worker third
 	reeve wait "$id" --max-wait 30s >/dev/null
 	expect_eq 2 "$(field "$id" attempt)"

@@ -32,6 +32,7 @@ test_managers_listen_at_every_kind_of_address() {
 	kill_manager
 	[ -S "$DIR/socket" ]
 	start manager "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$listen" --socket-mode 0660
+	reeve stats --connect-timeout 60s --manager "${urls[0]}" >/dev/null
 	reeve submit nothing --queue 'queue 0' --wait --manager "${urls[0]}"
 	expect_eq 660 "$(stat -c %a "$DIR/socket")"
 	for i in "${!urls[@]}"; do stop "worker$i"; done
@@ -177,11 +178,12 @@ test_a_program_that_has_gone_is_a_failure_that_may_pass() {
 	END
 	start_worker
 	mv "$DIR/program" "$DIR/elsewhere"
-	id=$(reeve submit program hello --retry-base 200ms)
+	id=$(reeve submit program hello --retry-base 1h --retry-max 1h)
 	wait_status 20 "$id" failed
 	expect_eq exec "$(field "$id" error_code)"
 	expect_match "cannot start $DIR/program: No such file" "$(field "$id" last_error)"
 	mv "$DIR/elsewhere" "$DIR/program"
+	reeve retry "$id" >/dev/null
 	reeve wait "$id"
 	expect_eq 'completed hello' "$(field "$id" status) $(field "$id" result)"
 }
