@@ -455,17 +455,17 @@ test_names_may_be_long_and_hold_anything_printable() {
 
 # The lines that were not sent are named, and the exit code is not 0.
 test_a_bulk_file_that_becomes_shorter_is_noticed() {
-	local file=$DIR/tasks.jsonl stored
+	local file=$DIR/tasks.jsonl stored before
 	seq -f '{"type":"t","details":"%06.0f"}' 10000 >"$file"
 	hold table 'lock table tasks in access exclusive mode'
+	before=$(wc -l <"$SUITE_DIR/log/postgres.log")
 	start bulk "$REEVE_BIN/reeve" submit --bulk "$file" --queue shorter
-	wait_until 20 'blocked submit'
+	wait_until 20 "tail -n +$before '$SUITE_DIR/log/postgres.log' | grep 'manager submit ERROR:  canceling statement due to lock'" # after 40 ms
 	truncate -s 0 "$file"
 	let_go table
 	ended bulk 60
 	expect_eq 4 "$STATUS"
 	stored=$(grep -cx '[0-9]*' "$DIR/log/bulk.log")
-	note "$stored tasks had been sent"
 	expect [ "$stored" -ge 1000 ]
 	expect [ "$stored" -lt 10000 ]
 	expect_eq "reeve: $file has become shorter while it was read
