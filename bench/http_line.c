@@ -17,7 +17,7 @@ enum { PREFIX_BYTES = 5, WINDOW = 1 << 20 };
 struct http_line {
 	struct bufferevent *stream;
 	enum http_line_kind kind;
-	http_line_done *done; /* of the open call; NULL: there is none */
+	http_line_done *done; /* of the open call; NULL: no call is open */
 	void *arg;
 	/* HTTP/2 */
 	nghttp2_session *session;

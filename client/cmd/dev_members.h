@@ -29,7 +29,7 @@ bool member_start(struct member *member);
 bool member_ended(struct member *member);
 
 /* Returns the exit code of a member that ended for a reason that a restart would not fix: invalid options or handlers,
- * an address in use, a database that refuses; 0: there is none. */
+ * an address in use, a database that refuses; 0: no member ended so. */
 int members_hopeless(const struct member *members, int64_t count);
 
 /* Logs which members have ended and restarts those whose delay is over, except hopeless ones. Returns the maximum time

@@ -255,7 +255,7 @@ static void split_end(struct split *split)
 	free(split->pointers);
 }
 
-/* Reports the outcome, or, if there is none, how far the attempt is. */
+/* Reports the outcome. Without one, reports how far the attempt is. */
 static bool report(struct reeve_client *client, const struct report_options *options, Reeve__V1__Result *result,
     struct reeve_failure *failure)
 {

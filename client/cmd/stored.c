@@ -22,7 +22,7 @@ struct address {
 	int64_t bytes;
 };
 
-/* Parses an address; returns false if the result is none of this task. Free `json` in any case. */
+/* Parses an address. Returns false if the result is not an address for this task. The caller always frees `json`. */
 static bool parse(struct address *address, int64_t task, const char *result)
 {
 	const char *url = "", *dash;

@@ -191,8 +191,8 @@ static void receive_below(struct tls_layer *layer)
 	}
 }
 
-/* Returns whether the other end's first message is complete, or is none of TLS, or a long one. A caller whose message
- * is incomplete takes no place among the handshakes, and little memory, which counts for nothing. */
+/* Returns whether the other end's first message is complete, or too long, or not one of TLS. A caller whose message is
+ * incomplete takes no place among the handshakes, and little memory, which counts for nothing. */
 static bool hello_arrived(const struct tls_layer *layer)
 {
 	enum { HEAD_BYTES = 5, HANDSHAKE = 22, HELLO_MAX = 1 << 12 };

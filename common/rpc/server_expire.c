@@ -90,7 +90,7 @@ void server_notify_closed(struct rpc_call *call)
 
 	if (share_awaited(call))
 		return;
-	share_leave(call); /* no equal call joins one that is given up */
+	share_leave(call); /* equal calls must not join it any more */
 	call->closed = NULL;
 	if (closed)
 		closed(call->closed_arg);

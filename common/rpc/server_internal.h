@@ -241,7 +241,7 @@ bool share_awaited(const struct rpc_call *call);
 void share_reply(struct rpc_call *first, const ProtobufCMessage *response);
 void share_fail(struct rpc_call *first, reeve_status code, const char *text);
 
-/* Removes a call that ends without an answer of its service, or is given up. */
+/* Removes a call that has been given up, or that its service will not answer. */
 void share_leave(struct rpc_call *call);
 
 /* Removes old answers. */
@@ -353,7 +353,7 @@ void server_tls_free(struct rpc_server *server);
  * frame. */
 void peers_reply(struct peer *peer, struct frame *frame);
 
-/* Closes the connections with the most unread answers until the rest fits in memory. */
+/* Closes the connections with the most unread answers until the other answers fit into the limit of memory. */
 void peers_close_unread(struct rpc_server *server);
 
 /* Handles a lack of memory for incoming messages: closes the connections whose unfinished messages have taken the most,

@@ -1,7 +1,7 @@
 /*
- * Equal reads share an answer. A call that takes an answer of some age waits for the one of an equal call that is being
- * served, or gets one that was given a moment ago. Equal are calls of the same method, identity and request. So what a
- * page costs the database does not grow with the number of browsers' tabs that show it.
+ * Equal reads share an answer: calls of one method, by one identity, with the same request. A call that takes an answer
+ * of some age waits for the answer to an equal call that is being served, or gets one that was given a moment ago. So
+ * the cost of a page to the database does not grow with the number of browser tabs that show it.
  */
 #include "common/rpc/server_internal.h"
 
