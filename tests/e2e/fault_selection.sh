@@ -51,10 +51,13 @@ test_time_that_other_processes_took_does_not_count() {
 		own.add(2e6, 1200, 700, 300)  # the run has it alone
 		own.add(3e6, 1400, 720, 300)  # others take a tenth: within the error
 		own.add(4e6, 1600, 870, 350)  # … half of it
-		own.add(5e6, 1800, 1070, 400)  # … three quarters
-		own.add(6e6, 2000, 1070, 400)  # no process runs
+		own.add(5e6, 1800, 1050, 380)  # … three quarters, and a tenth is idle
+		own.add(6e6, 2000, 1050, 380)  # no process runs
 		own.add(7e6, 2200, 1100, 500)  # figures that contradict each other
 		own.add(8e6, 2400, 1200, 450)
+		own.add(9e6, 2600, 1390, 540)  # others take half, and a twentieth is idle
+		own.add(10e6, 2800, 1590, 640)  # … nothing is idle
+		own.add(11e6, 3000, 1690, 640)  # others take half, and half is idle
 		assert own.between(0, 2.5e6) == 2.5e6
 		assert own.between(1e6, 3e6) == 2e6
 		near(1.5e6, own.between(2e6, 4e6))
@@ -62,7 +65,8 @@ test_time_that_other_processes_took_does_not_count() {
 		near(0.5e6 + 0.25e6, own.between(3e6, 5e6))
 		near(2e6, own.between(5e6, 7e6))
 		near(0.5e6, own.between(7e6, 8e6))
-		near(1e6, own.between(8e6, 10e6))  # as in the last second
+		near(0.25e6, own.between(8e6, 10e6))
+		near(1e6, own.between(11e6, 13e6))  # as in the last second
 		# The run's own ticks: of its living processes, of children that it has reaped, and of ended orphans.
 		busy = "import os, time\nwhile time.process_time() < 0.35: pass\n"
 		own = OwnTime()

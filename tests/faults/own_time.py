@@ -1,7 +1,9 @@
 """The time that a run had: wall time less the part that other processes took of the machine.
 
 The limits of recovery are for a machine that does nothing else. While others take half of it, a second counts as half a
-second. What others take up to NOISE of the machine counts as nothing: so much is the error of the kernel's figures.
+second. While others take part of it and nothing is idle, the run may get less than it needs: its tasks then queue up, and
+no factor tells how much longer they wait for that. Such time does not count; from IDLE on the idle part is enough. What
+others take up to NOISE of the machine counts as nothing: so much is the error of the kernel's figures.
 """
 
 import bisect
@@ -9,6 +11,7 @@ import os
 
 EVERY_US = 1_000_000
 NOISE = 0.1
+IDLE = 0.1
 
 
 class OwnTime:
@@ -24,7 +27,8 @@ class OwnTime:
 		machine_ticks, busy_ticks, run_ticks = (new - old for new, old in zip((machine, busy, run), self.last))
 		if self.wall:
 			others = max(0, busy_ticks - max(0, run_ticks)) / max(1, machine_ticks)
-			self.share = 1 - min(1, others) if others > NOISE else 1
+			idle = (machine_ticks - busy_ticks) / max(1, machine_ticks)
+			self.share = (1 - min(1, others)) * min(1, idle / IDLE) if others > NOISE else 1
 		self.own.append(self.at(now))
 		self.wall.append(now)
 		self.last = (machine, busy, run)
