@@ -231,13 +231,13 @@ one_statement_reads_many_types() {
 }
 
 # 500 Fetches of incarnations that never existed: one statement checks up to 100 of them, on a database connection that
-# nothing else needs.
+# nothing else needs. While it is under way (100 ms) more Fetches arrive, which wait for the next one.
 one_statement_looks_many_strangers_up() {
 	local looks all
 	looks=$(statements lookup 'redeliver|worker_lookup')
 	all=$(statements '.*' 'redeliver|worker_lookup')
-	tell away delay up 5
-	tell away delay down 5
+	tell away delay up 50
+	tell away delay down 50
 	start outside_faults python3 "$TOP/tests/tools/overload.py" "${URL[one]}" fetches 500
 	wait_until 20 '[ "$(grep -c "9 incarnation .* register again" "$DIR/log/outside_faults.log")" = 500 ]'
 	looks=$(($(statements lookup 'redeliver|worker_lookup') - looks))
