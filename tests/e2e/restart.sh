@@ -88,13 +88,16 @@ test_running_attempts_are_adopted_and_results_kept() {
 	stop_workers a
 }
 
-# Makes each claim take two seconds from now on.
+# Makes each claim wait until `quick_claims`.
 slow_claims() {
-	sql "create function public.slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+	sql "create table public.gate as select true; grant select on public.gate to public;
+		create function public.slow() returns trigger language plpgsql as 'begin
+			while exists (select from public.gate) loop perform pg_sleep(0.1); end loop; return null; end';
 		create trigger slow after insert on assignments for each statement execute function public.slow()" >/dev/null
 }
 
 quick_claims() {
+	sql 'delete from public.gate'
 	sql 'drop trigger slow on assignments' >/dev/null
 }
 
@@ -112,8 +115,8 @@ lose_an_answer() {
 	start_ledger a --concurrency 30
 	wait_until 20 claims_slowly
 	kill_manager
-	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 20 ]'
 	quick_claims
+	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 20 ]'
 	expect_eq 0 "$(count_of "$LEDGER")" 'begun before'
 }
 
