@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 . "$(dirname "$0")/retention.bash"
+. "$(dirname "$0")/locks.bash"
 
 set_keep() { # QUEUE COMPLETED DEAD CANCELLED, each in days or null
 	sql "insert into queues (name, keep_completed_hours, keep_dead_hours, keep_cancelled_hours) values ('$1', $2 * 24, $3 * 24, $4 * 24)
@@ -85,9 +86,9 @@ test_two_sessions_make_the_same_partitions() {
 	start_postgres
 	start_manager
 	start first "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U reeve -d reeve -c 'set search_path = reeve' -c begin \
-		-c "select from locks where name = 'history' for no key update" -c 'select pg_sleep(1)' \
+		-c "select from locks where name = 'history' for no key update" -c "$UNTIL_AWAITED" \
 		-c "select 'made ' || make_history_partitions('2099-01-01', 3)" -c commit
-	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where query = '\''select pg_sleep(1)'\''")" = 1 ]'
+	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where application_name = '\''psql'\'' and wait_event = '\''PgSleep'\''")" = 1 ]'
 	expect_eq 0 "$(sql "set role reeve; select make_history_partitions('2099-01-01', 3)")" # it waits for the other one
 	ended first
 	grep -qx 'made 3' "$DIR/log/first.log"
@@ -177,13 +178,10 @@ test_a_full_default_partition_is_emptied_in_steps() {
 test_two_managers_empty_the_default_partition_at_once() {
 	start_postgres
 	old_history 10
-	start first sql "begin; select from locks where name = 'history' for no key update; select pg_sleep(1);
-		select history_take_over(current_date, 1000); commit"
-	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where wait_event = '"'PgSleep'"'")" = 1 ]'
+	hold other "select from locks where name = 'history' for no key update"
 	expect_eq f "$(sql 'select history_take_over(current_date, 1000)')"
-	ended first
-	expect_eq 0 "$STATUS"
-	expect_eq f "$(sql 'select history_take_over(current_date, 1000)')"
+	let_go other
+	for more in t f; do expect_eq $more "$(sql 'select history_take_over(current_date, 1000)')"; done
 	expect_eq '0|2' "$(sql "select (select count(*) from task_history_default), count(*) from history_over(current_date)")"
 	# Long tasks move in steps, too: what a step writes fits into the time of a statement.
 	local day="current_date - 40"
