@@ -10,8 +10,8 @@
 test_a_claim_is_committed_after_its_worker_was_lost() {
 	start_postgres
 	start_proxy network one
-	CONNINFO="$CONNINFO options=-csynchronous_commit=local" start_manager two "${CALM[@]}"
-	start_manager one "${CALM[@]}" --fetch-wait 15s
+	CONNINFO="$CONNINFO options=-csynchronous_commit=local" start_manager two "${LONG[@]}"
+	start_manager one "${LONG[@]}" --fetch-wait 15s
 	tell network message copy /Fetch "$DIR/fetch"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
 	wait_until 10 '[ -e "$DIR/fetch" ]' # a is registered before its Fetch is on its way
@@ -20,6 +20,7 @@ test_a_claim_is_committed_after_its_worker_was_lost() {
 	standby_absent
 	REEVE_MANAGER=${URL[two]} submit_scripts script 1 run=50
 	wait_until 5 waits_for_standby\ claim
+	sql "set synchronous_commit = local; update workers set lease_ms = 500 where name = 'a'" >/dev/null
 	wait_until 10 'worker_lost a'
 	expect_eq 'queued|0' "$(sql 'select status, attempt from tasks')"
 	waits_for_standby claim || fail 'the claim does not wait any more'
@@ -73,7 +74,7 @@ test_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 # after the jump is noticed.
 test_its_clock_jumps_an_hour_each_way() {
 	start_postgres_with_clock
-	start_manager "${CALM[@]}"
+	start_manager "${LONG[@]}"
 	start_fault_exec a --concurrency 12
 	start_fault_exec b --concurrency 12
 	start_submitter load --rate 10 --mix short=1 --cancel 0 --types fault-exec=1
@@ -109,6 +110,7 @@ test_its_clock_jumps_an_hour_each_way() {
 		jump "$clock"
 		victim=$(sql "select w.name from tasks t join workers w on w.id = t.worker_id where details like 'dead%' limit 1")
 		kill_now "$victim"
+		end_lease "$victim"
 		touch "$DIR/dead$clock"
 		wait_until 30 "[ \"\$(sql \"select count(*) from tasks where details like 'dead%'\")\" = 0 ]"
 		expect_within $((BACK_US + 1000000)) "$KILLED_US" "$(last_end "${IDS[@]}")" 'the tasks of a dead worker done'

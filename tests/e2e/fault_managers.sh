@@ -44,8 +44,8 @@ test_restarted_under_load_and_what_runs_is_adopted() {
 
 test_one_of_two_is_killed_and_the_other_takes_its_shards_over() {
 	start_postgres
-	start_manager one "${SHORT[@]}"
-	start_manager two "${SHORT[@]}"
+	start_manager one "${LONG[@]}"
+	start_manager two "${LONG[@]}"
 	export REEVE_MANAGER=${URL[one]},${URL[two]}
 	start_load
 	for victim in one two; do
@@ -54,7 +54,7 @@ test_one_of_two_is_killed_and_the_other_takes_its_shards_over() {
 		sleep 1
 		wait_until 30 "all_begun $(now_us)"
 		expect_within "$BACK_US" 0 "$(longest_wait "$KILLED_US")" "the longest that a task waited after $victim was killed"
-		start_manager $victim "${SHORT[@]}"
+		start_manager $victim "${LONG[@]}"
 		export REEVE_MANAGER=${URL[one]},${URL[two]}
 	done
 	expect_all_well

@@ -121,15 +121,16 @@ test_a_session_that_holds_nothing_reports_that() {
 
 # Two workers are lost: the manager of one is frozen, the other is frozen itself.
 test_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_short_to_leave_it() {
-	local lease=(--lease 1500ms --heartbeat 500ms --expiry-grace 3s)
 	start_postgres
-	start_manager one "${lease[@]}"
-	start_manager two "${lease[@]}"
+	start_manager one --heartbeat 500ms
+	start_manager two --heartbeat 500ms
 	REEVE_MANAGER=${URL[one]} start_worker with
 	REEVE_MANAGER=${URL[two]} start_worker without
 	signal one STOP
 	signal without STOP
+	sql 'update workers set lease_ms = 1500'
 	wait_until 10 '[ "$(sql "select count(*) from workers where lost")" = 2 ]'
+	wait_until 10 'grep -q "no answer from" "$DIR/log/with.log"'
 	signal one CONT
 	signal without CONT
 	wait_until 10 '[ "$(sql "select count(*) from workers where not lost")" = 2 ]'
