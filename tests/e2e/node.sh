@@ -5,7 +5,13 @@
 
 start_postgres
 H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 1500KiB
+start_manager manager --http "$H" --lease 15s --heartbeat 500ms --max-message 1500KiB
+
+# A manager whose leases end soon, for what follows.
+short_leases() {
+	H=http://127.0.0.1:$(free_port)
+	start_manager short --http "$H" --lease 3s --heartbeat 500ms
+}
 
 SHELL_OF_WORKER=()
 js() { # CODE: with a client
@@ -22,7 +28,7 @@ js() { # CODE: with a client
 
 # Starts a worker with some handlers. `patient`, `slow` and `busy` write the file NAME.ID when they begin.
 worker() { # NAME [TOKEN-FILE]
-	local name=$1
+	local name=$1 before
 	cat >"$DIR/$name.mjs" <<-END
 		import { existsSync, writeFileSync } from "node:fs";
 		import { setTimeout as sleep } from "node:timers/promises";
@@ -60,8 +66,9 @@ worker() { # NAME [TOKEN-FILE]
 		await worker.run();
 		worker.client.close();
 	END
+	before=$(worker_incarnation "$name")
 	REEVE_ACCESS_TOKEN_FILE=${2:-} start "$name" "${SHELL_OF_WORKER[@]}" node "$DIR/$name.mjs"
-	wait_until 20 "alive_workers | grep -qx $name"
+	wait_until 60 "[ \$(worker_incarnation $name) -gt $before ]"
 }
 
 alive_workers() {
@@ -165,6 +172,7 @@ test_handlers_report_progress_and_log_lines() {
 }
 
 test_a_busy_handler_delays_no_heartbeat() {
+	short_leases
 	worker one
 	id=$(js 'console.log(await client.submit("busy", 5));')
 	reeve wait "$id" >/dev/null
@@ -194,6 +202,7 @@ test_a_worker_finishes_what_runs_before_it_leaves() {
 }
 
 test_a_worker_that_has_lost_its_lease_registers_again() {
+	short_leases
 	worker one
 	signal one STOP
 	id=$(reeve submit slow 0 --queue late) # for its waiting Fetch
@@ -206,6 +215,7 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 }
 
 test_a_handler_that_does_not_stop_ends_its_worker() {
+	short_leases
 	worker one
 	id=$(js 'console.log(await client.submit("busy", 60));')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'
@@ -214,13 +224,13 @@ test_a_handler_that_does_not_stop_ends_its_worker() {
 	worker two
 	others=$(js 'console.log((await client.submitAll(Array(5).fill({ type: "busy", details: 60 }))).join(" "));')
 	wait_until 20 'compgen -G "$DIR/two.*" >/dev/null'
-	signal manager STOP
+	signal short STOP
 	ended one 20
 	expect_eq 137 "$STATUS"
 	ended two 5
 	expect_eq 137 "$STATUS"
 	expect_match "task $id still runs at the end of its lease" "$(cat "$DIR/log/one.log")"
-	signal manager CONT
+	signal short CONT
 	# shellcheck disable=SC2086
 	reeve cancel "$id" $others # or the next worker runs them
 }

@@ -6,7 +6,13 @@
 export PYTHONPATH=$TOP/clients/python PYTHONDONTWRITEBYTECODE=1
 start_postgres
 H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 3s --heartbeat 500ms --max-message 1500KiB
+start_manager manager --http "$H" --lease 15s --heartbeat 500ms --max-message 1500KiB
+
+# A manager whose leases end soon, for what follows.
+short_leases() {
+	H=http://127.0.0.1:$(free_port)
+	start_manager short --http "$H" --lease 3s --heartbeat 500ms
+}
 
 SHELL_OF_WORKER=()
 python() { # CODE: with a client
@@ -19,7 +25,7 @@ $1"
 
 # Starts a worker with some handlers. `patient`, `slow` and `deaf` write the file NAME.ID when they begin.
 worker() { # NAME [TOKEN FILE]
-	local name=$1
+	local name=$1 before
 	cat >"$DIR/$name.py" <<END
 import os, threading, time
 from reeve import *
@@ -72,8 +78,9 @@ for function in (again, fatal, broken, vexed, patient, slow, raw, deaf, large, h
     worker.handle(function.__name__, function)
 worker.run()
 END
+	before=$(worker_incarnation "$name")
 	start "$name" env REEVE_ACCESS_TOKEN_FILE="${2:-}" "${SHELL_OF_WORKER[@]}" python3 "$DIR/$name.py"
-	wait_until 20 "alive_workers | grep -qx $name"
+	wait_until 60 "[ \$(worker_incarnation $name) -gt $before ]"
 }
 
 alive_workers() {
@@ -218,7 +225,7 @@ print(*ids, client.submit("nothing"))')"
 test_a_worker_whose_calls_are_refused_says_so_and_ends() {
 	ipc=ipc://$DIR/socket
 	H=http://127.0.0.1:$(free_port)
-	start required "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$ipc" --http "$H" --auth required --lease 3s --heartbeat 500ms
+	start required "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$ipc" --http "$H" --auth required --lease 20s --heartbeat 1s
 	wait_until 60 '"$REEVE_BIN/reeve" --manager "$ipc" stats >/dev/null'
 	"$REEVE_BIN/reeve" --manager "$ipc" token create refused --role worker --output "$DIR/token"
 	worker refused "$DIR/token"
@@ -271,6 +278,7 @@ test_a_worker_whose_name_is_in_use_waits_and_can_be_stopped() {
 }
 
 test_a_worker_that_has_lost_its_lease_registers_again() {
+	short_leases
 	worker one
 	before=$(sql "select count(*) from workers where name = 'one'")
 	signal one STOP
@@ -285,6 +293,7 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 }
 
 test_a_frozen_worker_does_not_go_on_with_its_tasks() {
+	short_leases
 	worker one
 	id=$(python 'print(client.submit("deaf"))')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'
@@ -300,13 +309,14 @@ test_a_frozen_worker_does_not_go_on_with_its_tasks() {
 
 test_a_handler_that_does_not_stop_ends_its_worker() {
 	local SHELL_OF_WORKER=(bash -c 'exec "$@" 2> >(:)' -) # nobody reads its standard error
+	short_leases
 	worker one
 	id=$(python 'print(client.submit("deaf", timeout_ms=60000))')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'
-	signal manager STOP
+	signal short STOP
 	ended one 20
 	expect_eq 75 "$STATUS"
-	signal manager CONT
+	signal short CONT
 }
 
 test_what_cannot_work_is_said_at_once() {
