@@ -144,8 +144,11 @@ test_two_thousand_are_due_at_one_time() {
 	start_postgres
 	start_manager
 	start_ledger worker --concurrency 8
-	due=$(date -u -d '+6 seconds' +%Y-%m-%dT%H:%M:%SZ)
-	ledger_tasks 1 2000 | reeve submit --bulk - --at "$due" >/dev/null
+	ledger_tasks 1 2000 | reeve submit --bulk - --delay 1h >/dev/null
+	stop manager
+	due=$(sql "select date_trunc('second', clock_timestamp()) + interval '6 s'")
+	sql "update tasks set run_at = '$due'"
+	start_manager
 	await_history 60 2000
 	expect_each_once 2000
 	expect_eq '2000 t' "$(sql "select count(*), min(token) >= '$due' from task_history where run_at = '$due'" | tr '|' ' ')"
@@ -177,6 +180,7 @@ test_two_managers_are_one() {
 	start_postgres
 	start_manager one
 	start_worker worker --concurrency 1
+	start_worker marker --type echo
 	start_manager two
 	id=$(reeve submit nothing) # at the second: it was started last
 	reeve wait "$id" --max-wait 10s >/dev/null
@@ -192,7 +196,7 @@ test_two_managers_are_one() {
 	c=$(reeve submit nothing --queue p)
 	reeve update "$c" --priority 9 >/dev/null
 	reeve cancel "$b" >/dev/null
-	sleep 0.3
+	reeve submit echo --queue p2 --wait # the other has read what came before
 	release
 	reeve wait "$a" "$c" >/dev/null
 	expect_eq "$c $a" "$(sql "select task_id from task_history where queue = 'p' and token is not null order by token" | xargs)"

@@ -149,8 +149,8 @@ test_a_worker_gives_up_without_a_manager() {
 	expect_match 'no manager at tcp://127.0.0.1:[0-9]+ has answered for [2-9][0-9]{3} ms' "$(cat "$DIR/log/lonely.log")"
 	# So does one that has had a manager. While that answers, it goes on.
 	start_manager short --heartbeat 500ms
-	start_worker served --manager "${URL[short]}" --queue served --manager-timeout 2s
-	sleep 4
+	start_worker served --manager "${URL[short]}" --queue served --manager-timeout 4s
+	wait_until 30 '[ "$(sql "select hb_seq from workers where id = $(worker_incarnation served)")" -ge 12 ]'
 	alive served || fail 'it ended although its manager answers'
 	kill_manager short
 	ended served 20
@@ -202,19 +202,22 @@ test_a_worker_waits_before_its_first_task() {
 	# It waits only once; and a worker that has run a task has waited.
 	start_worker again --queue patient,other
 	reeve wait "$(reeve submit sh 'echo 2' --queue other)" >/dev/null
-	begin=$(ms)
-	reeve wait "$(reeve submit sh 'echo 3' --queue patient)" >/dev/null
-	expect [ $(($(ms) - begin)) -lt 2500 ]
+	id=$(reeve submit sh 'echo 3' --queue patient)
+	reeve wait "$id" >/dev/null
+	expect_eq t "$(sql "select token - created < '2500ms' from task_history where task_id = $id")"
 }
 
 # Also a worker that has been up for long waits before the first task of each batch, and after each start of the queue.
 test_each_batch_and_start_has_its_waiting_period() {
-	start_worker worker --queue batches,other --concurrency 2
+	start_worker worker --queue batches,other,patience --concurrency 2
+	reeve queue set patience --batches yes --waiting 1h >/dev/null
+	id=$(reeve submit nothing --queue patience)
+	expect_match 'the waiting period of its queue is not over' "$(reeve show "$id")"
+	reeve cancel "$id" >/dev/null
 	reeve queue set batches --batches yes --waiting 3s >/dev/null
 	reeve submit sh 'echo 1' --queue other --wait >/dev/null
 	for _ in 1 2; do
 		read -r a b < <(printf '{"details": "echo 1"}\n%.0s' 1 2 | reeve submit sh --bulk - --queue batches | xargs)
-		expect_match 'the waiting period of its queue is not over' "$(reeve show "$a")"
 		reeve submit sh 'echo 1' --queue other --wait >/dev/null
 		reeve wait "$a" "$b" >/dev/null
 		expect_eq t "$(sql "select min(h.token) - b.started_at between '3s' and '20s' from task_history h join batches b on b.id = h.batch_id
@@ -257,6 +260,7 @@ test_one_is_paused_and_resumed_from_afar() {
 	id=$(reeve submit sh "$HOLD" --queue paused)
 	wait_began "$id"
 	reeve worker pause worker >/dev/null
+	wait_until 20 '[ "$(worker_is worker mode)" = paused ]'
 	later=$(reeve submit sh 'echo later' --queue paused)
 	release
 	reeve wait "$id" >/dev/null
