@@ -14,7 +14,7 @@ enum follow_mode {
 /* The option that names the `store` of the functions below. */
 #define OPT_RESULT_STORE(type, member)                                                                                 \
 	OPT_TEXT(0, "result-store", OPTION_AT(type, member), "DIR",                                                        \
-	    "the workers' directory of long results, as this machine has it: write what is there, not its address")
+	    "print long results, read from the workers' result directory as mounted here, instead of their addresses")
 
 /* Waits until all tasks have ended, up to timeout_ms (negative: no limit), with progress on a terminal. With `json`,
  * prints a JSON object for each ended task instead. `store`: a directory from which FOLLOW_RESULT reads stored results;
