@@ -100,11 +100,11 @@ static int64_t database_us(void *arg)
 	return m->core ? core_database_us(m->core) : 0;
 }
 
-/* Returns the time for request ids, as a ping shows it. */
+/* Returns the time for request ids. An id of 1970 would be taken for one that has expired. */
 static int64_t call_us(void *arg)
 {
 	const struct manager *m = arg;
-	return core_clock_us(m->core);
+	return services_now_us(&m->services);
 }
 
 /* Ends the loop after the last step of the stop. */
