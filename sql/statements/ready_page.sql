@@ -16,7 +16,7 @@ cross join lateral (
    from tasks
    where lane is null and route_id = u.route_id and priority = u.priority and (run_at, id + 0) > (u.after_run_at, u.after_id)
      and run_at <= greatest(statement_timestamp(), u.estimate)
-     and (run_at <= statement_timestamp() + interval '100ms' or run_at <= last_updated or last_updated > statement_timestamp())
+     and (run_at <= statement_timestamp() or run_at <= last_updated or last_updated > statement_timestamp())
      and status in ('queued', 'failed') and cancel_requested_at is null
      and (u.shards = 1 or shard_of(id, u.shards) = u.shard)
    order by priority desc, run_at, id + 0 limit u.most)
@@ -26,7 +26,7 @@ cross join lateral (
    where u.shards > 1 and lane is null and route_id = u.route_id and priority = u.priority
      and (run_at, id + 0) > (u.after_run_at, u.after_id)
      and run_at <= greatest(statement_timestamp(), u.estimate)
-     and (run_at <= statement_timestamp() + interval '100ms' or run_at <= last_updated or last_updated > statement_timestamp())
+     and (run_at <= statement_timestamp() or run_at <= last_updated or last_updated > statement_timestamp())
      and status in ('queued', 'failed') and cancel_requested_at is null
      and shard_of(id, u.shards) <> u.shard and octet_length(details) <= u.other_bytes
    order by priority desc, run_at, id + 0 limit 1)
@@ -36,7 +36,7 @@ cross join lateral (
    from tasks
    where lane is null and route_id = u.route_id and priority = u.priority
      and run_at > statement_timestamp() and run_at > last_updated
-     and not (run_at <= u.estimate and (run_at <= statement_timestamp() + interval '100ms' or last_updated > statement_timestamp()))
+     and not (run_at <= u.estimate and (run_at <= statement_timestamp() or last_updated > statement_timestamp()))
      and run_at < 'infinity' and status in ('queued', 'failed') and cancel_requested_at is null
    order by priority desc, run_at, id + 0 limit 1)
   offset 0) t

@@ -69,4 +69,19 @@ test_a_workers_clock_runs_at_another_rate() {
 	check_faults --one-clock
 }
 
+# The managers' estimate of the time is ahead of a clock that was set back. Then the clock decides when a task is due that was
+# delayed since, to the microsecond.
+test_a_clock_that_was_set_back_makes_no_later_task_due_early() {
+	start_postgres
+	start_manager manager
+	reeve submit echo --delay 1h >/dev/null
+	stop manager
+	due() { # TIME: how many tasks are due then, if the estimate is 2 h ahead
+		sql "update tasks set run_at = statement_timestamp() + interval '$1', last_updated = statement_timestamp() - interval '1s';
+			select count(*) from ready_pages((select array[route_id] from tasks), '{0}', '{-infinity}', '{0}', array[statement_timestamp() + interval '2h'],
+				'{10}', '{1}', '{0}', '{null}') where id > 0" # both statements have the same time
+	}
+	expect_eq '0 1' "$(due 1us) $(due 0us)"
+}
+
 run_tests
