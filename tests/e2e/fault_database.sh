@@ -51,7 +51,7 @@ test_every_roles_connection_is_cut_under_load() {
 			expect_eq t "$(sql "select bool_and(pg_terminate_backend(pid)) from pg_stat_activity
 				where application_name = 'reeve-manager $role'")" "cut $role"
 			sleep 0.2
-			wait_until 5 "[ \"\$(sql \"select count(*) from pg_stat_activity where application_name = 'reeve-manager $role'\")\" = 1 ]"
+			wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where application_name = 'reeve-manager $role'\")\" = 1 ]"
 		done
 	done
 	end_load
