@@ -149,6 +149,7 @@ check_points() { # COMMAND: sets $FAILED, those that it fails
 	for point in "${POINTS[@]}"; do
 		if ! $point; then
 			FAILED+=("${point//_/ }")
+			note "$point: $(reeve show "${ID:-0}" 2>&1; reeve audit "${ID:-0}" 2>&1; reeve list --status executing)"
 			again || break
 		fi
 	done

@@ -132,9 +132,9 @@ test_a_command_that_waits_says_why_once_for_each_reason() {
 	local id waiter status=0
 	"$REEVE_BIN/reeve" submit lonely --queue patience --wait >"$DIR/out" 2>"$DIR/said" &
 	waiter=$!
-	wait_until 10 'grep -q "waits: no worker" "$DIR/said"'
+	wait_until 20 'grep -q "waits: no worker" "$DIR/said"'
 	reeve queue pause patience >/dev/null
-	wait_until 10 'grep -q "waits: its queue" "$DIR/said"'
+	wait_until 20 'grep -q "waits: its queue" "$DIR/said"'
 	pause 4 # it looks every three seconds
 	id=$(reeve list --queue patience --json | jq .id)
 	reeve cancel "$id" >/dev/null
