@@ -5,7 +5,7 @@
 # and can have marks, each on a line of its own:
 #
 #	`# quick`            `tests/run quick` includes the suite
-#	`# timeout 600`      the suite has that many seconds instead of 300
+#	`# timeout 600`      the suite has that many seconds instead of 300; in the background each process has them, of processor time
 #	`# parts 3`          the tests run in three jobs, each of which executes the top of the file
 #	`# measures time`    only one other suite runs at the same time: for limits that more load would break
 #	`# beside`           runs beside those that measure time, since its limits count only the time that it had
