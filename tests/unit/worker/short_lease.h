@@ -1,4 +1,5 @@
-/* A fixture with a lease of a second, and files in the script's directory. Each file that includes this has its own. */
+/* A fixture with a lease of a second, or of what the test sets, and files in the script's directory. Each file that
+ * includes this has its own. */
 #ifndef REEVE_TESTS_SHORT_LEASE_H
 #define REEVE_TESTS_SHORT_LEASE_H
 
@@ -62,7 +63,7 @@ static inline int64_t lease_end_ms(void)
 	int64_t end_ms;
 
 	script_lock(&fixture.script);
-	end_ms = fixture.script.renewed_ms + LEASE_MS;
+	end_ms = fixture.script.renewed_ms + fixture.script.lease_ms;
 	script_unlock(&fixture.script);
 	return end_ms;
 }

@@ -51,9 +51,9 @@ Test(watchdog, kills_the_programs_of_a_frozen_worker)
 	kill(worker, SIGSTOP);
 	usleep(50 * 1000);
 	end_ms = lease_end_ms();
-	cr_expect(process_gone_by(leader, end_ms));
-	cr_expect(process_gone_by(child, end_ms));
-	cr_expect(process_gone_by(escaped, end_ms));
+	cr_expect(process_killed_by(leader, end_ms));
+	cr_expect(process_killed_by(child, end_ms));
+	cr_expect(process_killed_by(escaped, end_ms));
 	cr_expect_gt(clock_monotonic_ms(), end_ms - LEASE_MS / 2, "much too early");
 	sleep_until(end_ms + 200);
 	/* After SIGCONT it reports LEASE_ENDED, and keeps its incarnation as long as no manager has declared it lost. */
@@ -78,9 +78,9 @@ Test(watchdog, kills_the_programs_of_a_worker_that_dies)
 	kill(worker, SIGSTOP);
 	kill(worker, SIGKILL);
 	now_ms = clock_monotonic_ms();
-	cr_expect(process_gone_by(leader, now_ms + LEASE_MS / 2));
-	cr_expect(process_gone_by(child, now_ms + LEASE_MS / 2));
-	cr_expect(process_gone_by(escaped, now_ms + LEASE_MS / 2));
+	cr_expect(process_killed_by(leader, now_ms + LEASE_MS / 2));
+	cr_expect(process_killed_by(child, now_ms + LEASE_MS / 2));
+	cr_expect(process_killed_by(escaped, now_ms + LEASE_MS / 2));
 	cr_expect_eq(wait_program(worker), -1);
 	unlink_all();
 	script_free(&fixture.script);
@@ -93,10 +93,10 @@ Test(watchdog, a_frozen_supervisor_is_killed_with_its_programs)
 	worker = start_stubborn(&leader, &child, &escaped);
 	kill(process_parent(leader), SIGSTOP);
 	hold_heartbeats(true);
-	cr_expect(process_gone_by(leader, lease_end_ms() + 4000));
-	cr_expect(process_gone_by(child, lease_end_ms() + 4000));
+	cr_expect(process_killed_by(leader, lease_end_ms() + 4000));
+	cr_expect(process_killed_by(child, lease_end_ms() + 4000));
 	hold_heartbeats(false);
-	cr_expect(process_gone_by(escaped, clock_monotonic_ms() + 1000));
+	cr_expect(process_killed_by(escaped, clock_monotonic_ms() + 1000));
 	cr_expect_eq(wait_program(worker), 1);
 	fixture_await(&fixture, 1);
 	unlink_all();
@@ -111,7 +111,7 @@ Test(watchdog, a_frozen_supervisor_is_noticed_within_the_lease)
 	worker = start_stubborn(&leader, &child, &escaped);
 	kill(process_parent(leader), SIGSTOP);
 	cr_expect(process_gone_by(leader, clock_monotonic_ms() + PROCESS_PATIENCE_MS));
-	cr_expect(process_gone_by(escaped, clock_monotonic_ms() + 1000));
+	cr_expect(process_killed_by(escaped, clock_monotonic_ms() + 1000));
 	cr_expect_eq(wait_program(worker), 1);
 	fixture_await(&fixture, 1);
 	cr_expect_str_eq(fixture.script.tasks[1].code, "supervisor");
@@ -137,16 +137,12 @@ static pid_t start_counting(const char *option)
 	    (const char *[]){"--manager", fixture.script.url, "--counting", own("counting"), option, NULL}, NULL);
 }
 
-/* Returns true if SIGKILL ends the worker by then. */
-static bool killed_by(pid_t worker, int64_t until_ms)
+/* Waits for the worker's end. Returns true if SIGKILL was the cause. */
+static bool ended_by_kill(pid_t worker)
 {
 	int status;
 
-	while (waitpid(worker, &status, WNOHANG) == 0) {
-		if (clock_monotonic_ms() >= until_ms)
-			return false;
-		usleep(1000);
-	}
+	cr_assert_eq(waitpid(worker, &status, 0), worker);
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
@@ -161,14 +157,19 @@ Test(watchdog, kills_the_worker_whose_function_does_not_stop)
 {
 	int64_t end_ms;
 	pid_t worker = start_counting(NULL);
+	int count;
 
 	script_add(&fixture.script, "count", "");
 	cr_assert(script_wait(&fixture.script, atomic_load(&counting->begun) == 1));
 	usleep(300 * 1000); /* one or two renewals */
 	hold_heartbeats(true);
 	end_ms = lease_end_ms();
-	cr_expect(killed_by(worker, end_ms));
+	cr_assert(process_killed_by(worker, end_ms));
 	cr_expect_gt(clock_monotonic_ms(), end_ms - LEASE_MS / 2, "much too early");
+	sleep_until(end_ms);
+	count = atomic_load(&counting->count);
+	cr_expect(ended_by_kill(worker));
+	cr_expect_eq(atomic_load(&counting->count), count);
 	end_counting();
 }
 
@@ -183,7 +184,8 @@ Test(watchdog, kills_the_frozen_worker_in_which_a_function_runs)
 	kill(worker, SIGSTOP);
 	usleep(50 * 1000);
 	count = atomic_load(&counting->count);
-	cr_expect(killed_by(worker, lease_end_ms()));
+	cr_assert(process_killed_by(worker, lease_end_ms()));
+	cr_expect(ended_by_kill(worker));
 	cr_expect_eq(atomic_load(&counting->count), count);
 	end_counting();
 }
@@ -203,7 +205,7 @@ Test(watchdog, leaves_a_frozen_worker_in_which_nothing_runs)
 	usleep(50 * 1000);
 	hold_heartbeats(true);
 	kill(worker, SIGSTOP);
-	cr_expect_not(killed_by(worker, lease_end_ms() + 500));
+	cr_expect_not(process_killed_by(worker, lease_end_ms() + 500));
 	kill(worker, SIGCONT);
 	for (until_ms = clock_monotonic_ms() + PROCESS_PATIENCE_MS; clock_monotonic_ms() < until_ms; usleep(1000))
 		if (strstr(stderr_text(), " the lease has been over for "))
