@@ -79,6 +79,17 @@ static inline int fixture_close(struct fixture *fixture)
 	cr_assert(script_wait(&(fixture)->script, (fixture)->script.tasks[id].state == SCRIPT_DONE),                       \
 	    "no result of task %lld", (long long)(id))
 
+/* Waits until so many results are accepted. Each may take as long as fixture_await allows. */
+static inline void fixture_await_all(struct fixture *fixture, int count)
+{
+	for (int done = 0; done < count;) {
+		cr_assert(script_wait(&fixture->script, fixture->script.n_done > done), "%d of %d tasks are done", done, count);
+		script_lock(&fixture->script);
+		done = fixture->script.n_done;
+		script_unlock(&fixture->script);
+	}
+}
+
 #define OUTCOME(name) REEVE__V1__OUTCOME__OUTCOME_##name
 #define RESULT_STATUS(name) REEVE__V1__RESULT_STATUS__RESULT_STATUS_##name
 #define COMMAND(name) REEVE__V1__WORKER_COMMAND_KIND__WORKER_COMMAND_KIND_##name

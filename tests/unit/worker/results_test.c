@@ -192,7 +192,7 @@ Test(results, a_worker_with_many_unacknowledged_results_fetches_no_tasks)
 	for (int id = 1; id <= COUNT; id++)
 		script->tasks[id].acks_later = 0;
 	script_unlock(script);
-	cr_assert(script_wait(script, script->n_done == COUNT), "%d tasks are done", script->n_done);
+	fixture_await_all(&fixture, COUNT);
 	cr_expect_leq(script->open_max, MOST);
 	cr_expect_eq(atomic_load(&runs), COUNT);
 	cr_expect_eq(fixture_close(&fixture), 0);

@@ -8,13 +8,13 @@ Test(exec_messages, it_may_ask_for_more_time)
 	const struct script_task *task;
 
 	exec_open((struct reeve_worker_options){0},
-	    "[handler t]\ntimeout = 900ms\nexec = sh -c 'for i in 1 2 3 4; do "
-	    "echo \"{\\\"extend\\\": \\\"2s\\\"}\" >&3; "
-	    "sleep 0.3; done; echo done'\n");
+	    "[handler t]\ntimeout = 2s\nexec = sh -c 'for i in 1 2 3 4; do "
+	    "echo \"{\\\"extend\\\": \\\"5s\\\"}\" >&3; "
+	    "sleep 1; done; echo done'\n");
 	fixture.script.extend_max_ms = 60 * 1000;
 	task = run_one("");
 	expect(task, OUTCOME(COMPLETED), "", "done\n");
-	cr_expect_geq(task->run_ms, 1200);
+	cr_expect_geq(task->run_ms, 4000);
 	cr_expect_eq(fixture.script.extends, 4);
 	cr_expect_eq(exec_close(), 0);
 }

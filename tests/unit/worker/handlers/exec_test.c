@@ -304,15 +304,17 @@ Test(exec, abandon_and_lost_know_no_grace)
 Test(exec, a_drain_lets_it_finish_or_returns_it)
 {
 	pid_t leader, child;
+	int64_t stop_ms;
 
 	open_stubborn((struct reeve_worker_options){.kill_grace_ms = 50, .drain_timeout_ms = 200});
 	script_add(&fixture.script, "t", "");
 	fixture_go(&fixture);
 	leader = read_pid("leader");
 	child = read_pid("child");
+	stop_ms = clock_monotonic_ms();
 	reeve_worker_stop(fixture.worker);
 	usleep(100 * 1000);
-	cr_expect_not(is_gone(leader));
+	cr_expect(!is_gone(leader) || clock_monotonic_ms() - stop_ms >= 200);
 	cr_expect_eq(fixture_join(&fixture), 0);
 	cr_expect_eq(fixture.script.tasks[1].outcome, OUTCOME(RETURNED));
 	cr_expect(gone_soon(leader));
@@ -320,7 +322,7 @@ Test(exec, a_drain_lets_it_finish_or_returns_it)
 	cr_expect_eq(exec_close(), 0);
 }
 
-Test(exec, many_at_once, .timeout = 120)
+Test(exec, many_at_once)
 {
 	enum { COUNT = 300 };
 
@@ -332,7 +334,7 @@ Test(exec, many_at_once, .timeout = 120)
 		script_add(&fixture.script, "t", details);
 	}
 	fixture_go(&fixture);
-	cr_assert(script_wait(&fixture.script, fixture.script.n_done == COUNT));
+	fixture_await_all(&fixture, COUNT);
 	for (int id = 1; id <= COUNT; id++)
 		cr_assert_str_eq(fixture.script.tasks[id].result, fixture.script.tasks[id].details);
 	cr_expect_eq(exec_close(), 0);

@@ -261,8 +261,8 @@ Test(stdio, half_a_line)
 	expect(run_one("write('{\"id\": '); os._exit(0)"), OUTCOME(FAILED), "exit:0",
 	    "the child ended before its answer: exit status 0 (and standard output: a line without its end: {\"id\": )");
 	child_of_next();
-	expect(run_limited("write('{\"id\": '); time.sleep(60)", 500), OUTCOME(FAILED), "timeout",
-	    "not done after 500 ms: standard output: a line without its end: {\"id\": ");
+	expect(run_limited("write('{\"id\": '); time.sleep(60)", 2000), OUTCOME(FAILED), "timeout",
+	    "not done after 2000 ms: standard output: a line without its end: {\"id\": ");
 	cr_expect_eq(exec_close(), 0);
 }
 
