@@ -1,5 +1,6 @@
 /* Pings, and what other programs at a manager's address do. */
 #include "client_support.h"
+#include "tests/unit/own_time.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -9,16 +10,10 @@
 
 static int pings_in(struct fake_manager *manager, int ms)
 {
-	int before, after;
+	int before = fake_manager_read(manager, &manager->pings);
 
-	pthread_mutex_lock(&manager->host.lock);
-	before = manager->pings;
-	pthread_mutex_unlock(&manager->host.lock);
 	pause_ms(ms);
-	pthread_mutex_lock(&manager->host.lock);
-	after = manager->pings;
-	pthread_mutex_unlock(&manager->host.lock);
-	return after - before;
+	return fake_manager_read(manager, &manager->pings) - before;
 }
 
 /* Without calls, or with only parked calls, the client pings a manager as rarely as the manager wants; with other
@@ -26,11 +21,12 @@ static int pings_in(struct fake_manager *manager, int ms)
 Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client_options options = {.urls = manager->host.url, .ping_interval_ms = 50, .ping_limit_ms = 400};
+	struct rpc_client_options options = {.urls = manager->host.url, .ping_interval_ms = 50, .ping_limit_ms = 30000};
 	struct rpc_call_options parks = {.parks = true};
 	struct fake_result parked, quick;
 	struct rpc_client *client;
 	struct reeve_error error = {0};
+	int64_t since_ms;
 
 	manager->idle_ping_ms = 1000;
 	client = rpc_client_create(&options, &error);
@@ -47,7 +43,9 @@ Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 	}
 	fake_start_wait(client, 2, NULL, &quick);
 	fake_manager_await(manager, &manager->n_parked, 2);
-	cr_assert_geq(pings_in(manager, 1000), 8);
+	since_ms = own_ms();
+	fake_manager_await(manager, &manager->pings, fake_manager_read(manager, &manager->pings) + 8);
+	cr_assert_lt(own_ms() - since_ms, 4000, "an idle connection has 8 pings in 7 s");
 	fake_manager_do(manager, fake_answer, &manager->parked[1]);
 	fake_result_await(&quick);
 	pause_ms(200);
@@ -62,24 +60,37 @@ Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
  * ping is needed only occasionally. */
 Test(rpc_client, answers_stand_for_idle_pings)
 {
+	enum { INTERVAL_MS = 50, IDLE_MS = 800, LAST_MS = 4 * IDLE_MS, CALLS = 28 };
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
-	struct rpc_client_options options = {.urls = manager->host.url, .ping_interval_ms = 50, .ping_limit_ms = 400};
+	struct rpc_client_options options = {
+	    .urls = manager->host.url, .ping_interval_ms = INTERVAL_MS, .ping_limit_ms = 30000};
 	struct rpc_client *client;
 	struct reeve_error error = {0};
-	int pings[2] = {0};
+	int64_t since_ms;
 
-	manager->idle_ping_ms = 800;
+	manager->idle_ping_ms = IDLE_MS;
 	client = rpc_client_create(&options, &error);
 	cr_assert(rpc_client_alive(client, 5000));
 	pings_in(manager, 200);
-	for (int i = 0; i < 40; i++) { /* 12 calls in 2.4 s, then 28 in 5.6 s */
-		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
-		pings[i >= 12] += pings_in(manager, 200);
+	for (int calls = 12; calls <= CALLS; calls += CALLS - 12) { /* 12 calls in 2.4 s, then 28 in 5.6 s */
+		int before = fake_manager_read(manager, &manager->pings), slow = 0, pings;
+		int64_t began_ms = clock_monotonic_ms(), last_ms = began_ms, now_ms;
+
+		for (int i = 0; i < calls; i++) {
+			cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
+			slow += clock_monotonic_ms() - last_ms >= INTERVAL_MS; /* an open call may cost a ping */
+			pause_ms(200);
+			now_ms = clock_monotonic_ms();
+			slow += now_ms - last_ms >= IDLE_MS - INTERVAL_MS; /* so may silence */
+			last_ms = now_ms;
+		}
+		pings = fake_manager_read(manager, &manager->pings) - before;
+		cr_expect_leq(pings, 1 + (last_ms - began_ms) / LAST_MS + slow);
+		cr_expect(pings >= 1 || calls < CALLS);
 	}
-	cr_expect_leq(pings[0], 1);
-	cr_expect_geq(pings[1], 1);
-	cr_expect_leq(pings[1], 3);
-	cr_expect_geq(pings_in(manager, 2500), 2, "nothing else is heard");
+	since_ms = own_ms();
+	fake_manager_await(manager, &manager->pings, fake_manager_read(manager, &manager->pings) + 2);
+	cr_expect_lt(own_ms() - since_ms, LAST_MS, "nothing else is heard");
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 }
