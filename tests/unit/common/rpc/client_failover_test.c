@@ -40,8 +40,7 @@ Test(rpc_client, calls_move_over_when_their_manager_dies)
 	int64_t *ids = calloc(CALLS, sizeof *ids);
 	struct fake_manager *first, *second;
 
-	cr_assert(rpc_client_alive(client, 5000));
-	pause_ms(1200);
+	await_both_alive(client);
 	for (int i = 0; i < CALLS; i++) {
 		fake_result_init(&results[i]);
 		requests[i] = (Reeve__V1__WaitRequest)REEVE__V1__WAIT_REQUEST__INIT;
@@ -264,7 +263,7 @@ Test(rpc_client, unavailable_is_tried_elsewhere)
 	int gets;
 
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
-	pause_ms(1200);
+	await_both_alive(client);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	sick = a->gets > b->gets ? a : b;
 	sick->get_answers = STATUS(UNAVAILABLE);
@@ -293,8 +292,7 @@ Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers
 
 	options.urls = both(a->host.url, b->host.url);
 	client = rpc_client_create(&options, &error);
-	cr_assert(rpc_client_alive(client, 5000));
-	pause_ms(400);
+	await_both_alive(client);
 	for (int i = 0; i < 20; i++)
 		fake_start_wait(client, i, NULL, &results[i]);
 	struct fake_manager *sick = holder(a, b, 20), *well = sick == a ? b : a;
@@ -314,7 +312,8 @@ Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers
 	/* Without a better manager it is still called, because its error message is the most useful. */
 	sick->database_down = false;
 	well->database_down = true;
-	pause_ms(400);
+	await_pings(well, 2);
+	await_pings(sick, 2);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "%s", error.message);
 	fake_manager_stop(sick);
 	cr_assert(rpc_client_alive(client, 0), "one without its database is alive");
@@ -333,8 +332,7 @@ Test(rpc_client, a_manager_is_left_when_it_has_no_capacity_not_when_it_is_slow)
 
 	options.urls = both(a->host.url, b->host.url);
 	client = rpc_client_create(&options, &error);
-	cr_assert(rpc_client_alive(client, 5000));
-	pause_ms(400);
+	await_both_alive(client);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	struct fake_manager *first = a->gets ? a : b, *other = a->gets ? b : a;
 	first->ping_answers = STATUS(DEADLINE_EXCEEDED);
@@ -386,21 +384,6 @@ Test(rpc_client, unavailable_everywhere_lasts_until_it_ends_or_the_time_is_over)
 	fake_manager_free(manager);
 }
 
-/* Waits until two managers have answered the client's pings. */
-static void await_both_alive(struct rpc_client *client)
-{
-	int64_t end_ms = clock_monotonic_ms() + 60 * 1000;
-	char absence[400];
-	const char *first;
-
-	do {
-		cr_assert_lt(clock_monotonic_ms(), end_ms);
-		pause_ms(1);
-		rpc_client_absence(client, absence, sizeof absence);
-		first = strstr(absence, "it is alive");
-	} while (!first || !strstr(first + 1, "it is alive"));
-}
-
 Test(rpc_client, is_sticky_and_spreads_with_others)
 {
 	enum { CLIENTS = 24 };
@@ -412,7 +395,6 @@ Test(rpc_client, is_sticky_and_spreads_with_others)
 		struct reeve_error error;
 		int before, after;
 
-		cr_assert(rpc_client_alive(client, 5000));
 		/* Before, it may use the one that is alive instead of the one on which the lot has fallen. */
 		await_both_alive(client);
 		before = a->gets;

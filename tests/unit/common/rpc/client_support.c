@@ -17,3 +17,17 @@ const char *nobody(void)
 	fake_manager_free(manager);
 	return url;
 }
+
+void await_both_alive(struct rpc_client *client)
+{
+	int64_t end_ms = clock_monotonic_ms() + 60 * 1000;
+	char absence[400];
+	const char *first;
+
+	do {
+		cr_assert_lt(clock_monotonic_ms(), end_ms);
+		pause_ms(1);
+		rpc_client_absence(client, absence, sizeof absence);
+		first = strstr(absence, "it is alive");
+	} while (!first || !strstr(first + 1, "it is alive"));
+}

@@ -19,4 +19,7 @@ const char *both(const char *a, const char *b);
 /* Returns a URL where nothing listens: that of a closed listener. */
 const char *nobody(void);
 
+/* Waits until two managers have answered the client's pings. */
+void await_both_alive(struct rpc_client *client);
+
 #endif

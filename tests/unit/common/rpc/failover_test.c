@@ -1,7 +1,7 @@
 /* Which manager a client uses: names and addresses that lead nowhere, and managers that come back. */
 #include "common/rpc/client.h"
 
-#include "fake_manager.h"
+#include "client_support.h"
 #include "names.h"
 #include "tests/unit/own_time.h"
 
@@ -132,29 +132,32 @@ Test(rpc_failover, calls_return_to_the_one_chosen_by_lot)
 	struct rpc_client_options options = {.ping_interval_ms = 50, .ping_limit_ms = 2000};
 	struct reeve_error error = {0};
 	struct rpc_client *client;
-	int64_t back_ms;
-	char urls[300];
+	int64_t back_ms, back_own_ms;
 
-	snprintf(urls, sizeof urls, "%s,%s", a->host.url, b->host.url);
-	options.urls = urls;
+	options.urls = both(a->host.url, b->host.url);
 	client = rpc_client_create(&options, &error);
-	cr_assert(rpc_client_alive(client, 5000));
-	pause_ms(300);
+	await_both_alive(client);
 	first = where(client, a, b) == a ? &a : &b;
 	other = first == &a ? &b : &a;
-	*first = start_again(*first);
 	back_ms = clock_monotonic_ms();
-	cr_assert_eq(where(client, a, b), *other, "it may be gone again at once");
+	*first = start_again(*first);
+	back_own_ms = own_ms();
+	cr_assert(
+	    where(client, a, b) == *other || clock_monotonic_ms() - back_ms >= 20 * 50, "it may be gone again at once");
 	while (where(client, a, b) != *first && clock_monotonic_ms() - back_ms < 10000)
 		pause_ms(10);
 	cr_assert_geq(clock_monotonic_ms() - back_ms, 20 * 50);
-	cr_assert_lt(clock_monotonic_ms() - back_ms, 20 * 50 + 2000);
+	cr_assert_lt(own_ms() - back_own_ms, 20 * 50 + 2000);
 	/* A manager that only answers UNAVAILABLE is not used again for as long. */
 	(*first)->get_answers = STATUS(UNAVAILABLE);
 	back_ms = clock_monotonic_ms();
-	for (int i = 0; clock_monotonic_ms() - back_ms < 800; i++)
+	for (int i = 0; i == 0 || clock_monotonic_ms() - back_ms < 800; i++) {
+		int gets;
+
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
-	cr_assert_eq((*first)->gets, 1);
+		gets = fake_manager_read(*first, &(*first)->gets);
+		cr_assert(gets == 1 || (gets > 1 && clock_monotonic_ms() - back_ms >= 20 * 50));
+	}
 	rpc_client_destroy(client);
 	fake_manager_free(a);
 	fake_manager_free(b);
