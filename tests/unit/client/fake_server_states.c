@@ -55,7 +55,7 @@ static void serve_workers(void *service, struct rpc_call *call, const ProtobufCM
 	alive.holding = 2;
 	alive.n_queues = 2;
 	alive.queues = queues;
-	alive.heartbeat_us = alive.registered_us = alive.mode_since_us = clock_wall_us();
+	alive.heartbeat_us = alive.registered_us = alive.mode_since_us = clock_wall_us() - INT64_C(7230) * 1000000;
 	alive.mode = REEVE__V1__WORKER_MODE__WORKER_MODE_DRAINING;
 	alive.completed = 12;
 	alive.failed = 3;

@@ -200,7 +200,7 @@ Test(listings, states_are_shown)
 	        "\"oldest_due\":\"");
 	RUN(EXIT_OK, "worker", "list");
 	OUT("ID  NAME    STATE  MODE      SINCE  SLOTS  HOLDS  COMPLETED  FAILED  UP  HEARD  QUEUES      TYPES  OWNER         VERSION\n"
-	    " 7  host/1  alive  draining     0s      4      2         12       3  0s     0s  mail,night  all    fleet/host/1  -\n");
+	    " 7  host/1  alive  draining     2h      4      2         12       3  2h     2h  mail,night  all    fleet/host/1  -\n");
 	RUN(EXIT_OK, "worker", "list", "--all", "--json");
 	OUT_HAS("\"incarnation\":6,");
 	RUN(EXIT_OK, "stats");

@@ -92,8 +92,8 @@ Test(reeve, an_absent_manager_is_reported)
 	static const char *const commands[] = {"list", "stats", "audit"};
 
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-		RUN(EXIT_UNREACHABLE, (char *)commands[i], "--manager=tcp://127.0.0.1:1", "--connect-timeout", "200ms");
-		ERR("reeve: no manager reachable at tcp://127.0.0.1:1 (tried for 200ms): connection refused: nothing listens there\n");
+		RUN(EXIT_UNREACHABLE, (char *)commands[i], "--manager=tcp://127.0.0.1:1", "--connect-timeout", "1s");
+		ERR("reeve: no manager reachable at tcp://127.0.0.1:1 (tried for 1s): connection refused: nothing listens there\n");
 		OUT("");
 	}
 	RUN(EXIT_UNREACHABLE, "submit", "t", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "50ms");

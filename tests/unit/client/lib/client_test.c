@@ -143,7 +143,7 @@ Test(client, finds_the_managers_by_the_environment)
 
 Test(client, says_that_no_manager_answers)
 {
-	struct reeve_client_options options = {.managers = "tcp://127.0.0.1:1", .connect_timeout_ms = 200};
+	struct reeve_client_options options = {.managers = "tcp://127.0.0.1:1", .connect_timeout_ms = 1000};
 	Reeve__V1__SubmittedTask submitted;
 	int64_t begun = clock_monotonic_ms();
 
@@ -152,8 +152,8 @@ Test(client, says_that_no_manager_answers)
 	cr_assert(not(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_UNAVAILABLE));
 	cr_assert(eq(str, failure.message,
-	    "no manager reachable at tcp://127.0.0.1:1 (tried for 200ms): connection refused: nothing listens there"));
-	cr_assert(ge(i64, clock_monotonic_ms() - begun, 200));
+	    "no manager reachable at tcp://127.0.0.1:1 (tried for 1s): connection refused: nothing listens there"));
+	cr_assert(ge(i64, clock_monotonic_ms() - begun, 1000));
 	reeve_client_destroy(client);
 
 	options.managers = "nonsense";

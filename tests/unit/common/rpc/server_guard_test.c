@@ -244,11 +244,12 @@ Test(rpc_guard, a_long_name_is_cut_between_characters)
 	free(says);
 }
 
-/* Sends a Get on a plain socket, with so many bytes that it does not know. */
-static void push_get(int fd, uint32_t number, const char *token, size_t more)
+enum { GET_BYTES = 600 };
+
+/* Writes a Get, with so many bytes that it does not know, and returns the position after it. */
+static uint8_t *write_get(uint8_t *frame, uint32_t number, const char *token, size_t more)
 {
 	Reeve__V1__Request request = REQUEST_INIT;
-	uint8_t *frame = calloc(1, 600 + more);
 	uint32_t id = htobe32(0x80000000u | number);
 	uint64_t size;
 
@@ -258,9 +259,27 @@ static void push_get(int fd, uint32_t number, const char *token, size_t more)
 	size = reeve__v1__request__pack(&request, frame + 12) + 4;
 	memcpy(frame, &(uint64_t){htobe64(size)}, 8);
 	memcpy(frame + 8, &id, 4);
-	push(fd, frame, size + 8);
 	free(request.body.data);
+	return frame + size + 8;
+}
+
+/* Sends a Get on a plain socket. */
+static void push_get(int fd, uint32_t number, const char *token, size_t more)
+{
+	uint8_t *frame = calloc(1, GET_BYTES + more);
+
+	push(fd, frame, (size_t)(write_get(frame, number, token, more) - frame));
 	free(frame);
+}
+
+/* Sends Get 1 with an unknown token and Gets 2 to 19 with a known one, all at the same time. */
+static void push_guess_and_others(int fd)
+{
+	uint8_t frames[19 * GET_BYTES], *end = write_get(frames, 1, "unknown", 0);
+
+	for (uint32_t i = 2; i < 20; i++)
+		end = write_get(end, i, "secret", 0);
+	push(fd, frames, (size_t)(end - frames));
 }
 
 /* Sends `count` Gets at once on a plain socket, and returns how many are answered within `ms`. */
@@ -310,9 +329,7 @@ Test(rpc_guard, a_wrong_token_delays_no_other_caller_of_its_connection)
 	int shared = dial_greeted(port_of(manager->host.url));
 
 	cr_assert_eq(answered_within(shared, 5, "unknown", 5000), 5, "some are free");
-	push_get(shared, 1, "unknown", 0);
-	for (uint32_t i = 2; i < 20; i++)
-		push_get(shared, i, "secret", 0);
+	push_guess_and_others(shared);
 	for (uint32_t i = 2; i < 20; i++)
 		cr_assert_eq(read_frame(shared), 0x80000000u | i, "in this order");
 	cr_assert_eq(read_frame(shared), 0x80000001u);
@@ -338,9 +355,7 @@ Test(rpc_guard, a_token_that_may_be_new_delays_only_its_own_call)
 	cr_assert_eq(answered_within(closed, 1, "secret", 5000), 1);
 	fake_manager_do(manager, set_doubts, &doubts);
 	push_get(closed, 1, "unknown", 1000);
-	push_get(shared, 1, "unknown", 0);
-	for (uint32_t i = 2; i < 20; i++)
-		push_get(shared, i, "secret", 0);
+	push_guess_and_others(shared);
 	for (uint32_t i = 2; i < 20; i++)
 		cr_assert_eq(read_frame(shared), 0x80000000u | i, "in this order");
 	push_get(shared, 20, "unknown", 0); /* a second one suspends it */

@@ -315,7 +315,7 @@ Test(embedded, ends_with_the_process_that_started_it)
 	waitpid(owner, NULL, 0);
 	/* Waits for that server if it is still shutting down. */
 	struct embedded *embedded = started(folder);
-	cr_assert(eq(int, waitpid(server, &status, WNOHANG), server));
+	cr_assert(eq(int, waitpid(server, &status, 0), server));
 	cr_assert(eq(int, status, 0));
 	stopped(embedded);
 	close(ends[0]);

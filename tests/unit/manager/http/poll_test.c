@@ -59,7 +59,7 @@ Test(http_poll, all_reads_have_one_answer_and_equal_ones_are_made_once)
 {
 	struct fixture fixture = fixture_open(1 << 20, 0);
 	struct fake_manager *manager = fixture.manager;
-	const char *body = "{\"maxAgeMs\":1000,\"everyMs\":1,\"reads\":[" STATS "," GET "]}";
+	const char *body = "{\"maxAgeMs\":60000,\"everyMs\":1,\"reads\":[" STATS "," GET "]}";
 	int one = poll_with(&fixture, body), two = poll_with(&fixture, body);
 
 	await_calls(manager, 2 + 4);
@@ -124,7 +124,7 @@ Test(http_poll, a_manager_that_stops_answers_at_once)
 {
 	struct fixture fixture = fixture_open(1 << 20, 0);
 	struct fake_manager *manager = fixture.manager;
-	const char *same = "{\"maxAgeMs\":1000,\"reads\":[" STATS "]}";
+	const char *same = "{\"maxAgeMs\":60000,\"reads\":[" STATS "]}";
 	int fds[] = {
 	    poll_with(&fixture, "{\"everyMs\":3600000,\"reads\":[" STATS "]}"),
 	    poll_with(&fixture, "{\"reads\":[" STATS "," GET "]}"),
