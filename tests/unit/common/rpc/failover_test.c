@@ -137,6 +137,7 @@ Test(rpc_failover, calls_return_to_the_one_chosen_by_lot)
 	options.urls = both(a->host.url, b->host.url);
 	client = rpc_client_create(&options, &error);
 	await_both_alive(client);
+	pause_ms(2 * 50); /* until then it takes the one chosen by lot as soon as that is there */
 	first = where(client, a, b) == a ? &a : &b;
 	other = first == &a ? &b : &a;
 	back_ms = clock_monotonic_ms();
