@@ -23,6 +23,7 @@ static pid_t start_stubborn(pid_t *leader, pid_t *child, pid_t *escaped)
 
 	script_init(&fixture.script);
 	short_lease();
+	fixture.script.lease_ms = 3 * LEASE_MS; /* so that it does not end while a busy machine delays the beginning */
 	file = write_handlers(stubborn);
 	worker = start_program(
 	    (const char *[]){"--manager", fixture.script.url, "--handlers", file, "--concurrency", "1", NULL}, NULL);
