@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Two minutes of random faults under steady load (tests/faults/run): no task is lost, created twice or held twice, and
 # everything else has recovered within a lease and two seconds. Longer runs, with other seeds, are manual.
-# timeout 480
+# timeout 1200
 # beside
 . "$(dirname "$0")/lib.sh"
 
