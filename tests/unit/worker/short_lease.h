@@ -1,28 +1,15 @@
-/* A fixture with a lease of a second, or of what the test sets, and files in the script's directory. Each file that
- * includes this has its own. */
+/* A fixture with a lease of a second, or of what the test sets, and a handlers file. */
 #ifndef REEVE_TESTS_SHORT_LEASE_H
 #define REEVE_TESTS_SHORT_LEASE_H
 
-#include "fixture.h"
-
-#include <dirent.h>
+#include "own_files.h"
 
 enum { LEASE_MS = 1000, HEARTBEAT_MS = 150 };
-
-static struct fixture fixture;
 
 static inline void short_lease(void)
 {
 	fixture.script.lease_ms = LEASE_MS;
 	fixture.script.heartbeat_ms = HEARTBEAT_MS;
-}
-
-static inline const char *own(const char *name)
-{
-	static char path[256];
-
-	snprintf(path, sizeof path, "%s/%s", fixture.script.directory, name);
-	return path;
 }
 
 /* Writes a handlers file; @ is replaced by the script's directory. */
@@ -37,17 +24,6 @@ static inline const char *write_handlers(const char *handlers)
 			fputc(*handlers, out);
 	fclose(out);
 	return own("handlers.ini");
-}
-
-static inline void unlink_all(void)
-{
-	DIR *directory = opendir(fixture.script.directory);
-	struct dirent *entry;
-
-	while (directory && (entry = readdir(directory)))
-		if (entry->d_name[0] != '.' && strcmp(entry->d_name, "manager"))
-			unlink(own(entry->d_name));
-	closedir(directory);
 }
 
 static inline void hold_heartbeats(bool hold)

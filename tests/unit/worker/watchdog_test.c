@@ -35,12 +35,18 @@ static pid_t start_stubborn(pid_t *leader, pid_t *child, pid_t *escaped)
 	return worker;
 }
 
+/* Waits until the program has ended with that code, and frees the fixture. */
+static void expect_end(pid_t worker, int code)
+{
+	cr_expect_eq(wait_program(worker), code);
+	unlink_all();
+	script_free(&fixture.script);
+}
+
 static void end_program(pid_t worker)
 {
 	kill(worker, SIGTERM);
-	cr_expect_eq(wait_program(worker), 0);
-	unlink_all();
-	script_free(&fixture.script);
+	expect_end(worker, 0);
 }
 
 Test(watchdog, kills_the_programs_of_a_frozen_worker)
@@ -82,9 +88,7 @@ Test(watchdog, kills_the_programs_of_a_worker_that_dies)
 	cr_expect(process_killed_by(leader, now_ms + LEASE_MS / 2));
 	cr_expect(process_killed_by(child, now_ms + LEASE_MS / 2));
 	cr_expect(process_killed_by(escaped, now_ms + LEASE_MS / 2));
-	cr_expect_eq(wait_program(worker), -1);
-	unlink_all();
-	script_free(&fixture.script);
+	expect_end(worker, -1);
 }
 
 Test(watchdog, a_frozen_supervisor_is_killed_with_its_programs)
@@ -98,10 +102,8 @@ Test(watchdog, a_frozen_supervisor_is_killed_with_its_programs)
 	cr_expect(process_killed_by(child, lease_end_ms() + 4000));
 	hold_heartbeats(false);
 	cr_expect(process_killed_by(escaped, clock_monotonic_ms() + 1000));
-	cr_expect_eq(wait_program(worker), 1);
 	fixture_await(&fixture, 1);
-	unlink_all();
-	script_free(&fixture.script);
+	expect_end(worker, 1);
 }
 
 /* A watchdog that hangs enforces nothing, so the worker must notice and exit. */
@@ -113,11 +115,9 @@ Test(watchdog, a_frozen_supervisor_is_noticed_within_the_lease)
 	kill(process_parent(leader), SIGSTOP);
 	cr_expect(process_gone_by(leader, clock_monotonic_ms() + PROCESS_PATIENCE_MS));
 	cr_expect(process_killed_by(escaped, clock_monotonic_ms() + 1000));
-	cr_expect_eq(wait_program(worker), 1);
 	fixture_await(&fixture, 1);
 	cr_expect_str_eq(fixture.script.tasks[1].code, "supervisor");
-	unlink_all();
-	script_free(&fixture.script);
+	expect_end(worker, 1);
 }
 
 /* A worker whose function counts in shared memory while it runs. */

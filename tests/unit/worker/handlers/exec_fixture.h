@@ -2,12 +2,9 @@
 #ifndef REEVE_TESTS_EXEC_FIXTURE_H
 #define REEVE_TESTS_EXEC_FIXTURE_H
 
-#include "../fixture.h"
+#include "../own_files.h"
 #include "../process.h"
 
-#include <dirent.h>
-
-static struct fixture fixture;
 static char file[160]; /* the handlers file; the tests' other files are in the same directory */
 
 /* Opens the fixture with a handlers file. */
@@ -22,15 +19,6 @@ static inline void exec_open(struct reeve_worker_options options, const char *ha
 	fclose(out);
 	cr_assert(reeve_worker_handle_file(fixture.worker, file), "%s", reeve_worker_error(fixture.worker));
 	fixture.script.heartbeat_ms = 30;
-}
-
-/* Returns the path of one of the test's own files. */
-static inline const char *own(const char *name)
-{
-	static char path[256];
-
-	snprintf(path, sizeof path, "%s/%s", fixture.script.directory, name);
-	return path;
 }
 
 /* Returns a process id that a handler wrote to one of the test's own files. */
@@ -51,13 +39,7 @@ static inline bool gone_soon(pid_t pid)
 
 static inline int exec_close(void)
 {
-	DIR *directory = opendir(fixture.script.directory);
-	struct dirent *entry;
-
-	while (directory && (entry = readdir(directory)))
-		if (entry->d_name[0] != '.' && strcmp(entry->d_name, "manager"))
-			unlink(own(entry->d_name));
-	closedir(directory);
+	unlink_all();
 	return fixture_close(&fixture);
 }
 
