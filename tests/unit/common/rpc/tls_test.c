@@ -178,12 +178,13 @@ Test(tls, a_certificate_expires_during_a_connection)
 	struct tls *tls = server_tls();
 	struct fake_manager *manager = start_secure(tls);
 	struct rpc_client *client = NULL;
+	struct reeve_error error;
 	bool alive = false;
 
 	for (int valid_s = 3; !alive && valid_s < 30; valid_s *= 3) {
 		rpc_client_destroy(client);
 		client = secure_client(manager->host.url, test_ca_issue(&ca, "short", "URI:reeve://a", -60, valid_s));
-		alive = rpc_client_alive(client, 1000 * valid_s);
+		alive = rpc_client_alive(client, 1000 * valid_s) && fake_call_get(client, 1, &error) == STATUS(OK);
 	}
 	cr_assert(alive);
 	expect_absence(client, tls_problem_text(TLS_BY_PEER + TLS_EXPIRED, TLS_CLIENT));
