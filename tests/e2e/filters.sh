@@ -150,8 +150,8 @@ test_changes_the_priority_and_time_of_all_that_match() {
 used_ms() { # the processor time that the manager and PostgreSQL have used
 	local postmaster
 	postmaster=$(head -n 1 "$PGDIR/postmaster.pid")
-	for p in "$(pid manager)" "$postmaster" $(pgrep -P "$postmaster"); do cat "/proc/$p/stat" 2>/dev/null || true; done |
-		awk '{ sum += $14 + $15 + $16 + $17 } END { print 10 * sum }'
+	# shellcheck disable=SC2046
+	echo $((10 * $(ticks_of "$(pid manager)" "$postmaster" $(pgrep -P "$postmaster"))))
 }
 
 test_thirty_thousand_at_once() {

@@ -4,6 +4,8 @@
 #	hold NAME 'STATEMENT…'       runs the statements in a transaction of its own, and keeps it open
 #	holder NAME                  prints the process id of its session
 #	let_go NAME                  rolls it back
+#	launch_clockless OPTION…     launches the manager; its first heartbeat, which reads the database's clock, waits until
+#	                             `let_go heartbeats`
 #	$UNTIL_AWAITED               SQL for a transaction: returns when another one waits for a lock of it, or after
 #	                             20 s
 #	blocked ROLE                 whether a manager's connection with that role waits for a lock
@@ -32,4 +34,11 @@ let_go() {
 blocked() {
 	[ "$(sql "select count(*) from pg_stat_activity
 		where application_name = 'reeve-manager $1' and wait_event_type = 'Lock'")" != 0 ]
+}
+
+launch_clockless() {
+	start_manager manager "$@" # makes the schema
+	stop manager
+	hold heartbeats 'lock table managers in share mode'
+	launch_manager manager "$@"
 }

@@ -10,13 +10,8 @@ COUNT=50000
 # Prints the CPU time, in ticks, that PostgreSQL has spent on finding, claiming and completing tasks. Elapsed time would
 # include other work of the machine.
 spent() {
-	local pid total=0 stat
-	for pid in $(sql "select pid from pg_stat_activity where application_name ~ '^reeve-manager (ready|claim|report)$'"); do
-		stat=$(cat "/proc/$pid/stat")
-		read -ra stat <<<"${stat##*) }"
-		total=$((total + stat[11] + stat[12]))
-	done
-	echo $total
+	# shellcheck disable=SC2046
+	ticks_of $(sql "select pid from pg_stat_activity where application_name ~ '^reeve-manager (ready|claim|report)$'")
 }
 
 test_a_forgotten_transaction_slows_nothing_down() {

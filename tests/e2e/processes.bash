@@ -6,13 +6,25 @@ birth() { # PID: prints when that process began, which tells it from a later one
 	[ -z "$BIRTH" ] || echo "$BIRTH"
 }
 
-set_birth() { # PID: the same, in $BIRTH. It is asked for so often that it starts no process
-	local stat=''
+set_birth() { # PID: the same, in $BIRTH
 	BIRTH=''
-	{ read -rd '' stat <"/proc/$1/stat"; } 2>/dev/null || true
-	[ -n "$stat" ] || return 0
-	read -ra stat <<<"${stat##*) }"
-	case ${stat[0]} in Z | X) ;; *) BIRTH=${stat[19]} ;; esac
+	set_stat "$1" || return 0
+	case ${STAT[0]} in Z | X) ;; *) BIRTH=${STAT[19]} ;; esac
+}
+
+set_stat() { # PID: sets $STAT to what its /proc/PID/stat has after the name. It is asked for so often that it starts no process
+	local text=''
+	{ read -rd '' text <"/proc/$1/stat"; } 2>/dev/null || true
+	[ -n "$text" ] || return 1
+	read -ra STAT <<<"${text##*) }"
+}
+
+ticks_of() { # PID…: prints the processor time, in ticks, of these processes and of their children that they have waited for
+	local process total=0
+	for process; do
+		! set_stat "$process" || total=$((total + STAT[11] + STAT[12] + STAT[13] + STAT[14]))
+	done
+	echo $total
 }
 
 alive() { # NAME

@@ -203,16 +203,13 @@ test_one_of_two_managers_is_killed() {
 	stop_workers a b
 }
 
-# Its first heartbeat waits, so it does not know the database's clock. The id that it gives a call has the time of today all
-# the same: it counts when the clock is known, and for a repeated call.
+# It does not know the database's clock yet. The id that it gives a call has the time of today all the same: it counts when
+# the clock is known, and for a repeated call.
 test_a_manager_that_has_just_started_takes_calls_by_http() {
 	local url answer
 	start_postgres
 	url=http://127.0.0.1:$(free_port)
-	start_manager manager --http "$url"
-	stop manager
-	hold heartbeats 'lock table managers in share mode'
-	launch_manager manager --http "$url"
+	launch_clockless --http "$url"
 	submit() {
 		curl -sS -m 20 -H 'content-type: application/json' -H 'idempotency-key: early' -d '{"tasks":[{"type":"nothing"}]}' \
 			"$url/reeve.v1.TaskService/Submit"
