@@ -2,16 +2,10 @@
 # The client for Node: submits, waits and a worker, by HTTP.
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tests/e2e/bad_managers.bash"
+. "$TOP/tests/e2e/client_libraries.bash"
 
 start_postgres
-H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 15s --heartbeat 500ms --max-message 1500KiB
-
-# A manager whose leases end soon, for what follows.
-short_leases() {
-	H=http://127.0.0.1:$(free_port)
-	start_manager short --http "$H" --lease 3s --heartbeat 500ms
-}
+start_long_leases
 
 SHELL_OF_WORKER=()
 js() { # CODE: with a client
@@ -69,10 +63,6 @@ worker() { # NAME [TOKEN-FILE]
 	before=$(worker_incarnation "$name")
 	REEVE_ACCESS_TOKEN_FILE=${2:-} start "$name" "${SHELL_OF_WORKER[@]}" node "$DIR/$name.mjs"
 	wait_until 60 "[ \$(worker_incarnation $name) -gt $before ]"
-}
-
-alive_workers() {
-	reeve worker list --json | jq -r 'select(.state == "alive").name'
 }
 
 test_tasks_run_and_are_awaited() {
@@ -172,7 +162,7 @@ test_handlers_report_progress_and_log_lines() {
 }
 
 test_a_busy_handler_delays_no_heartbeat() {
-	short_leases
+	start_short_leases
 	worker one
 	id=$(js 'console.log(await client.submit("busy", 5));')
 	reeve wait "$id" >/dev/null
@@ -202,7 +192,7 @@ test_a_worker_finishes_what_runs_before_it_leaves() {
 }
 
 test_a_worker_that_has_lost_its_lease_registers_again() {
-	short_leases
+	start_short_leases
 	worker one
 	signal one STOP
 	id=$(reeve submit slow 0 --queue late) # for its waiting Fetch
@@ -215,7 +205,7 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 }
 
 test_a_handler_that_does_not_stop_ends_its_worker() {
-	short_leases
+	start_short_leases
 	worker one
 	id=$(js 'console.log(await client.submit("busy", 60));')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'

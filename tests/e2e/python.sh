@@ -2,17 +2,11 @@
 # The client for Python: submits, waits and a worker, by HTTP.
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tests/e2e/bad_managers.bash"
+. "$TOP/tests/e2e/client_libraries.bash"
 
 export PYTHONPATH=$TOP/clients/python PYTHONDONTWRITEBYTECODE=1
 start_postgres
-H=http://127.0.0.1:$(free_port)
-start_manager manager --http "$H" --lease 15s --heartbeat 500ms --max-message 1500KiB
-
-# A manager whose leases end soon, for what follows.
-short_leases() {
-	H=http://127.0.0.1:$(free_port)
-	start_manager short --http "$H" --lease 3s --heartbeat 500ms
-}
+start_long_leases
 
 SHELL_OF_WORKER=()
 python() { # CODE: with a client
@@ -81,10 +75,6 @@ END
 	before=$(worker_incarnation "$name")
 	start "$name" env REEVE_ACCESS_TOKEN_FILE="${2:-}" "${SHELL_OF_WORKER[@]}" python3 "$DIR/$name.py"
 	wait_until 60 "[ \$(worker_incarnation $name) -gt $before ]"
-}
-
-alive_workers() {
-	reeve worker list --json | jq -r 'select(.state == "alive").name'
 }
 
 test_tasks_run_and_are_awaited() {
@@ -278,7 +268,7 @@ test_a_worker_whose_name_is_in_use_waits_and_can_be_stopped() {
 }
 
 test_a_worker_that_has_lost_its_lease_registers_again() {
-	short_leases
+	start_short_leases
 	worker one
 	before=$(sql "select count(*) from workers where name = 'one'")
 	signal one STOP
@@ -293,7 +283,7 @@ test_a_worker_that_has_lost_its_lease_registers_again() {
 }
 
 test_a_frozen_worker_does_not_go_on_with_its_tasks() {
-	short_leases
+	start_short_leases
 	worker one
 	id=$(python 'print(client.submit("deaf"))')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'
@@ -309,7 +299,7 @@ test_a_frozen_worker_does_not_go_on_with_its_tasks() {
 
 test_a_handler_that_does_not_stop_ends_its_worker() {
 	local SHELL_OF_WORKER=(bash -c 'exec "$@" 2> >(:)' -) # nobody reads its standard error
-	short_leases
+	start_short_leases
 	worker one
 	id=$(python 'print(client.submit("deaf", timeout_ms=60000))')
 	wait_until 20 '[ -e "$DIR/one.$id" ]'

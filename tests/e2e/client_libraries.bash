@@ -1,0 +1,20 @@
+# shellcheck shell=bash
+# For the end-to-end tests of client libraries, by HTTP. $H is the manager's URL.
+#
+#	start_long_leases            starts the manager of a suite, in which no worker's lease ends
+#	start_short_leases           starts another one, for what follows, in which leases end soon
+#	alive_workers                prints the names of the workers that are alive
+
+start_long_leases() {
+	H=http://127.0.0.1:$(free_port)
+	start_manager manager --http "$H" --lease 15s --heartbeat 500ms --max-message 1500KiB
+}
+
+start_short_leases() {
+	H=http://127.0.0.1:$(free_port)
+	start_manager short --http "$H" --lease 3s --heartbeat 500ms
+}
+
+alive_workers() {
+	reeve worker list --json | jq -r 'select(.state == "alive").name'
+}
