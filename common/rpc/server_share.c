@@ -1,7 +1,8 @@
 /*
- * Equal reads share an answer: calls of one method, by one identity, with the same request. A call that takes an answer
- * of some age waits for the answer to an equal call that is being served, or gets one that was given a moment ago. So
- * the cost of a page to the database does not grow with the number of browser tabs that show it.
+ * Equal reads share an answer: calls of one method, by one identity, with the same request. A caller may accept an
+ * answer of some age. Then its call gets the last answer to an equal call, or waits for the answer to an equal call
+ * that is being served. So the cost of a page to the database does not grow with the number of browser tabs that show
+ * it.
  */
 #include "common/rpc/server_internal.h"
 
