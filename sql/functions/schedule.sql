@@ -27,7 +27,10 @@ create or replace function schedule(
 #variable_conflict use_variable
 declare
   input constant text := format('%s', details);
-  actor constant text := coalesce(source, session_user::text);
+  -- The name of a role that may only add schedules: the sources of their tasks begin with it.
+  adder constant text := case when not pg_has_role(session_user, current_user, 'member') then session_user end;
+  of_source constant text := coalesce(adder || '/' || nullif(source, ''), source);
+  actor constant text := coalesce(of_source, session_user::text);
   every_ms constant bigint := check_interval('every', every, LIMIT_EVERY_MIN_MS, LIMIT_EVERY_DAYS * 86400000::bigint);
   missed constant text[] := regexp_match(coalesce(catch_up, 'one'), '^(skip|one|all)(?::([0-9]{1,9}))?$');
   checked record;
@@ -54,7 +57,7 @@ begin
     'start_us', time_us(start), 'catch_up', case when catch_up is not null then missed[1] end, 'max_catch_up', missed[2]::int,
     'concurrency_policy', concurrency_policy, 'task', jsonb_build_object('type', type, 'pipeline', pipeline, 'queue', queue,
       'details', nullif(input, ''), 'priority', priority, 'delay_ms', nullif(checked.delay_ms, 0), 'key', key,
-      'key_ttl_ms', checked.key_ttl_ms, 'max_attempts', max_attempts, 'timeout_ms', checked.timeout_ms, 'source', source,
+      'key_ttl_ms', checked.key_ttl_ms, 'max_attempts', max_attempts, 'timeout_ms', checked.timeout_ms, 'source', of_source,
       'traceparent', traceparent) || case when backoff is not null then backoff_spec(backoff, jitter) else '{}' end));
   begin
     s := schedule_add(null, name, change, actor);

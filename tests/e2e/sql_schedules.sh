@@ -28,6 +28,20 @@ test_a_schedule_is_there_when_its_transaction_commits() {
 	expect_eq 1 "$(sql "select count(*) from schedule_events where event = 'schedule_removed' and actor = 'app'")"
 }
 
+# A role that does not own the schema cannot take another caller's name.
+test_the_role_is_part_of_the_source() {
+	app "select reeve.schedule('with', 'nothing', manual => true, source => 'billing/app'), reeve.schedule('without', 'nothing', manual => true)" >/dev/null
+	sql "select reeve.schedule('of the owner', 'nothing', manual => true, source => 'billing/app')" >/dev/null
+	for name in with without 'of the owner'; do reeve schedule run "$name" >/dev/null; done
+	expect_eq 'app/billing/app
+schedule without
+billing/app' "$(sql "select source from all_tasks where source <> 'schedule ticks' order by id")"
+	expect_eq 'app/billing/app
+app
+billing/app' "$(sql "select actor from schedule_events where event = 'schedule_added' order by id desc limit 3" | tac)"
+	app "select reeve.unschedule('with'), reeve.unschedule('without'), reeve.unschedule('of the owner')" >/dev/null
+}
+
 # It is the same as what the command adds.
 test_every_parameter_arrives() {
 	echo '{"name": "ab", "stages": [{"name": "one", "type": "a"}]}' | reeve pipeline define - >/dev/null
