@@ -4,7 +4,7 @@
 -- so far show how long one takes and how many fail. Up to 50 pending and 50 ended tasks, with their last attempts, and up
 -- to 200 workers are read.
 create or replace function batch_remaining_ms(b batches) returns bigint
-language sql stable set enable_seqscan = off as $$
+language sql stable set enable_seqscan = off set search_path = reeve, pg_temp as $$
   with live as materialized (
     select t.id, t.status, t.run_at, t.blocked_run_at, t.max_attempts, t.retry_policy, t.retry_base_ms, t.retry_max_ms,
       t.attempt + (t.status <> 'executing')::int as n, greatest(t.max_attempts - t.attempt + (t.status = 'executing')::int, 1) as attempts

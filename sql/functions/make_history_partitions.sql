@@ -2,7 +2,8 @@
 -- it created. Each is created separately and then attached, so that no session waits long. Rows of these days in the
 -- default partition move along, up to 50,000 and 64 MiB in all. A day with more keeps them there until the next call or,
 -- if it alone has so many, until it is over (history_take_over).
-create or replace function make_history_partitions(first date, days int) returns int language plpgsql as $$
+create or replace function make_history_partitions(first date, days int) returns int language plpgsql
+set search_path = reeve, pg_temp as $$
 declare
   day date;
   name text;

@@ -67,8 +67,8 @@ with given as materialized (
   union all
   select 'critical', 'rights', p.proname::text, format('role "%s" may not execute this function', me.role),
     format('grant execute on all functions in schema reeve to %I', me.role)
-  from me, pg_proc p
-  where p.pronamespace = 'reeve'::regnamespace and not has_function_privilege(p.oid, 'execute')
+  from me, pg_proc p -- but not those that run with their owner's rights: they are for applications
+  where p.pronamespace = 'reeve'::regnamespace and not p.prosecdef and not has_function_privilege(p.oid, 'execute')
     and exists (select from definitions d where d.object = p.proname)
   union all
   select 'warning', 'rights', max(r.owner), format('%s tables belong to role "%s", %s for example: role "%s" can neither upgrade them nor create and drop the partitions of the history',

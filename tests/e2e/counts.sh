@@ -145,9 +145,8 @@ test_live_counts() {
 	counted 'adding up again'
 	totals="select * from reeve.live_totals(null) where queued + delayed + executing + failed > 0 order by 1"
 	was=$(sql "$totals")
-	as_superuser() { "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"; } # no search_path is set
-	as_superuser "select reeve.counts_recount()" >/dev/null
-	expect_eq "$was" "$(as_superuser "$totals")" 'counted again'
+	plain_sql "select reeve.counts_recount()" >/dev/null
+	expect_eq "$was" "$(plain_sql "$totals")" 'counted again'
 }
 
 # Claims one task as a manager does, whatever the database's clock shows.

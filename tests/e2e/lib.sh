@@ -215,6 +215,10 @@ sql() {
 	fi
 }
 
+plain_sql() { # SQL: by a superuser's session as it is by default, without Reeve's schema in its search_path
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"
+}
+
 sql_let_go() {
 	"$REEVE_BIN/sql" "$PGDIR/.sql"
 }

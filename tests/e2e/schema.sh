@@ -297,8 +297,28 @@ test_a_manager_without_the_right_to_make_anything_works() {
 	start_manager manager --no-migrate
 	start_worker
 	expect_eq hello "$(reeve submit echo hello --wait)"
+	expect_eq '' "$(reeve doctor --json | jq -r '.findings[] | select(.severity == "critical" and .area == "rights")' || true)"
 	wait_until 20 'grep -q "cannot make partitions of the history" "$DIR/log/manager.log"'
 	expect_eq 1 "$(sql 'select count(*) from task_history_default')"
+}
+
+# What docs/ lets the owner of the tables do.
+test_a_session_needs_no_search_path() {
+	local batch
+	start_postgres
+	start_manager
+	start_worker
+	reeve submit echo hello --wait >/dev/null
+	reeve submit echo to-go --wait >/dev/null
+	batch=$(reeve batch open nightly)
+	reeve wait "$(reeve submit nothing --batch "$batch")" >/dev/null
+	reeve submit unknown --batch "$batch" >/dev/null
+	expect_eq "$batch|open|t" "$(plain_sql 'select id, state, remaining_ms >= 0 from reeve.batches_shown')"
+	expect_eq 1 "$(plain_sql 'select reeve.make_history_partitions(current_date + 400, 1)')"
+	plain_sql "create table reeve.task_history_20200101 partition of reeve.task_history for values from ('2020-01-01') to ('2020-01-02')" >/dev/null
+	expect_eq 'task_history_20200101|f' "$(plain_sql 'select * from reeve.history_over(current_date)')"
+	plain_sql "delete from reeve.task_history where details = 'to-go'" >/dev/null
+	expect_eq 1 "$(plain_sql "select sum(t.count) from reeve.history_totals t join reeve.routes r on r.id = t.route_id where r.type = 'echo'")"
 }
 
 # Each statement that a manager sends suits the current tables and functions.
