@@ -1,5 +1,6 @@
 -- An order and its task in one transaction. Run `psql -f examples/sql/orders.sql` in a database that Reeve shares, as a
--- role with the grants in docs/sql.md. Needs a handler for the type `mail`.
+-- role with the grants in docs/sql.md that may create a table. A handler for the type `mail` does the task.
+\set ON_ERROR_STOP on
 create table if not exists orders (id bigint generated always as identity primary key, email text not null);
 
 begin;

@@ -279,9 +279,8 @@ test_the_example_runs() {
 		exec = /bin/cat
 	END
 	start_worker
-	grant_app
-	sql 'create schema shop authorization app'
-	said=$(PGOPTIONS='-c search_path=shop' psql_app -v ON_ERROR_STOP=1 -f "$TOP/examples/sql/orders.sql")
+	said=$(cd "$TOP" && export PGHOST=$PGDIR PGDATABASE=reeve PATH=$REEVE_TEST_PG_BIN:$PATH &&
+		eval "$(sed -n '/^## Rights/,/^## Parameters/s/^    psql/psql -Xq/p' docs/sql.md)")
 	expect_match '^order 1 has task [0-9]+$' "$said"
 	wait_ended 20 "${said##* }"
 	expect_eq ann@example.org "$(field "${said##* }" result | jq -r .to)"

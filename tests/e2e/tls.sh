@@ -218,6 +218,28 @@ test_other_machines_reach_a_manager_by_tls() {
 }
 
 # The commands of docs/security.md, in a network of its own in which the manager has its name.
+# Runs what the configurations in examples/monitoring run, in the fleet of the docs.
+monitoring_answers() {
+	local examples=$TOP/examples/monitoring command option variable value arguments
+	(there "${commands[3]}; ${commands[4]}; $(sed -n 's/^    \(reeve token create\)/\1/p' "$examples/README.md")")
+	{
+		sed -n 's/^ExecStart=//p' "$examples/reeve-check.service"
+		IFS='!' read -ra arguments < <(sed -n 's/^ *check_command *check_reeve//p' "$examples/nagios.cfg")
+		command=$(sed -n 's/^ *command_line *//p' "$examples/nagios.cfg")
+		for option in 1 2 3; do command=${command/\$ARG$option\$/${arguments[option]}}; done
+		printf '%s\n/usr/local/bin/reeve check' "$command"
+		while read -r option variable; do
+			value=$(sed -n "s/^ *vars\.$variable = \"\(.*\)\"/\1/p" "$examples/icinga2.conf")
+			[ -z "$value" ] || printf ' %s %s' "$option" "$value"
+		done < <(sed -n 's/^ *"\(--[a-z-]*\)" *= *"\$\(.*\)\$"/\1 \2/p' "$examples/icinga2.conf")
+		echo
+	} | sed "s,/usr/local/bin/,,; s,/etc/reeve,$folder,g" >"$DIR/monitoring"
+	expect_eq 3 "$(grep -c 'check --manager tls+tcp://manager-1:7171 --tls-ca .* --dead-per-hour 0' "$DIR/monitoring")"
+	while read -r command; do
+		expect_match '^REEVE OK - manager .* answer, [23] conditions are kept' "$(there "$command" </dev/null)" "$command"
+	done <"$DIR/monitoring"
+}
+
 test_the_fleet_of_the_docs_works() {
 	local commands folder=$DIR/docs
 	{ [ "$(id -u)" = 0 ] && mountpoint -q /; } || return 0
@@ -246,6 +268,7 @@ test_the_fleet_of_the_docs_works() {
 	expect_fail 4 submit other
 	expect_fail 4 there "${commands[3]}; reeve list"
 	expect_match 'the call has no access token' "$OUTPUT"
+	monitoring_answers
 	stop works
 	stop fleet
 }
