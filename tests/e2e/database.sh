@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # PostgreSQL fails under load and comes back: all programs reconnect, nothing acknowledged is lost, and nothing is
 # created or run twice.
+# parts 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 . "$(dirname "$0")/tasks.bash"

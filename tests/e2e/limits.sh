@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Limits: values of the maximum length, more data than a message holds, raised and lowered limits, and calls for
 # thousands of tasks.
+# parts 2
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
