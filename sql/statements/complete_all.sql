@@ -1,7 +1,8 @@
 -- Ends attempts that completed like complete, also of tasks in batches, under limits, and with remarks; it gets what
 -- complete left. For a task in a batch it updates the batch's counts and creates the callbacks. Permits are returned,
--- before batches are locked: later statements of `with` run first. A task that may run again, because a
--- newer version of it was submitted during the attempt or because it is in a pipeline, is left to end_attempts.
+-- then the journal's rows are locked, then batches: later statements of `with` run first. A task that may run again,
+-- because a newer version of it was submitted during the attempt or because it is in a pipeline, is left to
+-- end_attempts.
 --   one element per attempt, in id order: $1 ids, $2 tokens, $3 results; $4 the retention in days if their queue does
 --   not set it; $5 remarks or null
 with done as (

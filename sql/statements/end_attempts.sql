@@ -10,7 +10,8 @@
 -- for ever. An attempt that was cancelled without a request is returned.
 -- The task keeps the reason of a cancel or discard as its error; of a discard also the code. Tasks that end leave by
 -- tasks_end.
--- The permits of each attempt are returned, before `gone` locks batches.
+-- The permits of each attempt are returned, then the journal's rows are locked, before `gone` locks batches: the order of
+-- complete_all.
 -- A task with a newer version is queued again as that version describes it, however this attempt ended, even with
 -- success; it is blocked if the batch that it has joined with that version has not begun. A task that was to be started
 -- over is queued again unless the attempt completed. One that hung (restart_mark) fails with the error `hanged` if its
@@ -146,7 +147,7 @@ with locked as materialized (
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from timed group by 1 order by 1) e
-  where a.id = any(array[e.assignment_id])),
+  where a.id = any(array[e.assignment_id]) returning a.id),
  events as (
   insert into task_events (task_id, version, event, worker_id, note)
   select d.id, d.ended, 'reclaimed', d.worker_id,
@@ -164,7 +165,7 @@ with locked as materialized (
       coalesce(new_remark, remark), case when becomes = 'completed' then stack_trace else trace end,
       case when becomes = 'dead' and (stop_code is null or cancel_requested_at is null) then outcome <> 'fatal' and wrong is null end)::task_end
     from timed where becomes in ('dead', 'cancelled', 'completed')), $7::int)
-  where (select count(*) from returned) >= 0
+  where (select count(*) from returned) >= 0 and (select count(*) from lowered) >= 0
     and exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))
 select id, last_updated as token, becomes, case when blocked then 'infinity' else due end as due, ended as version, new_route as route_id, new_priority as priority,
   batch_id is not null and (becomes in ('dead', 'cancelled', 'completed') or exists (select from attempted)) as batched, attempt

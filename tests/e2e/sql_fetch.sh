@@ -2,6 +2,7 @@
 # Tasks pulled by SQL: fetch, complete and fail, for programs that have only the database.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/sql_app.bash"
 
 begin() {
 	start_postgres
@@ -9,10 +10,6 @@ begin() {
 	sql "create role app login; grant usage on schema reeve to app;
 		grant execute on function reeve.fetch, reeve.complete, reeve.fail, reeve.extend to app"
 	sql "create view public.miscounted as $(cat "$TOP/tests/faults/live_counts.sql"); grant select on public.miscounted to public"
-}
-
-app() { # SQL: as the application
-	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -h "$PGDIR" -U app -d reeve -c "$1"
 }
 
 take() { # ARGUMENTS: fetches one; its $id and $token
@@ -310,6 +307,26 @@ test_an_effect_and_its_completion_commit_together() {
 	task=$(reeve fetch --type letter --max-wait 10s --json)
 	reeve report "$(jq .task_id <<<"$task")" "$(jq .token <<<"$task")" --completed
 	stop open
+	expect_counted
+}
+
+# Both ends change the fetch's journal row and the batch, in the same order.
+test_tasks_of_one_fetch_and_one_batch_end_in_several_sessions() {
+	begin
+	batch=$(reeve batch open b --queue b)
+	for _ in 1 2 3; do reeve submit letter x --queue b --batch "$batch" >/dev/null; done
+	take "queues => '{b}'"
+	mapfile -t rest < <(app "select id || ', ' || token from reeve.fetch(max_tasks => 2, queues => '{b}')")
+	for name in other failing completing; do open_session "$name"; done
+	say other "begin; select reeve.complete($id, $token)" >/dev/null
+	say_later failing "select reeve.fail(${rest[0]}, 'x', retry => false)"
+	waits_or_said failing
+	say_later completing "select reeve.complete(${rest[1]})"
+	waits_or_said completing
+	say other commit
+	expect_eq dead "$(said failing)"
+	expect_eq completed "$(said completing)"
+	expect_eq '3|0|2|1' "$(totals "$batch")"
 	expect_counted
 }
 
