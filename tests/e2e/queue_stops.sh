@@ -102,6 +102,20 @@ test_a_task_committed_during_a_stop_runs() {
 	expect_eq stopped "$(state behind)"
 }
 
+# What is retried or opened later comes after the stop, whatever time the clock showed at the stop.
+test_a_task_is_retried_after_a_stop_by_a_clock_that_was_ahead() {
+	start_worker worker
+	id=$(reeve submit sh '[ -e "$REEVE_TEST_DIR/released" ] || exit 65' --queue early)
+	expect_fail 1 reeve wait "$id" --max-wait 30s
+	reeve queue stop early --wait >/dev/null
+	sql "update queues set stopped_at = now() + interval '1 hour' where name = 'early'"
+	wait_until 10 "[ \"\$(sql \"select stopped_at < clock_timestamp() from queues where name = 'early'\")\" = t ]"
+	release
+	reeve retry "$id" >/dev/null
+	reeve wait "$id" --max-wait 30s >/dev/null
+	expect_eq completed "$(field "$id" status)"
+}
+
 # Reeve's callback tasks, which report a batch's end, start no queue. No other task can have their source.
 test_a_source_of_any_name_starts_its_queue() {
 	start_worker worker
