@@ -1,5 +1,6 @@
 /* A run of the job walks the inbox from the lowest id up, until it finds no more. Tasks may come before it without end,
- * and others are committed behind it: so it begins again after a while. */
+ * and others are committed behind it: so it begins again after a while. Not before it has ingested something: the first
+ * tasks may be those of batches that are locked for long, each of which takes time. */
 #include "manager/core/inbox.h"
 
 #include "common/log.h"
@@ -14,20 +15,22 @@ struct inbox {
 	struct task_events *events;
 	struct store_ingest op;
 	int64_t began_ms;
+	bool progress; /* it has ingested or ended tasks since began_ms */
 };
 
 static void ingest(struct inbox *a, int64_t beyond);
-static bool walk(void *arg);
+static void walk_from(struct inbox *a, int64_t beyond);
 
 /* Logs and reports the tasks that ended dead, and counts the ingested ones. The database itself notifies all managers
  * of those. */
-static void report_batch(const struct inbox *a)
+static void report_batch(struct inbox *a)
 {
 	for (int i = 0; i < a->op.ended; i++) {
 		log_warn(NULL, "task %lld, submitted by SQL, ended dead: %s", (long long)a->op.ended_ids[i], a->op.reason);
 		task_ended(a->events, a->op.ended_ids[i], true);
 	}
 	a->base->counters.submitted += a->op.ingested;
+	a->progress |= a->op.ingested + a->op.ended > 0;
 	if (a->op.ingested)
 		batches_changed(a->events);
 }
@@ -38,7 +41,7 @@ static void on_ingested(struct store_op *op, const struct reeve_error *error)
 	if (!error) {
 		report_batch(a);
 		if (a->op.walked && base_now(a->base) - a->began_ms >= WALK_MS) {
-			walk(a);
+			walk_from(a, a->progress ? 0 : a->op.walked);
 			return;
 		}
 		if (a->op.walked) {
@@ -56,11 +59,16 @@ static void ingest(struct inbox *a, int64_t beyond)
 	store_ingest(a->base->store, &a->op);
 }
 
+static void walk_from(struct inbox *a, int64_t beyond)
+{
+	a->began_ms = base_now(a->base);
+	a->progress = false;
+	ingest(a, beyond);
+}
+
 static bool walk(void *arg)
 {
-	struct inbox *a = arg;
-	a->began_ms = base_now(a->base);
-	ingest(a, 0);
+	walk_from(arg, 0);
 	return true;
 }
 

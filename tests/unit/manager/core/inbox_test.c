@@ -122,3 +122,22 @@ Test(inbox, a_walk_without_an_end_begins_again)
 	cr_expect_leq(from_the_start, 11);
 	fake_end(core);
 }
+
+/* Each step waits for a batch that another transaction has locked. */
+Test(inbox, tasks_of_locked_batches_do_not_keep_a_walk_from_later_tasks)
+{
+	struct core *core = begin();
+	fake.ingesting = true;
+	core_notified(core, "inbox");
+	fake_pass(core, 1);
+	int64_t reached = 0;
+	for (int64_t until = fake.now_ms + 5000; fake.now_ms < until && reached < 40; fake_pass(core, 20)) {
+		struct store_ingest *op = fake_take(FAKE_INGEST);
+		cr_assert_not_null(op);
+		op->walked = reached = op->beyond + 1;
+		op->ingested = 0;
+		fake_ok(op);
+	}
+	cr_expect_eq(reached, 40);
+	fake_end(core);
+}
