@@ -11,15 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1000 };
+/* The query costs more with more tasks in stopped queues, so it is repeated after a multiple of its time. */
+enum { CHUNK = 1000, PAUSE_TIMES = 9, PAUSE_MAX_MS = 10000 };
 
 struct queue_stops {
 	struct base *base;
 	struct queues *queues;
 	struct edits *edits;
-	bool asked;    /* a stop was requested: query now, even if the settings have not been reloaded */
-	int ending;    /* queues whose tasks are being ended */
-	bool progress; /* a task has ended since the last query */
+	bool asked;                 /* a stop was requested: query now, even if the settings have not been reloaded */
+	int64_t began_ms, pause_ms; /* the last query's begin, and the end of the pause after it */
+	int ending;                 /* queues whose tasks are being ended */
+	bool progress;              /* a task has ended since the last query */
 	struct store_queue_stops query;
 };
 
@@ -117,6 +119,8 @@ static void on_ended(void *arg, int64_t tasks, const struct reeve_error *error)
 static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
 	struct queue_stops *s = (struct queue_stops *)((char *)op - offsetof(struct queue_stops, query));
+	int64_t now_ms = base_now(s->base), pause = PAUSE_TIMES * (now_ms - s->began_ms);
+	s->pause_ms = error ? now_ms : now_ms + (pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
 	if (error || s->query.count == 0) {
 		jobs_done(s->base->jobs, JOB_QUEUE_STOPS, error, false);
 		return;
@@ -131,9 +135,11 @@ static void on_polled(struct store_op *op, const struct reeve_error *error)
 static bool poll_stops(void *arg)
 {
 	struct queue_stops *s = arg;
-	if (!s->asked && !queues_stopped(s->queues))
+	int64_t now_ms = base_now(s->base);
+	if (!s->asked && (!queues_stopped(s->queues) || now_ms < s->pause_ms))
 		return false;
 	s->asked = false;
+	s->began_ms = now_ms;
 	s->query = (struct store_queue_stops){.op.done = on_polled};
 	store_queue_stops(s->base->store, &s->query);
 	return true;

@@ -53,6 +53,30 @@ Test(queue_ends, stops_are_not_queried_while_no_queue_is_stopped)
 	fake_end(core);
 }
 
+/* For example because a stopped queue has many callback tasks. */
+Test(queue_ends, a_query_that_takes_long_is_repeated_after_a_multiple_of_its_time)
+{
+	struct core *core = fake_core();
+	fake.queues[0] = (struct store_queue){.name = "q", .state = STORE_QUEUE_STOPPED};
+	fake.queue_count = 1;
+	fake.queue_changes++;
+	fake_pass(core, 3000); /* it takes at least 1.5 s */
+	fake_ok(fake_take(FAKE_QUEUE_STOPS));
+	fake_pass(core, 9900);
+	cr_expect_eq(fake_count(FAKE_QUEUE_STOPS), 0);
+	fake_pass(core, 700);
+	cr_expect_eq(fake_count(FAKE_QUEUE_STOPS), 1);
+	fake_ok(fake_take(FAKE_QUEUE_STOPS));
+	/* A stop that is requested does not wait, and a short query is repeated soon. */
+	queue_stops_poll(core->queue_stops);
+	fake_pass(core, 1);
+	cr_expect_eq(fake_count(FAKE_QUEUE_STOPS), 1);
+	fake_ok(fake_take(FAKE_QUEUE_STOPS));
+	fake_pass(core, 600);
+	cr_expect_eq(fake_count(FAKE_QUEUE_STOPS), 1);
+	fake_end(core);
+}
+
 Test(queue_ends, a_stop_is_gone_on_with_until_nothing_is_left)
 {
 	struct core *core = fake_core();
