@@ -6,8 +6,7 @@ create or replace function queue_view(wanted text) returns table (state text, si
    ways as materialized (select id from routes where queue = wanted),
    live as (
     select coalesce(sum(t.executing), 0)::bigint as running, coalesce(sum(t.queued + t.delayed + t.failed), 0)::bigint as waiting,
-      exists (select from tasks b where b.route_id = any(array(select id from ways)) and b.started is not null
-        and b.attempt > 0) as begun
+      coalesce(sum(t.failed), 0) > 0 as begun
     from live_totals(wanted) t),
    open as (select id, queue from batches where phase <> 'ended' offset 0),
    batch as (

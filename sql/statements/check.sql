@@ -87,7 +87,7 @@ with recursive ways as materialized (
   select t.*
   from failing f cross join lateral (
     select t.id, t.queue, t.type, coalesce(t.error_code, '') as error_code from tasks t
-    where t.route_id = f.route_id and t.started is not null and t.status = 'failed'
+    where t.route_id = f.route_id and t.retrying and t.status = 'failed'
     limit ceil(f.failed * 1000.0 / f.total)::bigint) t),
  lapsed as materialized (
   select r.*

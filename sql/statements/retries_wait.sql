@@ -6,4 +6,4 @@ select case when exists (
   select from tasks t
   where t.route_id = any(array(select r.id from routes r left join queues q on q.name = r.queue
       where ($1::text[] = '{}' or r.queue = any($1)) and ($2::text[] = '{}' or r.type = any($2)) and coalesce(q.state, 'running') = 'running'))
-    and t.started is not null and t.status = 'failed' and t.cancel_requested_at is null) then 500::bigint else 0 end
+    and t.retrying and t.status = 'failed' and t.cancel_requested_at is null) then 500::bigint else 0 end

@@ -73,9 +73,9 @@ create table tasks (
 create index tasks_ready on tasks (route_id, priority desc, run_at, (id + 0)) where lane is null;
 create index tasks_batch on tasks (batch_id, id) where batch_id is not null;
 create index tasks_blocked on tasks (batch_id, id) where blocked_run_at is not null;
--- Tasks with an ended attempt. These include all that wait for a retry, but not the many that wait for their first
--- attempt.
-create index tasks_tried on tasks (route_id) where started is not null;
+-- Tasks that wait for a retry, and those that execute after one. Not those that have had attempts but wait for the first one
+-- again, for example in the next stage of a pipeline: these may be many.
+create index tasks_retrying on tasks (route_id) where retrying;
 create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
 
 -- Ended tasks, partitioned by the day on which they may be deleted, so that retention only drops partitions.

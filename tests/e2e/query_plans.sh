@@ -305,6 +305,31 @@ test_the_history_is_searched_only_for_tasks_that_have_ended() {
 	expect [ "$(buffers 'CTE Scan on gone')" -lt 300 ]
 }
 
+# Tasks that have had attempts and wait for the first one again may be many: they wait in a later stage of their pipeline, or
+# were retried after they had ended.
+test_a_wait_for_a_retry_is_found_among_tasks_with_earlier_attempts() {
+	set_up
+	fill reeve 20000
+	sql 'update tasks set started = now(); delete from assignments; select live_recount()'
+	session reeve on <<<"analyze $TABLES"
+	looked_at() { # STATEMENT: how many pages
+		{
+			statement retries_wait
+			printf 'prepare conditions as\n%s;\n' "$(<"$STATEMENTS/check.sql")"
+			echo "reset enable_bitmapscan; reset enable_seqscan; explain (analyze, buffers, timing off, costs off) $1;"
+		} | session reeve on >"$DIR/plan"
+		note "$1: $(buffers) pages"
+		buffers
+	}
+	expect_eq 'pending|20000' "$(sql "select state, waiting from queue_view('q')")"
+	expect [ "$(looked_at "select * from queue_view('q')")" -lt 1000 ]
+	expect [ "$(looked_at "execute retries_wait('{q}', '{}')")" -lt 1000 ]
+	sql "update tasks set status = 'failed', retrying = true where id = (select max(id) from tasks);
+		select live_recount()"
+	expect_eq 'running|20000' "$(sql "select state, waiting from queue_view('q')")"
+	expect [ "$(looked_at "execute conditions(null, null, '{failed}', '{0}')")" -lt 1000 ]
+}
+
 # Every worker sends a heartbeat every few seconds, with data about itself.
 test_heartbeats_touch_no_index() {
 	set_up

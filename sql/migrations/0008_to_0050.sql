@@ -106,6 +106,8 @@ alter table task_attempts rename column stack to stack_trace;
 alter table task_history rename column stack to stack_trace;
 alter table task_history add column traceparent text, add column parent_id bigint;
 alter index tasks_held rename to tasks_blocked;
+drop index tasks_tried;
+create index tasks_retrying on tasks (route_id) where retrying;
 -- A task that plain SQL has set to executing has no attempt that could end: it gets one, which expires.
 with stuck as (
   select id, clock_timestamp() + interval '1ms' * timeout_ms + interval '30 s' as expiry from tasks
