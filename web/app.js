@@ -14,6 +14,7 @@ const PAGES = [
   [/^\/errors$/, "./errors.js", "Errors"],
   [/^\/callbacks$/, "./callbacks.js", "Callbacks"],
 ];
+const TOKEN = /^[!-~]{1,1000}$/; // what may be one
 const CODE = "#code="; // of the address that `reeve dev` prints
 const SESSION_MS = 12 * 3600000;
 const ERROR_PAUSE_MS = 5000;
@@ -73,7 +74,9 @@ async function exchange(code) {
 function signInForm(message) {
   const submit = async (event) => {
     event.preventDefault();
-    setToken(event.target.elements.token.value.trim());
+    const text = event.target.elements.token.value.trim();
+    if (!TOKEN.test(text)) return signInForm("This is no access token."); // no header can have it
+    setToken(text);
     await start(true);
   };
   document.title = "Sign in · Reeve";

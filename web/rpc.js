@@ -68,7 +68,8 @@ export async function call(method, request = {}, { signal, key, reads, waits = 0
   }
   if (!reads) freshUntil = performance.now() + FRESH_MS;
   if (response.ok) return answer;
-  throw new CallError(answer.code ?? "unknown", answer.message ?? `status ${response.status}`);
+  // 421: without a token the manager answers only at an address or at localhost.
+  throw new CallError(response.status === 421 ? "unauthenticated" : answer.code ?? "unknown", answer.message ?? `status ${response.status}`);
 }
 
 /**

@@ -266,6 +266,19 @@ test_a_token_signs_in() {
 		await other.see("Access token");
 		await page.see("Access token");
 		assert.equal(await page.eval("sessionStorage.length"), 0);
+		const named = await browser.open(S.replace("127.0.0.1", "reeve.localhost"));
+		await named.see("Access token");
+		assert.equal(await named.eval("document.querySelector(`form [role=alert]`)"), null, "nothing was wrong");
+		await named.type("#token", reader);
+		await named.press("Enter");
+		await named.see("the reader reader");
+		for (const text of ["reeve_1_wrong\u200b", "x".repeat(20000)]) { // no header can have it
+			await page.type("#token", text);
+			await page.press("Enter");
+			await page.see("This is no access token.");
+			await page.until("!document.getElementById(`token`).value");
+			assert.equal(await page.eval("sessionStorage.length"), 0);
+		}
 		await page.type("#token", reader);
 		await page.click("button", "Sign in");
 		await page.see("the reader reader");

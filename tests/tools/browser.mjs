@@ -186,7 +186,7 @@ export async function browse(steps) {
   const browser = await chromium.launch({
     executablePath: "/usr/bin/chromium-headless-shell",
     chromiumSandbox: false,
-    args: ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"],
+    args: ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost"],
     timeout: WAIT_MS,
   });
   const pages = [];
