@@ -15,7 +15,7 @@ export async function load({ call, parameters: { id } }, before) {
   const [audit, logs, children] = await Promise.all([
     call("TaskService/Audit", { taskId: id, limit: EVENTS }),
     same && ENDED.includes(task.status) ? before : call("TaskService/Logs", { taskId: id, newest: true, limit: LINES }),
-    call("TaskService/List", { filter: { parentId: id }, limit: CHILDREN }),
+    call("TaskService/List", { filter: { parentId: id, afterId: id }, limit: CHILDREN }),
   ]);
   return { task, events: audit.events ?? [], more: audit.more, lines: logs.lines ?? [], children: children.tasks ?? [], moreChildren: (children.nextBeforeId ?? "0") !== "0" };
 }
@@ -117,7 +117,8 @@ export function view({ task, events, more, lines, children, moreChildren }, at) 
       more ? h("p", { class: "empty" }, "There are more events: ", h("code", null, `reeve audit ${task.id}`)) : null),
     lines.length ? h("section", null, h("h2", null, "Log"), table(`The last ${number(LINES)} lines`, LOG, lines),
       lines[0].number > 1 ? h("p", { class: "empty" }, "All that are kept: ", h("code", null, `reeve logs ${task.id}`)) : null) : null,
-    children.length ? h("section", null, h("h2", null, "Tasks that it submitted"), table("Its children", CHILD_COLUMNS, children),
+    children.length || moreChildren ? h("section", null, h("h2", null, "Tasks that it submitted"),
+      table("Its children", CHILD_COLUMNS, children, "None is among the newest tasks."),
       moreChildren ? tasksLink({ parent: task.id }, "All") : null) : null,
   ];
 }

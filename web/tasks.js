@@ -16,7 +16,7 @@ const FILTERS = [
   ["contains", "Error contains", (f, v) => { f.errorContains = v; }],
   ["error", "Complete error", (f, v) => { f.error = v; }],
   ["batch", "Batch", (f, v) => { f.batchId = whole("Batch", v); }],
-  ["parent", "Parent", (f, v) => { f.parentId = whole("Parent", v); }],
+  ["parent", "Parent", (f, v) => { f.parentId = f.afterId = whole("Parent", v); }],
   ["pipeline", "Pipeline", (f, v) => { f.pipeline = v; }],
   ["stage", "Stage", (f, v) => { f.stage = v; }],
   ["source", "Submitter", (f, v) => { f.source = v; }],

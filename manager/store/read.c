@@ -20,11 +20,12 @@ static unsigned statuses_wanted(const list_request *request)
 	return wanted & of_filter & (filter->running_longer_ms ? BIT(EXECUTING) : ~0U);
 }
 
-/* Returns whether a filter has no condition but, possibly, a batch and `after_id`. */
+/* Returns whether a filter has no condition but, possibly, a batch and `after_id`, for which there are indexes. */
 static bool only_batch(const Reeve__V1__TaskFilter *f)
 {
 	return !f->n_statuses && !*f->queue && !*f->type && !*f->error && !*f->error_contains && !*f->error_code &&
-	    !*f->key && !*f->source && !*f->pipeline && !*f->stage && !f->older_ms && !f->newer_ms && !f->running_longer_ms;
+	    !*f->key && !*f->source && !*f->pipeline && !*f->stage && !f->older_ms && !f->newer_ms &&
+	    !f->running_longer_ms && !f->parent_id && !f->n_details;
 }
 
 /* The maxima of rows that an answer scans (of tasks: live ones, and again ended ones), so that it takes less than

@@ -166,7 +166,6 @@ test_its_pages_show_tasks() {
 
 # Each filter is in the form and in the address, and shows what matches; pages of a list have addresses, too.
 test_filters_and_pages_of_tasks_are_in_the_address() {
-	seq -f '{"type":"of-pages","queue":"pages","details":"%.0f"}' 60 | reeve submit --bulk - >/dev/null
 	batch=$(reeve batch open some --queue filtered)
 	a=$(reeve submit of-a --queue filtered --key a-key --source ann --batch "$batch")
 	b=$(reeve submit sh 'echo "no such file: b" >&2; exit 66' --queue filtered --retry-limit 0)
@@ -176,6 +175,7 @@ test_filters_and_pages_of_tasks_are_in_the_address() {
 	d=$(reeve submit --pipeline filtered x)
 	wait_until 60 '[ "$(reeve list --queue filtered --json | jq -s length)" = 5 ]'
 	child=$(reeve list --where "parent=$c" --json | jq -r .id)
+	seq -f '{"type":"of-pages","queue":"pages","details":"%.0f"}' 60 | reeve submit --bulk - >/dev/null
 	e=$(reeve submit by-hand --queue lines --retry-limit 0)
 	reeve report "$e" "$(reeve fetch --queue lines --json | jq .token)" --failed $'two\nlines'
 	browse '
@@ -231,6 +231,8 @@ test_filters_and_pages_of_tasks_are_in_the_address() {
 		await page.click("a", "Newest");
 		await page.until("document.querySelectorAll(`tbody tr`).length === 50");
 		assert.equal(await ids(), first.join());
+		await page.show(`${H}/#/tasks/${c}`); // what it submitted is not among the newest 50 tasks
+		await page.find("td a", child);
 	' a="$a" b="$b" c="$c" d="$d" e="$e" child="$child" batch="$batch"
 	reeve cancel "$c" >/dev/null
 }
