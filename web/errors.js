@@ -66,10 +66,13 @@ function columns(byCode, filter, since) {
   ];
 }
 
-function viewGroup({ group: g, chosen, list, span, byCode }, at) {
+const uncounted = (more) => (more ? h("p", { class: "empty" }, "Older attempts were not counted.") : null);
+
+function viewGroup({ group: g, chosen, list, span, byCode, warning, more }, at) {
   const { filter } = at, of = () => tasksOf(filter, byCode, chosen), { tasks, request, next } = list;
   return [
     h("h1", { tabindex: "-1" }, byCode ? `Error ${chosen}` : "Error"),
+    warning ? h("p", { class: "warning" }, warning) : null,
     tasks.length ? changeButtons(changesOf(request.statuses), at, (name) => changeMatching(name, list, at.refresh), "All tasks with it: ") : null,
     h("p", { class: "error" }, byCode ? g?.error : chosen),
     g ? facts([
@@ -81,7 +84,8 @@ function viewGroup({ group: g, chosen, list, span, byCode }, at) {
       ["Last", time(g.lastUs)],
       ["Queue", filter.get("queue")],
       ["Type", filter.get("type")],
-    ]) : h("p", { class: "empty" }, `No attempt has failed with it in the last ${span[1]}.`),
+    ]) : h("p", { class: "empty" }, `${more ? "None of the latest attempts" : "No attempt"} has failed with it in the last ${span[1]}.`),
+    uncounted(more),
     table("Tasks with it that wait for a retry or are dead", TASK_COLUMNS, tasks, next ? "None was found so far." : "No task waits for a retry after it, or is dead."),
     next ? h("p", null, tasksLink({ ...of(), status: "failed,dead" }, "All")) : null,
   ];
@@ -97,6 +101,6 @@ export function view(data, at) {
     h("p", null, "Of the last ", SPANS.map(([name, text]) => [h("a", { href: `#/errors${query({ queue, type, by, since: name })}`, "aria-current": since === name && "true" }, text), " "]),
       "by ", [["", "text"], ["code", "code"]].map(([name, text]) => [h("a", { href: `#/errors${query({ queue, type, since, by: name })}`, "aria-current": by === name && "true" }, text), " "])),
     table("Errors, those with the most attempts first", columns(byCode, filter, since), groups, "No attempt has failed."),
-    more ? h("p", { class: "empty" }, "Older attempts were not counted.") : null,
+    uncounted(more),
   ];
 }

@@ -366,6 +366,15 @@ test_batches_pipelines_errors_and_callbacks_are_shown() {
 		await page.find("dd", "http://127.0.0.1:1/");
 		await page.click("dd a", batch);
 		await page.find("h1", `Batch ${batch} ended`);
+		// Searches that have not come to all tasks and attempts say so.
+		const far = await browser.open("about:blank");
+		await far.answer("TaskService/List", { nextBeforeId: "7" });
+		await far.answer("TaskService/Errors", { nextPage: "1|1" });
+		await far.show(`${H}/#/tasks/${one}`);
+		await far.see("None is among the newest tasks.");
+		await far.show(`${H}/#/errors?code=exit:65`);
+		await far.see("None of the latest attempts has failed with it in the last day.");
+		await far.see("Older attempts were not counted.");
 	' batch="$batch" one="$one" two="$two" callback="$(sql "select id from callbacks where batch_id = $batch and event = 'batch_begin'")"
 }
 

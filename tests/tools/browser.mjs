@@ -55,6 +55,20 @@ class Page {
       };`);
   }
 
+  /** From now on, in each document: the answer that the page's polls get to the calls of a method. */
+  answer(method, answer) {
+    return this.before(`{
+      const ask = fetch;
+      window.fetch = async (url, options) => {
+        const response = await ask(url, options);
+        if (!String(url).endsWith("/Poll")) return response;
+        const { reads } = JSON.parse(options.body), { answers, ...others } = await response.json();
+        const given = answers?.map((one, i) => (reads[i].method === ${JSON.stringify(method)} ? { answer: ${JSON.stringify(JSON.stringify(answer))} } : one));
+        return Response.json({ ...others, answers: given }, { status: response.status });
+      };
+    }`);
+  }
+
   /** Watches the page's requests: returns an object with those that are open, the most that were open at a time, and the paths of all. */
   watch() {
     const seen = { open: new Set(), most: 0, paths: [] };
