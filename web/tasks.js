@@ -45,7 +45,9 @@ export function filterOf(address) {
   for (const [name, , set] of FILTERS) if (address.get(name)) set(filter, address.get(name));
   const statuses = (address.get("status") ?? "").split(",").filter(Boolean), other = statuses.find((name) => !STATUSES.includes(name));
   if (other) throw new FilterError(`Status: there is no status “${other}”`);
-  if (statuses.length) filter.statuses = statuses.map(taskStatus);
+  if (filter.runningLongerMs && statuses.some((name) => name !== "executing")) throw new FilterError("Executing for over: choose no status but executing");
+  if (filter.runningLongerMs) filter.statuses = [taskStatus("executing")];
+  else if (statuses.length) filter.statuses = statuses.map(taskStatus);
   return filter;
 }
 

@@ -96,6 +96,8 @@ test_actions_on_all_tasks_that_match() {
 	three nothing --queue useless --delay 1h
 	useless=("${IDS[@]}")
 	three nothing --queue cancelled --delay 1h
+	hangs=$(reeve submit sh 'exec sleep 600' --queue hangs --timeout 1h)
+	wait_until 30 '[ "$(status "$hangs")" = executing ]'
 	touch "$DIR/mended"
 	browse '
 		const page = await browser.open(`${H}/#/tasks?status=dead&queue=acts`);
@@ -116,12 +118,19 @@ test_actions_on_all_tasks_that_match() {
 		await page.act("Cancel", "3 tasks will be cancelled.", { reason: "not needed" }, "3 tasks changed.");
 		await page.click("button", "Cancel…");
 		await page.find("dialog .error", "No task matches that this can change.");
+		await page.show(`${H}/#/tasks?queue=hangs&running=1ms`);
+		assert.equal(await page.eval("[...document.querySelectorAll(`main .buttons button`)].map((b) => b.innerText).join()"), "Cancel…,Discard…,Change priority…");
+		await page.act("Cancel", "1 task will be cancelled.", {}, "1 task changed.");
+		await page.show(`${H}/#/tasks?queue=hangs&running=1ms&status=dead`);
+		await page.see("Executing for over: choose no status but executing");
+		await page.find("form.filters");
 	'
 	reeve wait "${dead[@]}" "${later[@]}" >/dev/null
 	expect_eq completed "$(status "${dead[@]}" "${later[@]}")"
 	expect_eq -3 "$(sql "select distinct priority from task_history where queue = 'later'")"
 	expect_eq dead "$(status "${useless[@]}")"
 	expect_eq cancelled "$(status "${IDS[@]}")"
+	wait_until 60 '[ "$(status "$hangs")" = cancelled ]'
 }
 
 # The buttons do what the page shows, and change no task that was submitted after the count.
