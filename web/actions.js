@@ -3,6 +3,9 @@ import { h, keepFocus } from "./dom.js";
 import { number, taskStatus } from "./format.js";
 import { repeatable } from "./rpc.js";
 
+/** What a run throws that asks again: the sentence that says what will be affected now. */
+class Question extends Error {}
+
 /**
  * Asks, and then does it. `affected(say, signal)` returns the sentence that says what will be affected; `say` shows how far it is.
  * `fields`: {name, label, type, value, required, choices, rows}. `run(values, say, signal)` returns what happened; after an error it can be
@@ -28,7 +31,7 @@ export function ask({ title, button = title, danger, affected, fields = [], run,
       leave.focus();
     } catch (error) {
       if (signal.aborted) return;
-      say(error.message, true);
+      say(error.message, !(error instanceof Question));
       act.disabled = false;
       if (!dialog.contains(document.activeElement)) act.focus();
     }
@@ -123,34 +126,43 @@ export function changeTask(name, id, state, done) {
 
 /**
  * Changes all tasks that match a filter, which is `words` for people. A call handles up to 1,000; the count is what a dry run finds first.
- * Tasks that are submitted after that are not changed.
+ * Tasks that are submitted after the dialog has opened are not changed: each call selects those that are older than the dialog. So a call that
+ * got no answer is not made again, as it would select by an age that has passed: what is left is counted, and the reader asked again.
  */
 export function changeMatching(name, { request: filter, words }, done) {
   const { method, title, verb, danger, fields = [], request = (values) => values } = CHANGES[name];
   const send = repeatable(), happened = outcome(), statuses = affects(name, filter.statuses), began = Date.now();
-  let found = 0, after = "0", olderMs = null;
-  const next = async (values, dryRun, signal) => {
-    olderMs ??= String(Math.max(Number(filter.olderMs ?? 0), Date.now() - began)); // the same in a repeated call
-    const answer = await send(`TaskService/${method}`, { ...values, filter: { ...filter, statuses, afterId: after, olderMs }, dryRun }, signal);
-    after = answer.nextAfterId ?? "0";
-    olderMs = null;
-    return answer;
+  let changedTo = "0", unanswered = false; // the id up to which all has been changed, and whether the next call has failed
+  const next = (values, dryRun, afterId, signal) => {
+    const olderMs = String(Math.max(Number(filter.olderMs ?? 0), Date.now() - began));
+    return send(`TaskService/${method}`, { ...values, filter: { ...filter, statuses, afterId, olderMs }, dryRun }, signal);
+  };
+  const count = async (say, signal) => {
+    const sample = name === "priority" ? { priority: { value: 0 } } : {};
+    let found = 0, after = changedTo;
+    do {
+      const answer = await next(sample, true, after, signal);
+      found += answer.tasks?.length ?? 0;
+      after = answer.nextAfterId ?? "0";
+      say(`Counting… ${number(found)}`);
+    } while (after !== "0");
+    if (!found) throw new Error("No task matches that this can change.");
+    return `${tasks(found)} will ${verb}. The filter: ${words}.`;
   };
   return ask({
-    title: `${title}: all that match`, button: title, danger, fields, done,
-    affected: async (say, signal) => {
-      const sample = name === "priority" ? { priority: { value: 0 } } : {};
-      do {
-        found += (await next(sample, true, signal)).tasks?.length ?? 0;
-        say(`Counting… ${number(found)}`);
-      } while (after !== "0");
-      if (!found) throw new Error("No task matches that this can change.");
-      return `${tasks(found)} will ${verb}. The filter: ${words}.`;
-    },
+    title: `${title}: all that match`, button: title, danger, fields, done, affected: count,
     run: async (values, say, signal) => {
+      if (unanswered) {
+        const question = await count(say, signal);
+        unanswered = false;
+        throw new Question(question);
+      }
       for (;;) {
-        const text = happened(await next(request(values), false, signal));
-        if (after === "0") return text;
+        unanswered = true;
+        const answer = await next(request(values), false, changedTo, signal), text = happened(answer);
+        unanswered = false;
+        changedTo = answer.nextAfterId ?? "0";
+        if (changedTo === "0") return text;
         say(`${text} It goes on…`);
       }
     },

@@ -172,6 +172,39 @@ test_actions_on_all_affect_those_that_were_counted() {
 	expect_eq later "$(sql "select type from tasks where queue = 'counted'")"
 }
 
+# Without an answer it is not known what has happened: the tasks are counted again, and the reader is asked again.
+test_an_action_on_all_that_is_repeated_affects_those_that_were_counted() {
+	three nothing --queue repeated --delay 1h
+	sql "update tasks set created = created - interval '10 minutes' where queue = 'repeated'"
+	browse_aside '
+		const page = await browser.open(`${H}/#/tasks?queue=repeated`);
+		const act = () => page.click("dialog button:not([type]):not(:disabled)", "Cancel");
+		await page.click("button", "Cancel…");
+		await page.see("3 tasks will be cancelled.");
+		let olderMs;
+		await page.tab.route("**/reeve.v1.TaskService/Cancel", (route) => {
+			olderMs = Number(route.request().postDataJSON().filter.olderMs);
+			return route.abort();
+		}, { times: 1 });
+		await act();
+		await page.find("dialog .error", "the manager does not answer");
+		await step("later");
+		await new Promise((resolve) => { setTimeout(resolve, olderMs + 1); }); // it is as old as the tasks were when they were counted
+		await page.eval("{ const now = Date.now; Date.now = () => now() + 60000; } 0"); // the reader takes a minute
+		await act();
+		await page.find("dialog p:not(.error)", "3 tasks will be cancelled. The filter: queue repeated.");
+		await page.tab.route("**/reeve.v1.TaskService/Cancel", async (route) => { await route.fetch(); await route.abort(); }, { times: 1 });
+		await act();
+		await page.find("dialog .error", "the manager does not answer");
+		await act();
+		await page.find("dialog .error", "No task matches that this can change."); // it had happened
+	'
+	at_step later reeve submit later --queue repeated --delay 1h
+	wait "$BROWSER"
+	expect_eq cancelled "$(status "${IDS[@]}")"
+	expect_eq later "$(sql "select type from tasks where queue = 'repeated'")"
+}
+
 # An action that ends while the page is being loaded: what is loaded is older than it, so it is loaded again.
 test_a_page_shows_what_an_action_has_done() {
 	id=$(reeve submit unserved --delay 1h)
