@@ -1,5 +1,5 @@
 // The dashboard: sign-in, navigation, and the loop that keeps a page up to date.
-import { h, keepFocus, listen, update } from "./dom.js";
+import { h, keepFocus, listen, loading, update } from "./dom.js";
 import { CallError, call, poll, randomText, setToken, token } from "./rpc.js";
 
 const PAGES = [
@@ -244,6 +244,7 @@ async function navigate() {
   showHeader(at.path);
   showProblem(null);
   main.setAttribute("aria-busy", "true");
+  loading(main);
   for (const button of main.querySelectorAll(".buttons button")) button.disabled = true; // they act on what was chosen before
   if (!at.module) {
     showHeading("There is no such page");

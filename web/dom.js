@@ -41,9 +41,14 @@ function updateElement(old, fresh, all) {
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   old.handlers = fresh.handlers;
   if (fresh.localName.includes("-")) old.data = fresh.data;
-  if ("initial" in fresh && (all || old.initial !== fresh.initial)) old.value = old.initial = fresh.initial;
+  if ("initial" in fresh && (all && old.value === old.asked || old.initial !== fresh.initial)) old.value = old.initial = fresh.initial;
   if (all && "checked" in fresh) old.checked = fresh.checked;
   update(old, [...fresh.childNodes], all);
+}
+
+/** Notes what inputs have when another view begins to load: only that gives way to the view, not what is typed in that time. */
+export function loading(root) {
+  for (const input of root.querySelectorAll("input")) input.asked = input.value;
 }
 
 const keyOf = (node) => node?.dataset?.key;
@@ -69,7 +74,7 @@ function place(parent, node, before) {
 
 /**
  * Makes the children of `parent` like the fresh ones: those with a `data-key` by that, others by their order. Elements that
- * stay keep focus, selection and scroll position, and inputs what was typed, unless `all` replaces that, too.
+ * stay keep focus, selection and scroll position, and inputs what was typed, unless `all` replaces that, too: what was there at `loading`.
  */
 export function update(parent, fresh, all = false) {
   const wanted = fresh.filter(Boolean), keys = new Set(wanted.map(keyOf)), kept = new Map();

@@ -86,8 +86,9 @@ function go(event) {
   const statuses = new FormData(form).getAll("status");
   if (statuses.length) values.status = statuses.join(",");
   for (const [name] of FILTERS) {
-    const { initial, value } = form.elements[name];
+    const input = form.elements[name], { initial, value } = input;
     values[name] = value === initial.replace(/[\r\n]/g, "") ? initial : value.trim(); // an input has one line; what was not edited stays
+    input.initial = values[name];
   }
   location.hash = `#/tasks${query(values)}`;
 }

@@ -151,8 +151,10 @@ test_actions_on_all_affect_those_that_were_counted() {
 		await page.click("label", "failed");
 		await page.until("location.hash === `#/tasks?status=failed&queue=counted`");
 		await page.until("document.querySelector(`main .buttons button`) && !document.querySelector(`main .buttons button:not(:disabled)`)", "no button for what was chosen before");
+		await page.type("#filter-type", "typed while it loads");
 		go();
 		await page.see("No task matches.");
+		assert.equal(await page.eval("document.getElementById(`filter-type`).value"), "typed while it loads");
 		await page.show(`${H}/#/tasks?queue=counted`);
 		let counted;
 		const counting = new Promise((resolve) => { counted = resolve; });
