@@ -211,15 +211,21 @@ function noAnswer(error) {
   showHeading("No answer");
 }
 
-/** The answer to a request of this file; null if there is none. */
-function ownFile() {
-  return fetch(import.meta.url, { method: "HEAD", cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(ERROR_PAUSE_MS) }).catch(() => null);
+/** The folder of the manager's files; null if no manager answers, though a proxy may. */
+async function newestFolder() {
+  try {
+    const page = await fetch("/", { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(ERROR_PAUSE_MS) });
+    return page.ok ? /\/web\/[0-9a-f]{16}\//.exec(await page.text())[0] : null;
+  } catch {
+    return null;
+  }
 }
 
 /** A manager of another version has other files. Nobody is interrupted who types or decides. */
 async function reloadIfUpgraded() {
   upgradeChecked = performance.now();
-  if ((await ownFile())?.status === 404 && !document.querySelector("dialog, input:focus, select:focus")) location.reload();
+  const folder = await newestFolder();
+  if (folder && !import.meta.url.includes(folder) && !document.querySelector("dialog, input:focus, select:focus")) location.reload();
 }
 
 /** Whether the caller may change anything. The manager decides; this only hides what it would refuse. */
@@ -255,7 +261,7 @@ async function navigate() {
   } catch { // and a browser does not try again
     noAnswer(new CallError("unreachable", "the manager does not answer"));
     main.removeAttribute("aria-busy");
-    while (!signal.aborted && !(await ownFile())) await pause(ERROR_PAUSE_MS, signal);
+    while (!signal.aborted && !(await newestFolder())) await pause(ERROR_PAUSE_MS, signal);
     return signal.aborted || location.reload();
   }
   document.addEventListener("visibilitychange", hide, { signal });

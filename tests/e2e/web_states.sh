@@ -107,6 +107,27 @@ test_a_manager_of_another_version_brings_its_own_pages() {
 	wait "$BROWSER"
 }
 
+test_a_proxy_that_knows_no_manager_for_a_while() {
+	browse '
+		const page = await browser.open(`${H}/#/pipelines`);
+		await page.see("There is no pipeline.");
+		let asked = 0;
+		await page.tab.route("**/*", (route) => {
+			if (!route.request().url().endsWith("/Poll")) asked++; // whether the manager has other files
+			return route.fulfill({ status: 404, body: "404 page not found" });
+		});
+		for (const end = Date.now() + 60000; asked < 2;) {
+			assert.ok(Date.now() < end, `asked ${asked} times`);
+			await new Promise((resolve) => { setTimeout(resolve, 50); });
+		}
+		await page.see("There is no pipeline.");
+		await page.see("trying again");
+		await page.tab.unroute("**/*");
+		await page.until("!document.getElementById(`problem`).innerText");
+		await page.see("There is no pipeline.");
+	'
+}
+
 # A tab that was open when its token ended, while a dialog asks.
 test_a_session_that_has_ended() {
 	token_manager
