@@ -479,13 +479,15 @@ void supervisor_client_renewed(struct supervisor_client *client)
 	struct spawn_request request = {.kind = SPAWN_LEASE};
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-	int64_t now_ms = clock_monotonic_ms();
+	int64_t now_ms = clock_monotonic_ms(), renewed_ms = atomic_load(&lease->watchdog_ms);
+	int64_t seen_ms = atomic_load(&lease->seen_ms);
 
-	if (atomic_load(&lease->seen_ms) == client->sent_lease_ms)
+	/* It may have read this renewal already: it reads the lease for every event. */
+	if (seen_ms == client->sent_lease_ms || seen_ms == renewed_ms)
 		client->unseen_since_ms = now_ms;
 	else if (now_ms - client->unseen_since_ms > SILENT_MS)
 		supervisor_client_kill(client);
-	client->sent_lease_ms = atomic_load(&lease->watchdog_ms);
+	client->sent_lease_ms = renewed_ms;
 	/* A message that finds no space is not needed: a supervisor with that much to read wakes up anyway. */
 	send_packet(client, &message, MSG_DONTWAIT);
 	pthread_mutex_lock(&client->lock);

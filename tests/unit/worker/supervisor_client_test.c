@@ -238,6 +238,27 @@ Test(supervisor_client, a_retired_process_is_killed_although_the_supervisor_was_
 	supervisor_client_destroy(client);
 }
 
+/* It reads the lease for every event, also between the renewal and the message about it. */
+Test(supervisor_client, a_supervisor_that_reads_a_renewal_before_the_message_is_not_hung)
+{
+	char script[] = "exit 3";
+	bool dead = false;
+	struct spawn_end end;
+	struct lease *shared;
+
+	open_client(&dead);
+	shared = supervisor_client_lease(client);
+	lease_set(shared, clock_monotonic_ms() + 60 * 1000, 60 * 1000);
+	run(script);
+	cr_assert_eq(atomic_load(&shared->seen_ms), atomic_load(&shared->watchdog_ms));
+	supervisor_client_renewed(client);
+	end = run(script);
+	cr_expect_not(end.lost);
+	cr_expect_eq(WEXITSTATUS(end.status), 3);
+	supervisor_client_destroy(client);
+	cr_expect_not(dead);
+}
+
 Test(supervisor_client, can_be_destroyed_with_a_frozen_supervisor)
 {
 	char script[] = "true";
