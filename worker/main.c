@@ -149,6 +149,8 @@ int main(int argc, char **argv)
 		return check(&options);
 	log_setup("reeve-worker", options.level);
 	log_set_format(options.log_format);
+	/* If the reader of the log goes away, a write fails; no signal must end the worker. Programs can get it again. */
+	signal(SIGPIPE, SIG_IGN);
 	/* Block SIGHUP before any threads start. The supervisor has its own mask, and programs start with an empty one. */
 	sigemptyset(&reloader.hangup);
 	sigaddset(&reloader.hangup, SIGHUP);

@@ -3,6 +3,7 @@
 #include "scripted_manager.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 
 static char output[64] = "/tmp/reeve-output-XXXXXX", said[16384];
 static char handlers[64] = "/tmp/reeve-handlers-XXXXXX";
@@ -118,5 +119,29 @@ Test(program, runs_until_sigterm)
 	read_output();
 	cr_expect(strstr(said, "worker mine: starting: 3 slots, 1 type, managers "), "%s", said);
 	cr_expect(strstr(said, "worker mine: registered as incarnation 1"), "%s", said);
+	script_free(&script);
+}
+
+Test(program, goes_on_when_nobody_reads_its_log)
+{
+	static struct script script;
+	int64_t id;
+	int reader;
+	pid_t pid;
+
+	unlink(output);
+	cr_assert_eq(mkfifo(output, 0600), 0);
+	reader = open(output, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	script_init(&script);
+	script_start(&script);
+	pid = start_program((const char *[]){"--manager", script.url, "--handlers", handlers, NULL}, output);
+	cr_assert(script_wait(&script, script.parked_now == 1));
+	close(reader);
+	id = script_add(&script, "echo", "hello");
+	cr_assert(script_wait(&script, script.n_done == 1));
+	cr_expect_str_eq(script.tasks[id].result, "hello");
+	kill(pid, SIGTERM); /* it logs that it has stopped */
+	cr_expect_eq(wait_program(pid), 0);
+	cr_expect_eq(script.leaves, 1);
 	script_free(&script);
 }
