@@ -66,7 +66,7 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 	    .user_data = handler ? handler->user_data : NULL,
 	};
 	attempt->roomy = true;
-	attempt->roomy = !attempt_stale(attempt, now_ms + ROOMY_WAIT_MS);
+	attempt->roomy = now_ms + ROOMY_WAIT_MS < attempt_stale_ms(attempt);
 	return attempt;
 }
 
@@ -119,17 +119,21 @@ bool reeve_attempt_cancelled(const struct reeve_attempt *public)
 	return atomic_load(&attempt->stop) != STOP_NONE || now_ms >= atomic_load(&attempt->timeout_at_ms);
 }
 
-bool attempt_stale(const struct attempt *attempt, int64_t now_ms)
+int64_t attempt_stale_ms(const struct attempt *attempt)
 {
 	int64_t last_ms = attempt_last_moment(attempt);
 
 	/* An attempt that had too little time on arrival would have no more if it were assigned again: it runs, limited by
 	 * attempt_last_moment. */
 	if (!attempt->roomy || last_ms == INT64_MAX)
-		return false;
-	if (attempt->timeout_ms == INT64_MAX)
-		return now_ms >= last_ms;
-	return last_ms - now_ms < attempt->timeout_ms;
+		return INT64_MAX;
+	return attempt->timeout_ms == INT64_MAX ? last_ms : last_ms - attempt->timeout_ms + 1;
+}
+
+void attempt_end_stale(struct attempt *attempt)
+{
+	attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "waited",
+	    "waited too long at the worker to be started before it expires");
 }
 
 int64_t attempt_last_moment(const struct attempt *attempt)

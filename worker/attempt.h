@@ -115,9 +115,12 @@ void attempt_free(struct attempt *attempt);
  * them. Returns true if the reason was set. */
 bool attempt_stop(struct attempt *attempt, enum stop_reason reason);
 
-/* Returns true if the attempt has waited here so long that its handler might not finish before it expires. Such an
- * attempt must be returned instead of started. */
-bool attempt_stale(const struct attempt *attempt, int64_t now_ms);
+/* Returns from when on the attempt has waited here so long that its handler might not finish before it expires;
+ * INT64_MAX: never. From then on it must be returned instead of started. */
+int64_t attempt_stale_ms(const struct attempt *attempt);
+
+/* Sets the outcome of such an attempt. */
+void attempt_end_stale(struct attempt *attempt);
 
 /* Returns the latest time at which a handler of the attempt may still run. */
 int64_t attempt_last_moment(const struct attempt *attempt);

@@ -15,6 +15,7 @@ static void apply(struct reeve_worker *worker)
 	session_check_manager(&worker->session, now_ms);
 	watchdog_check_step(&worker->watchdog_check, now_ms);
 	slots_sweep(&worker->slots, now_ms);
+	in_flight_return_stale(&worker->in_flight, now_ms);
 	drain_step(&worker->drain, now_ms);
 }
 
@@ -27,6 +28,7 @@ static int64_t next_ms(const struct reeve_worker *worker)
 	    reporter_next_ms(&worker->reporter),
 	    fetcher_next_ms(&worker->fetcher),
 	    slots_next_ms(&worker->slots, now_ms),
+	    worker->in_flight.stale_ms,
 	    watchdog_check_next_ms(&worker->watchdog_check, now_ms),
 	    drain_next_ms(&worker->drain),
 	    progress_next_ms(&worker->progress),

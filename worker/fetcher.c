@@ -85,6 +85,9 @@ static void limit_resting(const struct fetcher *fetcher, const struct fetch *fet
 {
 	int64_t capacity = slots_capacity(fetcher->slots) - (int64_t)(fetcher->fetches->slots - fetch->slots);
 
+	/* Not the prefetch: what waits for the end of a rest, other workers might run. */
+	if (capacity > fetcher->slots->concurrency)
+		capacity = fetcher->slots->concurrency;
 	sent->rests = rests_queue_slots(&fetcher->slots->rests, fetcher->in_flight, capacity, sent->request.slots);
 	if (!sent->rests)
 		return;

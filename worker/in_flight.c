@@ -15,8 +15,12 @@
 void in_flight_init(struct in_flight *in_flight, struct shared *shared, struct life *life,
     struct heartbeat_timer *timer, struct extensions *extensions, struct progress *progress)
 {
-	*in_flight = (struct in_flight){
-	    .shared = shared, .life = life, .timer = timer, .extensions = extensions, .progress = progress};
+	*in_flight = (struct in_flight){.shared = shared,
+	    .life = life,
+	    .timer = timer,
+	    .extensions = extensions,
+	    .progress = progress,
+	    .stale_ms = INT64_MAX};
 	pthread_cond_init(&in_flight->work, NULL);
 }
 
@@ -84,6 +88,47 @@ static void return_declined(struct in_flight *in_flight, struct attempt *attempt
 	unacked_add(&in_flight->unacked, attempt);
 }
 
+void in_flight_make_ready(struct in_flight *in_flight, struct attempt *attempt, bool first)
+{
+	int64_t stale_ms = attempt_stale_ms(attempt);
+
+	attempt->place = PLACE_READY;
+	if (first)
+		DL_PREPEND(in_flight->ready, attempt);
+	else
+		DL_APPEND(in_flight->ready, attempt);
+	in_flight->ready_count++;
+	if (stale_ms < in_flight->stale_ms)
+		in_flight->stale_ms = stale_ms;
+}
+
+static void leave_ready(struct in_flight *in_flight, struct attempt *attempt)
+{
+	DL_DELETE(in_flight->ready, attempt);
+	in_flight->ready_count--;
+}
+
+void in_flight_return_stale(struct in_flight *in_flight, int64_t now_ms)
+{
+	struct attempt *attempt, *next;
+
+	if (now_ms < in_flight->stale_ms)
+		return;
+	in_flight->stale_ms = INT64_MAX;
+	DL_FOREACH_SAFE (in_flight->ready, attempt, next) {
+		int64_t stale_ms = attempt_stale_ms(attempt);
+
+		if (stale_ms <= now_ms) {
+			leave_ready(in_flight, attempt);
+			attempt_end_stale(attempt);
+			attempt_seal(attempt, 0);
+			in_flight_finish(in_flight, attempt);
+		} else if (stale_ms < in_flight->stale_ms) {
+			in_flight->stale_ms = stale_ms;
+		}
+	}
+}
+
 void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, size_t count)
 {
 	bool draining = life_draining(in_flight->life);
@@ -109,9 +154,7 @@ void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, s
 			return_declined(in_flight, attempt);
 			continue;
 		}
-		attempt->place = PLACE_READY;
-		DL_APPEND(in_flight->ready, attempt);
-		in_flight->ready_count++;
+		in_flight_make_ready(in_flight, attempt, false);
 		cost_us += attempt_cost(attempt);
 	}
 	in_flight_wake_slots(in_flight, cost_us);
@@ -166,8 +209,7 @@ bool in_flight_stop(struct in_flight *in_flight, struct attempt *attempt, enum s
 {
 	switch (attempt->place) {
 	case PLACE_READY:
-		DL_DELETE(in_flight->ready, attempt);
-		in_flight->ready_count--;
+		leave_ready(in_flight, attempt);
 		end_unstarted(in_flight, attempt, reason);
 		return true;
 	case PLACE_TAKEN:

@@ -40,6 +40,7 @@ struct in_flight {
 	struct attempt *all;   /* uthash, by key */
 	struct attempt *ready; /* utlist, in the order in which they start */
 	size_t ready_count;
+	int64_t stale_ms;   /* none of these is stale before (attempt_stale_ms); INT64_MAX: never */
 	size_t taken_count; /* number of attempts with slots */
 	struct unacked unacked;
 	pthread_cond_t work; /* an attempt has become ready, or an idle slot must check its state */
@@ -64,6 +65,13 @@ void in_flight_destroy(struct in_flight *in_flight);
 /* Takes ownership of the attempts that a Fetch has brought, and queues them in this order. Frees an attempt that is
  * already in flight. Wakes slots. Returns at once what is of a declined task; a draining worker, everything. */
 void in_flight_receive(struct in_flight *in_flight, struct attempt **attempts, size_t count);
+
+/* Makes an attempt that is in no list ready, as the first to start or the last. */
+void in_flight_make_ready(struct in_flight *in_flight, struct attempt *attempt, bool first);
+
+/* Returns the ready attempts that are stale now: in_flight->stale_ms is when to call it. Nobody might take them before
+ * they expire, and that would count as an attempt. */
+void in_flight_return_stale(struct in_flight *in_flight, int64_t now_ms);
 
 /* Moves an attempt that has ended and is sealed to the unacknowledged results, or forgets it if it was abandoned. The
  * attempt must be in no list. */

@@ -45,8 +45,8 @@ int64_t rests_next_ms(const struct rests *rests);
 bool rests_block(
     const struct rests *rests, const struct in_flight *in_flight, const struct attempt *attempt, int slots);
 
-/* Returns the limits of a Fetch with so many slots. `capacity`: how many unfinished attempts the worker may have, apart
- * from what its other Fetches bring. NULL: none is needed. The caller frees them with queue_slots_free. */
+/* Returns the limits of a Fetch with so many slots. `capacity`: how many unfinished attempts of a queue the worker may
+ * have, apart from what its other Fetches bring. NULL: none is needed. The caller frees them with queue_slots_free. */
 struct queue_slots *rests_queue_slots(
     const struct rests *rests, const struct in_flight *in_flight, int64_t capacity, uint32_t slots);
 void queue_slots_free(struct queue_slots *slots);

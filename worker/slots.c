@@ -121,9 +121,8 @@ static void run(struct slot *slot, struct attempt *attempt)
 	} else if (!handler) {
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "no-handler", "this worker has no handler for type %s",
 		    attempt->public.type);
-	} else if (attempt_stale(attempt, start_us / 1000)) {
-		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "waited",
-		    "waited too long at the worker to be started before it expires");
+	} else if (start_us / 1000 >= attempt_stale_ms(attempt)) {
+		attempt_end_stale(attempt);
 	} else {
 		attempt->started_ms = (start_us + 999) / 1000;
 		limit = attempt->started_ms + (attempt->timeout_ms < INT64_MAX / 2 ? attempt->timeout_ms : INT64_MAX / 2);
@@ -281,11 +280,9 @@ static void take_over(struct slot *slot)
 		struct attempt *attempt = slot->batch[i];
 
 		attempt->event_fd = -1;
-		attempt->place = PLACE_READY;
 		count_running(attempt, -1);
 		in_flight->taken_count--;
-		DL_PREPEND(in_flight->ready, attempt);
-		in_flight->ready_count++;
+		in_flight_make_ready(in_flight, attempt, true);
 		if (atomic_load(&attempt->stop) != STOP_NONE)
 			in_flight_stop(in_flight, attempt, atomic_load(&attempt->stop));
 		else

@@ -178,6 +178,38 @@ Test(modes, a_slot_keeps_the_resting_period)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
+/* The second task waits for the end of the rest until it has too little time left. */
+Test(modes, what_a_rest_keeps_waiting_is_returned_in_time)
+{
+	int64_t first, second;
+
+	open_stage((struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
+	first = script_add(&fixture.script, "t", "well");
+	second = script_add(&fixture.script, "t", "well");
+	fixture.script.tasks[first].resting_ms = 60 * 60 * 1000;
+	fixture.script.tasks[second].timeout_ms = 1000;
+	fixture.script.tasks[second].expires_in_ms = 4000;
+	fixture_go(&fixture);
+	fixture_await(&fixture, second);
+	cr_expect_eq(fixture.script.tasks[second].outcome, OUTCOME(RETURNED));
+	cr_expect_str_eq(fixture.script.tasks[second].code, "waited");
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
+Test(modes, what_could_not_start_for_a_rest_is_not_prefetched)
+{
+	struct script_parked *parked = fixture.script.parked;
+
+	open_stage((struct reeve_worker_options){.concurrency = 1, .prefetch = 2});
+	fixture.script.tasks[script_add(&fixture.script, "t", "well")].resting_ms = 60 * 60 * 1000;
+	fixture_go(&fixture);
+	cr_assert(script_wait(&fixture.script,
+	    fixture.script.n_done == 1 && fixture.script.parked_now == 1 && parked->call && parked->slots == 2 &&
+	        parked->limited_slots == 0 && !strcmp(parked->limited, "default")));
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
 Test(modes, a_resting_slot_is_offered_to_other_queues)
 {
 	int64_t other, begin_ms;

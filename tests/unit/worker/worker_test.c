@@ -339,17 +339,17 @@ Test(worker, gives_back_what_waited_too_long_to_be_started)
 	int64_t first, second;
 
 	/* One slot: the second task waits for the first until it has too little time left. */
-	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
-	reeve_worker_handle(fixture.worker, "slow", slow_to_end, NULL);
-	first = script_add(&fixture.script, "slow", "");
-	second = script_add(&fixture.script, "slow", "");
-	fixture.script.tasks[first].timeout_ms = 1500;
+	fixture_open(&fixture, (struct reeve_worker_options){.concurrency = 1, .prefetch = 1, .drain_timeout_ms = 1});
+	reeve_worker_handle(fixture.worker, "wait", until_stopped, NULL);
+	first = script_add(&fixture.script, "wait", "");
+	second = script_add(&fixture.script, "wait", "");
 	fixture.script.tasks[second].timeout_ms = 1000;
-	fixture.script.tasks[second].expires_in_ms = 3100;
+	fixture.script.tasks[second].expires_in_ms = 4000;
 	fixture_go(&fixture);
 	fixture_await(&fixture, second);
 	cr_expect_eq(fixture.script.tasks[second].outcome, OUTCOME(RETURNED));
 	cr_expect_str_eq(fixture.script.tasks[second].code, "waited");
+	cr_expect_eq(fixture.script.tasks[first].state, SCRIPT_ASSIGNED);
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
