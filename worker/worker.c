@@ -224,6 +224,8 @@ void reeve_worker_stop(struct reeve_worker *worker)
 }
 
 static struct reeve_worker *_Atomic signalled;
+static const int stop_signals[] = {SIGTERM, SIGINT};
+static struct sigaction former[2]; /* the program's own actions */
 
 static void stop_signalled(int signal_number)
 {
@@ -236,12 +238,28 @@ static void stop_signalled(int signal_number)
 
 void reeve_worker_stop_on_signals(struct reeve_worker *worker)
 {
-	struct sigaction action = {.sa_handler = stop_signalled, .sa_flags = SA_RESTART};
+	struct sigaction action = {.sa_handler = stop_signalled, .sa_flags = SA_RESTART}, was;
 
 	atomic_store(&signalled, worker);
 	sigemptyset(&action.sa_mask);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
+	for (int i = 0; i < 2; i++) {
+		sigaction(stop_signals[i], &action, &was);
+		if (was.sa_handler != stop_signalled)
+			former[i] = was;
+	}
+}
+
+/* Gives the program its actions back, except one that it has changed since then. */
+static void end_signals(struct reeve_worker *worker)
+{
+	struct sigaction now;
+
+	if (atomic_load(&signalled) != worker)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (sigaction(stop_signals[i], NULL, &now) == 0 && now.sa_handler == stop_signalled)
+			sigaction(stop_signals[i], &former[i], NULL);
+	atomic_store(&signalled, NULL);
 }
 
 /* Stops the worker, unless it has ended: then others read its error without the lock. Called by the thread of
@@ -349,11 +367,9 @@ int reeve_worker_run(struct reeve_worker *worker)
 
 void reeve_worker_destroy(struct reeve_worker *worker)
 {
-	struct reeve_worker *expected = worker;
-
 	if (!worker)
 		return;
-	atomic_compare_exchange_strong(&signalled, &expected, NULL);
+	end_signals(worker);
 	if (worker->life.phase == LIFE_STUCK)
 		return;
 	in_flight_destroy(&worker->in_flight);

@@ -100,6 +100,36 @@ Test(drain, signals_stop_it)
 	fixture_close(&fixture);
 }
 
+static volatile sig_atomic_t got;
+
+static void note_signal(int number)
+{
+	got = number;
+}
+
+/* The last of two workers has the signals. The former actions are one of the program's own, and the default. */
+Test(drain, the_end_of_a_worker_gives_the_signals_back)
+{
+	struct reeve_worker_options options = {.managers = "tcp://127.0.0.1:1", .no_supervisor = true};
+	struct reeve_worker *first, *last;
+	struct sigaction now;
+
+	signal(SIGTERM, note_signal);
+	signal(SIGINT, SIG_DFL);
+	first = reeve_worker_create(&options);
+	last = reeve_worker_create(&options);
+	reeve_worker_stop_on_signals(first);
+	reeve_worker_stop_on_signals(last);
+	reeve_worker_destroy(first);
+	raise(SIGTERM);
+	cr_expect_eq(got, 0);
+	reeve_worker_destroy(last);
+	raise(SIGTERM);
+	cr_expect_eq(got, SIGTERM);
+	sigaction(SIGINT, NULL, &now);
+	cr_expect_eq(now.sa_handler, SIG_DFL);
+}
+
 Test(drain, a_function_that_never_ends_is_given_up)
 {
 	open_stage((struct reeve_worker_options){.drain_timeout_ms = 1, .kill_grace_ms = 1});

@@ -211,7 +211,8 @@ bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path);
  * this does nothing. Async-signal-safe. */
 void reeve_worker_reload(struct reeve_worker *worker);
 
-/* Makes SIGTERM and SIGINT stop this worker (reeve_worker_stop). Only one worker per process can have this. */
+/* Makes SIGTERM and SIGINT stop this worker (reeve_worker_stop), until reeve_worker_destroy restores the former
+ * actions. Only one worker per process can have this. */
 void reeve_worker_stop_on_signals(struct reeve_worker *worker);
 
 /* Registers at a manager, then runs tasks and reports their results until the worker is stopped or drained. Keeps
