@@ -300,6 +300,7 @@ void session_lost(struct session *session, const char *why)
 	session->phase = SESSION_LOST;
 	fetches_abandon(session->fetches);
 	in_flight_stop_all(session->in_flight, STOP_LOST);
+	slots_end_request(session->slots); /* the managers forget it with the incarnation */
 	heartbeat_timer_wake(session->timer);
 	shared_wake(session->shared);
 }

@@ -453,6 +453,7 @@ static bool resize(struct slots *slots, int wanted, struct reeve_error *error)
 bool slots_start(struct slots *slots, struct reeve_error *error)
 {
 	pthread_sigmask(SIG_SETMASK, NULL, &slots->signals);
+	slots->configured = slots->concurrency;
 	return resize(slots, slots->concurrency, error);
 }
 

@@ -32,6 +32,7 @@ struct slots {
 	struct slot **all; /* by index; NULL: ended or never started. Only control changes it */
 	int all_count;     /* length of `all` */
 	int concurrency;   /* the number of slots */
+	int configured;    /* … unless a manager requests another; set before the threads start */
 	int prefetch;      /* tasks that the worker holds in addition; read-only */
 	int requested;     /* the last concurrency that a manager requested; −1: none */
 	bool changed;      /* `concurrency` has changed; the number of threads not yet */
@@ -68,6 +69,14 @@ void slots_end(struct slots *slots);
 
 /* Changes the concurrency; control applies it soon. */
 void slots_set_concurrency(struct slots *slots, int concurrency);
+
+/* Ends the request of a manager for another concurrency, if there is one. */
+static inline void slots_end_request(struct slots *slots)
+{
+	if (slots->requested >= 0)
+		slots_set_concurrency(slots, slots->configured);
+	slots->requested = -1;
+}
 
 /* Empties batches that have taken too long: collects ended attempts, and moves those not started back to the ready
  * list. Ends resting periods whose time is over. Without slots it returns the attempts that have not started. */

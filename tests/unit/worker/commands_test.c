@@ -176,6 +176,23 @@ Test(commands, concurrency_grows_and_shrinks)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
+/* The managers have no command for the new incarnation. */
+Test(commands, a_worker_that_registers_again_has_its_own_concurrency)
+{
+	open_stage(2, 0);
+	fixture_go(&fixture);
+	script_command(&fixture.script, COMMAND(CONCURRENCY), 0, 1);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.concurrency == 1));
+	script_lock(&fixture.script);
+	fixture.script.n_commands = 0;
+	fixture.script.lost = true;
+	script_unlock(&fixture.script);
+	cr_assert(script_wait(&fixture.script, fixture.script.beat.incarnation == 2));
+	cr_expect_eq(fixture.script.registered_concurrency, 2);
+	cr_expect_eq(fixture.script.beat.concurrency, 2);
+	cr_expect_eq(fixture_close(&fixture), 0);
+}
+
 Test(commands, drain_lets_all_finish_and_leaves)
 {
 	int64_t runs, waits;
