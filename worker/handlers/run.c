@@ -201,13 +201,20 @@ void run_take_message(void *arg, const json_t *message)
 	run->remarked |= json_is_string(json_object_get(message, "remark"));
 }
 
+/* Returns true if the program wants more time, and a manager may be asked for it. Of the requests that are sent after
+ * the timeout only the first counts, however fast the program asks again. */
+static bool may_ask(const struct run *run)
+{
+	return run->extend_until_ms && run->ask_from_ms - ASK_INTERVAL_MS < atomic_load(&run->attempt->timeout_at_ms);
+}
+
 /* Asks a manager for the extension that the program wants, one at a time and no more than one per ASK_INTERVAL_MS; of
  * several, the last counts. Returns when to ask if it is too early now, else INT64_MAX. */
 static int64_t ask_extension(struct run *run)
 {
 	int64_t now_ms = clock_monotonic_ms(), left_ms = run->extend_until_ms - now_ms;
 
-	if (!run->extend_until_ms || atomic_load(&run->attempt->extending) || run->asked_to_end)
+	if (!may_ask(run) || atomic_load(&run->attempt->extending) || run->asked_to_end)
 		return INT64_MAX;
 	if (now_ms < run->ask_from_ms)
 		return run->ask_from_ms;
@@ -234,6 +241,8 @@ static void ask_to_end(struct run *run, int signal_number, int64_t now_ms)
 static int64_t watch(struct run *run)
 {
 	enum stop_reason stop = atomic_load(&run->attempt->stop);
+	/* Read before the timeout: an answer moves that first. */
+	bool extending = atomic_load(&run->attempt->extending);
 	int64_t now_ms = clock_monotonic_ms(), timeout_at_ms = atomic_load(&run->attempt->timeout_at_ms);
 	int64_t lease_kill_ms = atomic_load(&run->attempt->lease->kill_ms);
 	int64_t kill_at_ms = run->kill_at_ms < lease_kill_ms ? run->kill_at_ms : lease_kill_ms;
@@ -242,8 +251,7 @@ static int64_t watch(struct run *run)
 	    run->too_long || (run->broken_ms && now_ms >= run->broken_ms) || stop == STOP_LOST || stop == STOP_ABANDON;
 
 	/* While a manager is, or is about to be, asked for more time, only the attempt's last moment limits it. */
-	if ((atomic_load(&run->attempt->extending) || run->extend_until_ms) &&
-	    timeout_at_ms < attempt_last_moment(run->attempt))
+	if ((extending || may_ask(run)) && timeout_at_ms < attempt_last_moment(run->attempt))
 		timeout_at_ms = attempt_last_moment(run->attempt);
 	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= kill_at_ms))) {
 		ask_to_end(run, SIGKILL, now_ms);

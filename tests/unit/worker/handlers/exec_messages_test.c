@@ -57,6 +57,17 @@ Test(exec_messages, when_more_time_is_refused_its_own_is_left)
 	cr_expect_eq(exec_close(), 0);
 }
 
+/* There is always a new wish before a manager has answered the last one. */
+Test(exec_messages, asking_without_end_does_not_end_the_timeout)
+{
+	exec_open((struct reeve_worker_options){0},
+	    "[handler t]\ntimeout = 1s\nexec = sh -c 'while sleep 0.01; do echo \"{\\\"extend\\\": 60}\" >&3; done'\n");
+	fixture.script.extend_max_ms = 0;
+	fixture.script.extend_delay_ms = 300;
+	expect(run_one(""), OUTCOME(FAILED), "timeout", "not done after 1000 ms");
+	cr_expect_eq(exec_close(), 0);
+}
+
 /* Opens a fixture in which the details are a script. Its function `say` sends an object, written with ' for ". */
 static void open_shell(void)
 {
