@@ -123,17 +123,20 @@ static void take_line(struct stdio_lines *lines, char *text, size_t length)
 	messages->length = 0;
 }
 
-/* Takes the complete lines. Those after an answer stay. */
-static void take_lines(struct stdio_lines *lines)
+/* Takes the complete lines. Those after an answer stay. The first `searched` bytes are known to have no newline. */
+static void take_lines(struct stdio_lines *lines, size_t searched)
 {
-	char *at = lines->text, *end = at + lines->length, *newline;
+	char *at = lines->text, *from = at + searched, *end = at + lines->length, *newline;
 	struct run *run = &lines->run;
 
-	while (!run->answered && !run->broken_ms && !run->too_long && (newline = memchr(at, '\n', (size_t)(end - at)))) {
+	while (!run->answered && !run->broken_ms && !run->too_long) {
+		newline = memchr(from, '\n', (size_t)(end - from));
+		if (!newline)
+			break;
 		run->too_long = (size_t)(newline - at) > run->spec->max_output_bytes;
 		if (!run->too_long)
 			take_line(lines, at, (size_t)(newline - at));
-		at = newline + 1;
+		at = from = newline + 1;
 	}
 	lines->length = (size_t)(end - at);
 	if (at > lines->text)
@@ -147,6 +150,7 @@ bool stdio_lines_read(struct run *run)
 {
 	struct stdio_lines *lines = (struct stdio_lines *)run;
 	bool read_on = run->answered && run->asked_to_end; /* what it still writes means nothing */
+	size_t searched = lines->length;
 	ssize_t length;
 
 	if (run->output < 0)
@@ -165,7 +169,7 @@ bool stdio_lines_read(struct run *run)
 		return false;
 	}
 	lines->length = read_on ? 0 : lines->length + (size_t)length;
-	take_lines(lines);
+	take_lines(lines, searched);
 	if (run->too_long || (run->broken_ms && !run->answered))
 		run_close(&run->output);
 	return run->output >= 0 && !run->answered;
