@@ -32,6 +32,7 @@ struct supervisor {
 	uint32_t used;       /* entries from this index on were never used */
 	uint32_t running;    /* children that have not ended, or linger */
 	uint32_t lingering;  /* children that linger */
+	bool unreaped;       /* children may have ended that were not reaped yet, and no signal will come for them */
 	uint32_t unreported; /* ended children, not yet reported to the worker */
 	int64_t over_ms;     /* the end of the lease at which everything was last killed */
 	int64_t next_end_ms; /* the earliest end_ms of a child; INT64_MAX: none */

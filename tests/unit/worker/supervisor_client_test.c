@@ -2,11 +2,13 @@
 #include "worker/supervisor_client.h"
 
 #include "process.h"
+#include "worker/spawn_message.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -293,4 +295,68 @@ Test(supervisor_client, kills_what_a_frozen_supervisor_started)
 	cr_expect(end_of(&spawned).lost);
 	supervisor_client_destroy(client);
 	cr_expect(dead);
+}
+
+/* Reads the children of a process, in the order in which they were started, once it has `count`. */
+static void read_children(pid_t parent, pid_t *children, int count)
+{
+	int64_t until_ms = clock_monotonic_ms() + PROCESS_PATIENCE_MS;
+	int found = 0;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
+	while (found < count && clock_monotonic_ms() < until_ms) {
+		FILE *in = fopen(path, "r");
+
+		for (found = 0; found < count && in && fscanf(in, "%d", &children[found]) == 1;)
+			found++;
+		if (in)
+			fclose(in);
+		usleep(1000);
+	}
+	cr_assert_eq(found, count);
+}
+
+/* The first of many runs when the lease ends; all others have ended just before. Nobody but this test reads what the
+ * supervisor reports. */
+Test(supervisor_client, many_ends_do_not_delay_the_end_of_the_lease)
+{
+	enum { COUNT = 100 };
+	char script[] = "exec sleep 1000";
+	pid_t supervisor, children[COUNT];
+	int before = 0, socket = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct spawned spawned[COUNT];
+	struct reeve_error error;
+	struct spawn_exit message;
+	siginfo_t stopped;
+	char path[64];
+
+	close(socket); /* the client gets it next */
+	client = supervisor_client_create(&error);
+	cr_assert(client);
+	event_fd = -1;
+	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	lease(60 * 1000);
+	for (int i = 0; i < COUNT; i++)
+		start(&spawned[i], script);
+	snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+	supervisor = process_read(path);
+	read_children(supervisor, children, COUNT);
+	kill(supervisor, SIGSTOP);
+	cr_assert_eq(waitid(P_PID, (id_t)supervisor, &stopped, WSTOPPED), 0);
+	for (int i = 1; i < COUNT; i++) {
+		kill(children[i], SIGKILL);
+		cr_assert(process_gone_by(children[i], clock_monotonic_ms() + PROCESS_PATIENCE_MS));
+	}
+	lease(-1);
+	kill(supervisor, SIGCONT);
+	for (;; before++) {
+		cr_assert_eq(recv(socket, &message, sizeof message, 0), (ssize_t)sizeof message);
+		if (message.id == spawned[0].id)
+			break;
+		cr_expect_not(message.lease);
+	}
+	cr_expect(message.lease);
+	cr_expect_lt(before, COUNT / 2);
+	kill(supervisor, SIGKILL);
 }
