@@ -1,6 +1,7 @@
 -- Submits one task of submit_newer, with or without a pipeline's stage. Its key and task are locked. The task stays in
 -- its batch; if it has none, or that batch is over, it joins the batch of the submit, which is locked, too; or, with
--- "inbox", a manager ingests it, which adds it to the batch of its queue and creates its route (route_id 0).
+-- "inbox", a manager ingests it, which adds it to the batch of its queue and creates its route (route_id 0). Raises RV503
+-- during a stop that would end the task, which keeps its id, like one that was submitted before the stop.
 create or replace function submit_newer_one(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
   version timestamptz, run_at timestamptz)
 language plpgsql as $$
@@ -12,6 +13,7 @@ declare
   h task_history;
   b batches;
   blocked boolean;
+  stopping text;
   ingested boolean := false;
   newer bigint := (spec ->> 'version')::bigint;
   moment timestamptz := clock_timestamp();
@@ -25,13 +27,18 @@ begin
     return query select k.task_id, false, null::int, null::int, null::timestamptz, null::timestamptz;
     return;
   end if;
+  select * into t from tasks where id = k.task_id for no key update;
+  select name into stopping from queues
+  where state = 'stopping' and (name = k.queue or name = t.queue and t.status = 'executing');
+  if found then
+    raise exception using errcode = 'RV503', message = format('queue "%s" is being stopped; try again', stopping);
+  end if;
   update keys set version = newer,
     expires_at = greatest(moment + interval '1 year', moment + interval '1ms' * coalesce((spec ->> 'key_ttl_ms')::bigint,
       (select key_ttl_ms from queues where name = k.queue)))
   where queue = k.queue and key = k.key;
   spec := spec || jsonb_build_object('run_at', due);
-  select * into t from tasks where id = k.task_id for no key update;
-  if not found then
+  if t.id is null then
     -- One whose time in the history is over is being forgotten: a new task takes its place.
     delete from task_history
     where task_id = k.task_id and keep_until >= (statement_timestamp() at time zone 'UTC')::date returning * into h;

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 . "$(dirname "$0")/queues.bash"
+. "$(dirname "$0")/pipelines.bash"
 . "$(dirname "$0")/locks.bash"
 
 start_postgres
@@ -133,6 +134,51 @@ test_a_source_of_any_name_starts_its_queue() {
 	expect_fail 4 reeve submit echo y --queue called --source "callback of batch $id"
 	expect_match 'source is reserved: it marks the callback tasks' "$OUTPUT"
 	expect_eq 0 "$(sql "select count(*) from tasks where queue = 'called'")"
+}
+
+# A task that runs again keeps its id, so a stop takes it for an older one. So a newer version waits for the end of the stop.
+test_a_newer_version_by_sql_is_refused_during_a_stop() {
+	start_worker worker
+	submit_by_sql() { # KEY VERSION DETAILS
+		sql "select reeve.submit('echo', '$3', queue => 'renewed', key => '$1', version => $2)"
+	}
+	ended=$(submit_by_sql ended 1 one)
+	reeve wait "$ended" --max-wait 30s >/dev/null
+	held=$(reeve submit by-hand --queue renewed --key held --key-version 1)
+	token=$(reeve fetch --json --max-wait 20s --queue renewed | jq .token)
+	reeve queue stop renewed >/dev/null
+	for key in ended held; do
+		expect_fail 1 submit_by_sql $key 2 two
+		expect_match 'queue "renewed" is being stopped; try again' "$OUTPUT"
+	done
+	expect_eq "$ended" "$(submit_by_sql ended 1 old)"
+	expect_eq stopping "$(state renewed)"
+	reeve report "$held" "$token" --completed by-hand >/dev/null
+	wait_state 30 renewed stopped
+	for key in ended held; do
+		id=$(submit_by_sql $key 2 two)
+		reeve wait "$id" --max-wait 30s >/dev/null
+		expect_eq "${!key} two" "$id $(field "$id" result)"
+	done
+}
+
+# The key of a task stays in the queue in which it began; a stop of the queue in which it executes would end it, too.
+test_a_newer_version_waits_for_the_stop_of_the_task_s_queue() {
+	define '{"name": "p", "stages": [{"name": "a", "type": "by-hand", "queue": "begin"}, {"name": "b", "type": "by-hand", "queue": "next"}]}' >/dev/null
+	reeve submit --pipeline p one --key k --key-version 1 >/dev/null
+	for _ in 1 2; do
+		take --queue begin,next
+		[ "$stage" = b ] || reeve report "$id" "$token" --completed one >/dev/null
+	done
+	reeve queue stop next >/dev/null
+	expect_fail 1 sql "select reeve.submit(pipeline => 'p', details => 'two', key => 'k', version => 2)"
+	expect_match 'queue "next" is being stopped; try again' "$OUTPUT"
+	reeve report "$id" "$token" --completed two >/dev/null
+	wait_state 30 next stopped
+	expect_eq "$id" "$(sql "select reeve.submit(pipeline => 'p', details => 'two', key => 'k', version => 2)")"
+	take --queue begin
+	expect_eq 'a two' "$stage $input"
+	reeve report "$id" "$token" --fatal over >/dev/null
 }
 
 # 5,000 tasks wait and one runs; the manager that stops the queue dies in the middle of that.
