@@ -51,6 +51,22 @@ test_the_rule_for_skipped_and_repeated_hours() {
 	expect_eq '2011-12-30T10:00:00Z 2011-12-30T22:00:00Z' "$(next '0 12 * * *' Pacific/Apia 2011-12-29T22:00Z 2011-12-30T10:00Z)"
 }
 
+test_the_date_in_a_key_is_that_of_a_skipped_time() {
+	key() { # EXPRESSION ZONE TIME: of its firing at that time
+		sql "select schedule_key(jsonb_populate_record(null::schedules, jsonb_build_object('name', 'x', 'cron', '$1', 'zone', '$2',
+			'spec', '{}'::jsonb)), '$3')"
+	}
+	# The last hour of a Saturday is skipped, and the firing of 23:30 is at midnight.
+	expect_eq '2027-03-28T01:00:00Z 2027-03-29T00:30:00Z' "$(next '30 23 * * *' America/Nuuk 2027-03-27T12:00Z 2027-03-28T01:00Z)"
+	expect_eq 'x:2027-03-27' "$(key '30 23 * * *' America/Nuuk 2027-03-28T01:00Z)"
+	expect_eq 'x:2027-03-28' "$(key '30 23 * * *' America/Nuuk 2027-03-29T00:30Z)"
+	expect_eq 'x:2027-03-28' "$(key '0 0 * * *' America/Nuuk 2027-03-28T01:00Z)"
+	# A midnight and a day that did not exist.
+	expect_eq 'x:2018-11-04' "$(key '@daily' America/Sao_Paulo 2018-11-04T03:00Z)"
+	expect_eq 'x:2011-12-30' "$(key '0 12 * * *' Pacific/Apia 2011-12-30T10:00Z)"
+	expect_eq 'x:2011-12-31' "$(key '0 12 * * *' Pacific/Apia 2011-12-30T22:00Z)"
+}
+
 test_years_without_a_leap_day() {
 	expect_eq '2096-02-29T00:00:00Z 2104-02-29T00:00:00Z' "$(next '0 0 29 2 *' UTC 2092-03-01 2096-02-29)"
 	expect_eq '2032-02-29T00:00:00Z' "$(next '0 0 29 2 */7' UTC 2026-01-01)" # a Sunday, too
