@@ -66,6 +66,46 @@ test_what_is_only_late_at_short_intervals() {
 	done
 }
 
+# An edit that asks for catch-up makes up for what was missed before it.
+test_a_missed_time_is_made_up_for_on_request() {
+	local first last
+	tables_only
+	last=$(sql "select schedule_time_text(date_trunc('second', clock_timestamp() - interval '70 s'))")
+	first=$(sql "select schedule_time_text(timestamptz '$last' - interval '4 h')")
+	schedule once every_ms 3600000 catch_up "'skip'" start_at "'$last'" next_at "'$last'"
+	schedule often every_ms 3600000 catch_up "'skip'" start_at "'$first'" next_at "'$first'"
+	start_manager
+	wait_outcomes once missed
+	wait_outcomes often missed
+	for name in once often; do
+		reeve schedule edit $name --start "$first" --catch-up one >/dev/null
+		wait_outcomes $name submitted
+		expect_eq "$name:$last" "$(sql "select key from all_tasks where source = 'schedule $name'")"
+	done
+	expect_eq '' "$(notes once)"
+	expect_eq "5 were missed, from $first on" "$(notes often)"
+	expect_eq t "$(sql "select bool_and(scheduled_at = '$last' and missed is null) from schedule_runs")"
+}
+
+# If something prevents the run, the time stays a missed one until it takes place.
+test_a_missed_time_stays_missed_while_its_run_waits() {
+	tables_only
+	schedule waits every_ms 3600000 catch_up "'one'" start_at "'2026-01-14 08:00Z'" next_at "'2026-01-14 08:00Z'" \
+		queue_action "'start'" action_queue "'q'"
+	sql "insert into queues (name, state) values ('q', 'stopping');
+		insert into schedule_runs (schedule_id, scheduled_at, outcome, note, missed)
+		select id, next_at, 'missed', '3 were missed, from then on', 3 from schedules"
+	before=$(sql 'select r::text from schedule_runs r')
+	fire() {
+		sql "select outcome from schedules s, schedule_fire(s, s.next_at) where name = 'waits'"
+	}
+	expect_eq later "$(fire)"
+	expect_eq "$before" "$(sql 'select r::text from schedule_runs r')"
+	sql "update queues set state = 'stopped'"
+	expect_eq acted "$(fire)"
+	expect_eq 'acted|3 were missed, from then on; queue "q" is running|' "$(sql 'select outcome, note, missed from schedule_runs')"
+}
+
 test_a_million_that_were_missed() {
 	tables_only
 	schedule every every_ms 1000 catch_up "'all'" max_catch_up 5 concurrency_policy "'allow'" start_at "timestamptz '2026-01-01'" next_at "timestamptz '2026-01-01'"
