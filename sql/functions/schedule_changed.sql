@@ -49,8 +49,8 @@ begin
     s.queue_action := null;
     s.action_queue := null;
     s.spec := coalesce(s.spec, '{}');
-    if change #>> '{task,type}' is not null and not change -> 'task' ? 'pipeline' then
-      s.spec := s.spec - 'pipeline';
+    if change #>> '{task,type}' is not null and change #>> '{task,pipeline}' is null then
+      s.spec := s.spec - array['pipeline', 'stage'];
     elsif change #>> '{task,pipeline}' is not null and not change -> 'task' ? 'type' then
       s.spec := s.spec - array['type', 'max_attempts', 'timeout_ms', 'retry_base_ms', 'retry_max_ms', 'retry_policy'];
     end if;

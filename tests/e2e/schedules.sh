@@ -123,8 +123,10 @@ test_a_schedule_of_a_pipeline() {
 	expect_fail 4 reeve schedule add other --manual --pipeline nothing
 	expect_eq "$was" "$(of piped .task)"
 	# To a task with a type, and back.
+	reeve schedule edit piped --pipeline two --stage next >/dev/null
+	expect_eq next "$(of piped .task.stage)"
 	reeve schedule edit piped echo hello --timeout 5m >/dev/null
-	expect_eq ' echo 300000' "$(of piped '.task | [.pipeline, .type, .timeout_ms] | join(" ")')"
+	expect_eq ' echo  300000' "$(of piped '.task | [.pipeline, .type, .stage, .timeout_ms] | join(" ")')"
 	reeve schedule edit piped --pipeline two >/dev/null
 	expect_eq 'two  0 2 hello' "$(of piped '.task | [.pipeline, .type, .timeout_ms, .priority, .details] | join(" ")')"
 	reeve schedule remove piped >/dev/null
