@@ -23,9 +23,9 @@ begin
   perform set_config('lock_timeout', '1000', true);
   begin
     select * into made from schedule_act(s, case
-      when template ~ '\{(name|date|time)\}' or template is null then
+      when template ~ '\{(date|time)\}' or template is null then
         case when octet_length(s.name) <= LIMIT_NAME_BYTES - 44 then s.name || ':' else '' end || 'manual:' || request -- a key has LIMIT_NAME_BYTES bytes at most
-      else nullif(template, '') end);
+      else nullif(replace(template, '{name}', s.name), '') end);
   exception when lock_not_available then
     raise exception using errcode = 'RV503',
       message = 'its key, queue or batch is used by a transaction that is not committed yet; try again';

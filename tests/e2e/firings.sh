@@ -311,6 +311,10 @@ test_a_manual_run_happens_once_for_each_request() {
 	expect_eq '|submitted|1|ann' "$(sql 'select scheduled_at, outcome, task_id, actor from schedule_runs order by id limit 1')"
 	expect_fail 1 sql "select schedule_run('${request%1}3', 'none', 'ann')"
 	expect_match 'there is no schedule "none"' "$OUTPUT"
+	# A key without a date or a time is that of all its runs.
+	schedule named next_at null paused true spec '$${"type": "nothing", "key": "{name}"}$$'
+	expect_eq submitted "$(sql "select outcome from schedule_run('${request%1}5', 'named', 'ann')")"
+	expect_eq 'existing|key "named" is that of an earlier task' "$(sql "select outcome, note from schedule_run('${request%1}6', 'named', 'ann')")"
 	# A name that is too long for its key.
 	schedule "$(printf 'n%.0s' {1..212})" next_at null paused true
 	sql "select outcome from schedule_run('${request%1}4', repeat('n', 212), 'ann')" >/dev/null
