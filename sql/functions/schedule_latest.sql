@@ -14,7 +14,9 @@ begin
   if most = 0 then
     return '{}';
   elsif s.every_ms is not null then
-    early := greatest(after, upto - interval '1ms' * (s.every_ms::float8 * most));
+    -- Otherwise the product may lie before all times that the database knows.
+    early := case when extract(epoch from upto - after) * 1000 > s.every_ms::numeric * most
+      then greatest(after, upto - interval '1ms' * (s.every_ms::float8 * most)) else after end;
     return schedule_times(s, early, upto, most);
   end if;
   loop

@@ -396,6 +396,10 @@ test_a_past_start_runs_at_once_on_request() {
 	reeve schedule pause many >/dev/null
 	expect_eq submitted "$(reeve schedule runs many --json | jq -r .outcome | sort -u)"
 	expect [ "$(reeve schedule runs many --json | wc -l)" -le 5 ]
+	# The longest interval, and the most times.
+	reeve schedule add rare --every 3650d --start 2000-01-01T00:00:00Z --catch-up all:1000 --concurrency-policy allow nothing >/dev/null
+	wait_until 20 '[[ $(runs_of rare) = *2019-12-27* ]]'
+	expect_match '^submitted 2000-01-01T[^,]*,submitted 2009-12-29T[^,]*,submitted 2019-12-27T' "$(runs_of rare)"
 	# By SQL, too.
 	expect_eq "$(at 3)" "$(sql "select reeve.schedule('phase-sql', 'nothing', every => '1 h', start => '$past')" >/dev/null; reeve schedule show phase-sql --json | jq -r .next)"
 	sql "select reeve.schedule('one-sql', 'nothing', every => '1 h', start => '$past', catch_up => 'one')" >/dev/null
