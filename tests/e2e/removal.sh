@@ -204,6 +204,26 @@ test_a_replaced_pipeline_goes_when_no_task_has_it() {
 	expect_eq 1,3 "$(sql "select string_agg(id::text, ',' order by id) from pipelines")"
 }
 
+# After the retention was shortened, dead tasks may stay for longer than it says, and need their definition in a retry.
+test_a_replaced_pipeline_stays_for_dead_tasks() {
+	start_postgres
+	start_manager
+	start_worker
+	echo '{"name": "p", "stages": [{"name": "one", "type": "sh"}, {"name": "two", "type": "echo"}]}' >"$DIR/pipeline"
+	reeve pipeline define "$DIR/pipeline" >/dev/null
+	id=$(reeve submit --pipeline p '[ -e "$REEVE_TEST_DIR/again" ] || exit 65; printf two')
+	expect_fail 1 reeve wait "$id"
+	reeve pipeline define "$DIR/pipeline" >/dev/null
+	sql "update pipelines set replaced_at = now() - interval '60 days', unused_since = now() - interval '60 days', unused_xid = '3' where id = 1;
+		update task_history set last_updated = last_updated - interval '61 days', keep_until = keep_until + 60"
+	stop manager
+	start_manager
+	wait_until 20 '[ "$(sql "select unused_since > now() - interval '"'1 hour'"' from pipelines where id = 1")" = t ]'
+	touch "$DIR/again"
+	reeve retry "$id" >/dev/null
+	expect_eq two "$(reeve wait "$id" --json | jq -r .result)"
+}
+
 # For rows that depend on no queue's setting, the manager with the longest retention decides.
 test_managers_with_different_days_forget_by_the_longest() {
 	start_postgres
