@@ -61,8 +61,8 @@ static bool backlogged(const struct fetch *f)
 
 static void hold(struct fetch *f, int work, fetch_start *start)
 {
+	fetch_move(f, HELD); /* if it is held already, this may free its reader */
 	struct reader *reader = reader_take(f);
-	fetch_move(f, HELD);
 	f->held_work = work;
 	f->start = start;
 	if (!reader->held)

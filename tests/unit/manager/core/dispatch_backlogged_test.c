@@ -121,6 +121,27 @@ Test(dispatch, a_held_fetch_is_resent_before_its_incarnation_is_known)
 	fake_end(core);
 }
 
+/* The claim of an earlier copy ends while this one is held, the only one of its caller. */
+Test(dispatch, a_held_fetch_queries_again_when_the_claim_has_ended)
+{
+	struct fake_fetch first, again;
+	struct fetch_request request = request_of(1, 1);
+
+	begin(1);
+	fake_fetch(core, &first, request);
+	struct store_claim *claim = fake_claim_taken();
+	unread = request.again = true;
+	fake_fetch_only(core, &again, request);
+	cr_expect_eq(first.code, STATUS(ABORTED));
+	fake_claim(claim, 0);
+	cr_expect_eq(fake_count(FAKE_REDELIVER), 0, "the caller is backlogged");
+	read_all();
+	fake_redeliver(1, (const int64_t[]){1});
+	cr_expect_eq(again.count, 1);
+	cr_expect_null(core->dispatch->readers);
+	fake_end(core);
+}
+
 /* As many as share a statement, and the others when it has ended. */
 Test(dispatch, a_caller_has_a_hundred_queries_of_the_journal_at_a_time)
 {
