@@ -32,7 +32,8 @@ void pick_free(struct pick *pick)
 	free(pick);
 }
 
-/* Queries the journal: the claim for an earlier copy of the Fetch has just ended. */
+/* Queries the journal: the claim for an earlier copy of the Fetch has just ended, or the outcome of its own is unknown.
+ */
 static void ask_again(struct fetch *f)
 {
 	f->until_ms = base_now(f->dispatch->base) + UNPARKED_LIMIT_MS;
@@ -76,7 +77,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		const struct store_fetch id = pick->id;
 		fetch_drop(f);
 		fetch_ask_newer_copy(d, &id);
-	} else if (f->ask_again) {
+	} else if (f->ask_again || (error && error->code == STATUS(UNKNOWN))) {
 		ask_again(f);
 	} else if (error || !pick->claim.won_count) {
 		pick_end(f, error);

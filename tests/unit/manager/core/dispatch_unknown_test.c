@@ -69,27 +69,36 @@ Test(dispatch, a_resent_fetch_gets_the_same_answer)
 	fake_end(core);
 }
 
-/* It is sent again while the claim of the first copy is in flight, and the journal is queried before that is committed.
- */
-Test(dispatch, a_resent_fetch_with_a_filter_gets_what_its_first_copy_claims)
-{
-	Reeve__V1__FetchRequest where = REEVE__V1__FETCH_REQUEST__INIT;
-	struct fetch_request request = {.incarnation = 1, .fetch_id = 1, .wait_ms = -1, .where = &where.base};
-	struct fake_fetch first, again;
+static Reeve__V1__FetchRequest where = REEVE__V1__FETCH_REQUEST__INIT;
+static const struct fetch_request filtered = {.incarnation = 1, .fetch_id = 1, .wait_ms = -1, .where = &where.base};
 
-	begin(0);
-	fake_fetch(core, &first, request);
+/* Answers the query of a filtered Fetch with a task. Returns the claim that follows. */
+static struct store_claim *pick_one(void)
+{
 	struct store_pick *pick = fake_take(FAKE_PICK);
+
 	cr_assert_not_null(pick);
 	pick->picked = &(struct store_picked){.id = 1, .version = 5, .bytes = 10, .route = route};
 	pick->count = 1;
 	fake_ok(pick);
-	struct store_claim *claim = fake_claim_taken();
+	return fake_claim_taken();
+}
+
+/* It is sent again while the claim of the first copy is in flight, and the journal is queried before that is committed.
+ */
+Test(dispatch, a_resent_fetch_with_a_filter_gets_what_its_first_copy_claims)
+{
+	struct fetch_request request = filtered;
+	struct fake_fetch first, again;
+
+	begin(0);
+	fake_fetch(core, &first, request);
+	struct store_claim *claim = pick_one();
 	request.again = true;
 	fake_fetch_only(core, &again, request);
 	cr_expect_eq(first.code, STATUS(ABORTED));
 	fake_redeliver(0, NULL);
-	pick = fake_take(FAKE_PICK);
+	struct store_pick *pick = fake_take(FAKE_PICK);
 	cr_assert_not_null(pick);
 	fake_claim(claim, 0);
 	fake_ok(pick);
@@ -97,6 +106,27 @@ Test(dispatch, a_resent_fetch_with_a_filter_gets_what_its_first_copy_claims)
 	cr_expect_eq(again.count, 1);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 	fake_end(core);
+}
+
+Test(dispatch, an_unknown_outcome_of_a_fetch_with_a_filter_is_asked_about)
+{
+	struct fake_fetch fetch;
+
+	for (int committed = 0; committed < 2; committed++) {
+		begin(0);
+		fake_fetch(core, &fetch, filtered);
+		fake_fail(pick_one(), STATUS(UNKNOWN));
+		cr_assert_eq(fetch.answered, 0);
+		if (committed) {
+			fake_redeliver(1, (const int64_t[]){1});
+		} else {
+			fake_redeliver(0, NULL);
+			fake_claim(pick_one(), 0);
+		}
+		cr_expect_eq(fetch.count, 1);
+		cr_expect_eq(fetch.ids[0], 1);
+		fake_end(core);
+	}
 }
 
 /* The details of other Fetches left no room for its own. */
