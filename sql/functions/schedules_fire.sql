@@ -10,6 +10,7 @@ declare
   next_check timestamptz;
   due record;
   taken int := 0;
+  fire_until timestamptz; -- from the first firing on: however long the search for it takes, at least one is executed
 begin
   perform set_config('lock_timeout', '100', true);
   for due in
@@ -23,10 +24,11 @@ begin
       -- late the firing is, or a schedule that has fallen behind would be checked less often.
       next_check := least(next_check, now + least(greatest((now - due.waits_since) / 8, interval '50ms'), interval '500ms'));
       continue;
-    elsif taken = most or clock_timestamp() > now + interval '200ms' then
+    elsif taken = most or clock_timestamp() > fire_until then
       next_check := now;
       exit;
     end if;
+    fire_until := coalesce(fire_until, clock_timestamp() + interval '200ms');
     taken := taken + 1;
     begin
       return query

@@ -155,6 +155,22 @@ test_overlap_is_checked_soon_after_young_tasks() {
 	expect_eq t "$(sql "select t.scheduled > clock_timestamp() + interval '300 ms' from schedules_fire(5) t where schedule = ''")"
 }
 
+# The limit of a call's time does not include the search for due schedules: otherwise a search that takes longer would
+# prevent all firings. The clock here advances by 250 ms with each look at it.
+test_a_long_search_for_due_schedules_prevents_no_firing() {
+	local name
+	tables_only
+	sql "create schema slow; create sequence slow.looks;
+		create function slow.clock_timestamp() returns timestamptz language sql as
+		'select pg_catalog.clock_timestamp() + nextval(''slow.looks'') * interval ''250 ms'''"
+	schedule a every_ms 3600000
+	schedule b every_ms 3600000
+	for name in a b; do
+		expect_eq "$name submitted" "$(sql "set local search_path = slow, pg_catalog, reeve;
+			select schedule || ' ' || outcome from schedules_fire(50) where schedule <> ''")"
+	done
+}
+
 # The next scheduled time is the last one plus the interval, however long a task takes. The next firing is scheduled
 # when the task ends.
 test_a_periodic_task() {
