@@ -184,10 +184,10 @@ static void take(struct queues *queues, const struct store_queues *read)
 	queues->loaded = true;
 }
 
-/* Tasks that were skipped before may be claimable now. */
+/* Tasks that were skipped before may be claimable now, also before the first load: claims know the settings. */
 static void apply(struct queues *queues, const struct store_queues *read)
 {
-	bool changed = queues->loaded && strcmp(queues->fingerprint, read->fingerprint) != 0;
+	bool changed = !queues->loaded || strcmp(queues->fingerprint, read->fingerprint) != 0;
 	queues->changes += changed;
 	take(queues, read);
 	if (queues->stopped)

@@ -160,6 +160,26 @@ Test(dispatch, a_task_that_its_changed_queue_kept_back_is_read_again)
 	fake_end(core);
 }
 
+/* A claim finds that a queue has a limit before this manager has loaded any settings. */
+Test(dispatch, a_task_that_was_kept_back_before_the_first_load_is_read_again)
+{
+	struct fake_fetch fetch, more;
+
+	fake_settings_later = true;
+	begin(3);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_claim(fake_claim_taken(), 3);
+	fake_fetch(core, &more, (struct fetch_request){.incarnation = 1, .fetch_id = 2});
+	fake.queues[0] = (struct store_queue){.name = "q", .state = STORE_QUEUE_RUNNING, .limited = true, .max_running = 2};
+	fake.queue_count = 1;
+	fake_settings_later = false;
+	fake_pass(core, 20);
+	fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 3, 1, fake_db_us() - 1000000);
+	cr_expect(fake_claim_taken()->limited);
+	fake_end(core);
+}
+
 /* No worker gets a task in the waiting period of the queue's start or batch, however long it has been up. */
 Test(dispatch, a_queue_waits_after_its_start)
 {

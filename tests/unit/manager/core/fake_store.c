@@ -14,6 +14,7 @@ struct given {
 };
 
 struct fake fake;
+bool fake_settings_later;
 static struct given *all;
 static struct store_route routes[FAKE_ROUTES_MAX];
 static bool retired[FAKE_ROUTES_MAX];
@@ -381,8 +382,9 @@ static void answer_recurring(void)
 	    FAKE_FOLD, FAKE_ACTIVITY, FAKE_DEPTHS};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
-		for (void *op; !(fake.ingesting && recurring[i] == FAKE_INGEST) &&
-		     !(fake.adding && recurring[i] == FAKE_ACTIVITY) && (op = fake_take(recurring[i]));) {
+		for (void *op; !(fake_settings_later && recurring[i] == FAKE_QUEUES) &&
+		     !(fake.ingesting && recurring[i] == FAKE_INGEST) && !(fake.adding && recurring[i] == FAKE_ACTIVITY) &&
+		     (op = fake_take(recurring[i]));) {
 			if (fake.down) {
 				fake_fail(op, STATUS(UNAVAILABLE));
 				continue;

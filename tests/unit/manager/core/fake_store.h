@@ -105,6 +105,9 @@ struct fake {
 };
 extern struct fake fake;
 
+/* Loads of the queues' settings wait until the test sets it to false. May be set before fake_core. */
+extern bool fake_settings_later;
+
 /* Creates a core whose first run is over: its routes are known, the clock was read, and nothing is in flight. */
 struct core *fake_core(void);
 
