@@ -324,9 +324,10 @@ test_a_schedule_is_late() {
 
 test_a_queue_is_acted_on_twice() {
 	copy
+	some n "select count(*) + 100 from queue_events where queue = 'gate' and actor = 'schedule gate-pause'"
 	change "insert into queue_events (queue, event, actor) select 'gate', 'queue_paused', 'schedule gate-pause' from generate_series(1, 100)"
 	check
-	expect_found 'I1 firing-twice' 'schedule gate-pause acted [0-9]+ times by its runs, and 10[0-9] times by the events of gate'
+	expect_found 'I1 firing-twice' "schedule gate-pause acted [0-9]+ times by its runs, and $n times by the events of gate"
 }
 
 test_a_schedule_is_lost() {
