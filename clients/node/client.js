@@ -85,6 +85,13 @@ function resultOf(task) {
   return decoded.startsWith(BINARY) && Buffer.from(decoded).equals(bytes) ? decoded : bytes;
 }
 
+/* The message in the content of an answer. A proxy's page is none. */
+function answerIn(text) {
+  const answer = JSON.parse(text);
+  if (typeof answer !== "object" || !answer || Array.isArray(answer)) throw new Error("the answer is not a manager's: it is no object");
+  return answer;
+}
+
 /* How many milliseconds a call may wait until a time. */
 function waitLeft(end) {
   return Math.min(Math.max(end - performance.now(), 0), WAIT_MS);
@@ -179,10 +186,10 @@ export class Client {
     if (this.token) headers.authorization = `Bearer ${this.token}`;
     const agent = key === false ? false : this.#agents[url.protocol]; // false: a new connection, which is not stale
     const { status, text } = await post(url, { agent, headers, signal }, body, ms);
-    if (status === 200) return JSON.parse(text);
+    if (status === 200) return answerIn(text);
     let problem;
     try {
-      problem = JSON.parse(text);
+      problem = answerIn(text);
     } catch {
       problem = {};
     }

@@ -7,7 +7,8 @@ import { parentPort, workerData } from "node:worker_threads";
 import { BYTES_PER_MS, Client, ReeveError, TRANSIENT } from "./client.js";
 import { News } from "./news.js";
 
-const AGAIN = [...TRANSIENT, "failed_precondition"]; // errors after which a later call may succeed
+const FAULTS = ["internal", "unknown"]; // of a manager, or of a proxy before it: they do not say that a later call is refused, too
+const AGAIN = [...TRANSIENT, ...FAULTS, "failed_precondition"]; // errors after which a later call may succeed
 const MARGIN = 0.2; // of the lease, for handlers to stop before its end; then none begins
 const EXIT_MARGIN_MS = 150; // before the lease's end, at which the process ends
 const TICK_MS = 50;
@@ -85,7 +86,7 @@ async function register(previous) {
       fetchId = seq = 0;
       return true;
     } catch (error) {
-      if (error.code !== "already_exists" && !TRANSIENT.includes(error.code)) throw error;
+      if (![...TRANSIENT, ...FAULTS, "already_exists"].includes(error.code)) throw error;
       // A former process with this name counts as alive until its lease has ended.
       if (!said) tellError(`the worker cannot register yet: ${error.message}`);
     }
@@ -234,6 +235,10 @@ async function fetchAnswer(request) {
     } catch (error) {
       lost ||= error.code === "failed_precondition";
       if (!AGAIN.includes(error.code)) refuse(error);
+      if (FAULTS.includes(error.code)) {
+        tellError(`the worker cannot fetch tasks, and tries again: ${error.message}`);
+        await sleep(1000);
+      }
     }
     if (lost || draining) return {};
     request.resend = true;
@@ -335,6 +340,7 @@ async function reportOnce(ended) {
     problem = error;
   }
   if (problem && problem.code !== "invalid_argument" && !AGAIN.includes(problem.code)) refuse(problem);
+  if (FAULTS.includes(problem?.code)) tellError(`a report of ${ended.length} results failed, and is tried again: ${problem.message}`);
   const acks = new Map((answer?.acks ?? []).map((ack) => [keyOf({ token: "0", ...ack }), ack.status]));
   let later = false;
   for (const attempt of ended) {

@@ -109,13 +109,14 @@ test_tasks_run_and_are_awaited() {
 
 test_another_manager_is_called() {
 	local kind
-	for kind in unavailable silent slow stale; do bad_manager $kind $kind; done
+	for kind in unavailable page silent slow stale; do bad_manager $kind $kind; done
 	js "
 		const assert = (await import('node:assert')).strict;
 		const silent = '${BAD[silent]}', stale = '${BAD[stale]}';
 		const ping = (client, request) => client.call('AdminService/Ping', request);
 		const near = (urls, timeout = 4000) => new Client(urls, { timeout });
 		assert((await ping(near(['${BAD[unavailable]}', '$H']))).nowUs, 'one has no database');
+		assert((await ping(near(['${BAD[page]}', '$H']))).nowUs, 'one is no manager');
 		const both = near([silent, '$H']);
 		await Promise.all([ping(both), ping(both)]);
 		const begin = performance.now();
@@ -131,6 +132,16 @@ test_another_manager_is_called() {
 		await assert.rejects(ping(both, { id: 5n }), TypeError);
 		both.close();
 		closed.close();"
+}
+
+test_a_fault_of_a_manager_ends_no_worker() {
+	bad_manager faulty faulty "$H"
+	H=${BAD[faulty]} worker one
+	id=$(js 'console.log(await client.submit("slow", 0));')
+	reeve wait "$id" --max-wait 60s >/dev/null
+	expect_eq 1 "$(reeve show "$id" --json | jq -r .attempt)"
+	stop one
+	expect_eq 0 "$STATUS"
 }
 
 test_a_worker_leaves_a_frozen_manager() {

@@ -134,7 +134,7 @@ print(sum(len(client.wait(id, 60)) for id in ids))')" 'one report with all of th
 
 test_another_manager_is_called() {
 	local kind
-	for kind in unavailable silent slow stale; do bad_manager $kind $kind; done
+	for kind in unavailable page silent slow stale; do bad_manager $kind $kind; done
 	python "
 import threading
 silent, stale = '${BAD[silent]}', '${BAD[stale]}'
@@ -142,6 +142,7 @@ def ping(*urls, **request):
     client = Client(urls, timeout=4)
     return client, client.call('AdminService/Ping', request)
 assert 'nowUs' in ping('${BAD[unavailable]}', '$H')[1], 'one has no database'
+assert 'nowUs' in ping('${BAD[page]}', '$H')[1], 'one is no manager'
 client = Client([silent, '$H'], timeout=4)
 threads = [threading.Thread(target=client.call, args=['AdminService/Ping']) for _ in range(2)]
 for thread in threads:
@@ -162,6 +163,34 @@ for url, code in (silent, 'deadline_exceeded'), ('http://127.0.0.1:1', 'unavaila
     except Error as error:
         assert error.code == code and url in error.message and error.key, error
 "
+}
+
+test_a_fault_of_a_manager_ends_no_worker() {
+	bad_manager faulty faulty "$H"
+	H=${BAD[faulty]} worker one
+	id=$(python 'print(client.submit("slow", 0))')
+	reeve wait "$id" --max-wait 60s >/dev/null
+	expect_eq 1 "$(reeve show "$id" --json | jq -r .attempt)"
+	stop one
+	expect_eq 0 "$STATUS"
+}
+
+test_a_worker_without_its_thread_for_results_ends() {
+	expect_fail 1 python '
+import reeve.worker, signal
+reeve.worker.REPORT_LAST = 0
+signal.alarm(30)
+call = client.call
+def broken(method, *rest, **named):
+    if method == "WorkerService/Report":
+        raise ValueError("no report")
+    return call(method, *rest, **named)
+client.call = broken
+worker = Worker(client)
+worker.handle("lost", lambda task: None)
+client.submit("lost")
+worker.run()'
+	expect_match 'ValueError: no report' "$OUTPUT"
 }
 
 test_a_worker_leaves_a_frozen_manager() {

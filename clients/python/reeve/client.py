@@ -121,6 +121,17 @@ def result_of(task):
         return result
 
 
+def answer_in(text):
+    """The message in the content of an answer. A proxy's page is none."""
+    try:
+        answer = json.loads(text)
+        if not isinstance(answer, dict):
+            raise ValueError("it is no object")
+    except ValueError as error:
+        raise NoAnswer(True, False) from ValueError(f"the answer is not a manager's: {error}")
+    return answer
+
+
 def wait_left(end):
     """How many seconds a call may wait until a time (None: without end)."""
     return WAIT if end is None else min(max(end - time.monotonic(), 0), WAIT)
@@ -223,7 +234,7 @@ class Client:
             headers["Authorization"] = f"Bearer {self.token}"
         status, text = self._post(url, f"/reeve.v1.{method}", body, headers, seconds)
         if status == 200:
-            return json.loads(text)
+            return answer_in(text)
         try:
             problem = json.loads(text)
             code, message = problem["code"], problem.get("message", "")

@@ -15,7 +15,8 @@ from .client import BYTES_PER_SECOND, TRANSIENT, Error, encode, result_text
 from .news import INTERVAL, clean
 from .task import Fatal, Retry, Task
 
-AGAIN = TRANSIENT + ("failed_precondition",)  # errors after which a later call may succeed
+FAULTS = ("internal", "unknown")  # of a manager, or of a proxy before it: they do not say that a later call is refused, too
+AGAIN = TRANSIENT + FAULTS + ("failed_precondition",)  # errors after which a later call may succeed
 EXIT_LEASE_ENDED = 75
 EXIT_MARGIN = 0.15  # seconds before the lease's end at which the process ends
 MARGIN = 0.2  # of the lease, for handlers to stop before its end; then none begins
@@ -110,11 +111,12 @@ class Worker:
                 signal.signal(number, lambda *_: self.stop())
         if not self._register(0):
             return
-        threads = [threading.Thread(target=run, daemon=True) for run in (self._beat, self._report, self._tell)]
+        steps = self._beat, self._report, self._tell
+        threads = [threading.Thread(target=self._guard, args=(step,), daemon=True) for step in steps]
         for thread in threads:
             thread.start()
         while not self._finished():
-            self._fetch()
+            self._guard(self._fetch)
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -126,6 +128,13 @@ class Worker:
             self.client.call("WorkerService/Leave", {"incarnation": self._incarnation, "reason": "stopped"}, timeout=10)
         except Error as error:
             tell_error(f"the worker cannot leave: {error}")
+
+    def _guard(self, step):
+        """What goes wrong in a thread ends the worker: a part of it is worse than none."""
+        try:
+            step()
+        except Exception as error:  # pylint: disable=broad-except
+            self._fail(error)
 
     # --- the incarnation ---
 
@@ -148,7 +157,7 @@ class Worker:
                 answer = self.client.call("WorkerService/Register", request, timeout=5)
                 break
             except Error as error:
-                if error.code not in TRANSIENT + ("already_exists",):
+                if error.code not in TRANSIENT + FAULTS + ("already_exists",):
                     raise
                 if not said:  # a former process with this name counts as alive until its lease has ended
                     tell_error(f"the worker cannot register yet: {error}")
@@ -297,7 +306,7 @@ class Worker:
         return self.concurrency - self._running
 
     def _fetch(self):
-        if self._lost:
+        if self._lost and not self._error:
             self._replace_incarnation()
         with self._changed:
             slots = self._slots()
@@ -334,6 +343,9 @@ class Worker:
                 self._lost |= error.code == "failed_precondition"
                 if error.code not in AGAIN:
                     self._fail(error)
+                if error.code in FAULTS:
+                    tell_error(f"the worker cannot fetch tasks, and tries again: {error}")
+                    time.sleep(1)
             if self._lost or self._draining:
                 return {}
             request["resend"] = True
@@ -446,6 +458,8 @@ class Worker:
         except Error as error:
             if error.code == "invalid_argument" and len(results) > 1:
                 return any([self._report_once([result]) for result in results])
+            if error.code in FAULTS:
+                tell_error(f"a report of {len(results)} results failed, and is tried again: {error}")
             with self._changed:
                 if error.code not in AGAIN + ("invalid_argument",):
                     self._fail(error)
