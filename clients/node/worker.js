@@ -19,6 +19,20 @@ function codeOf(error) {
   return /[\u0000-\u001f\u007f]/.test(name) ? "error" : clean(name, 255);
 }
 
+/* The fields of the result of an attempt whose handler has thrown: anything, also what has no text. */
+function failureOf(error) {
+  const outcome = error instanceof Fatal ? "FATAL" : "FAILED";
+  try {
+    const result = { outcome, error: clean(error?.message ?? error, ERROR_BYTES) };
+    // A delay of 0 is that of the policy.
+    if (error instanceof Retry) result.retryInMs = error.delay === undefined ? 0 : Math.max(Math.round(Number(error.delay)), 1);
+    else if (outcome === "FAILED") Object.assign(result, { errorCode: codeOf(error), stackTrace: clean(error?.stack ?? "", TRACE_BYTES) });
+    return result;
+  } catch {
+    return { outcome, error: "the handler's error has no text" };
+  }
+}
+
 /* Throw it in a handler: the task has failed and must not run again. */
 export class Fatal extends Error {}
 
@@ -141,17 +155,13 @@ export class Worker {
 
   async #execute({ key, assignment }) {
     const controller = new AbortController();
-    const result = { outcome: "COMPLETED" };
+    let result;
     const task = new Task(assignment, controller.signal, (news) => this.#thread.postMessage({ key, news }));
     this.#running.set(key, controller);
     try {
-      result.result = resultText(await this.#handlers.get(assignment.type)(task));
+      result = { outcome: "COMPLETED", result: resultText(await this.#handlers.get(assignment.type)(task)) };
     } catch (error) {
-      result.outcome = error instanceof Fatal ? "FATAL" : "FAILED";
-      result.error = clean(error?.message ?? error, ERROR_BYTES);
-      if (error instanceof Retry) result.retryInMs = error.delay === undefined ? 0 : Math.max(Math.round(error.delay), 1); // 0: by the policy
-      else if (!(error instanceof Fatal))
-        Object.assign(result, { errorCode: codeOf(error), stackTrace: clean(error?.stack ?? "", TRACE_BYTES) });
+      result = failureOf(error);
     }
     this.#running.delete(key);
     this.#thread.postMessage({ key, news: task._rest(), result });

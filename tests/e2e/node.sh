@@ -43,6 +43,7 @@ worker() { # NAME [TOKEN-FILE]
 		  if (task.attempt === 1) throw new Retry("at once", 0);
 		  throw new RangeError("a\\0b" + "x".repeat(3000000));
 		});
+		worker.handle("odd", (task) => { throw task.attempt === 1 ? new Retry("later", 5n) : Object.create(null); });
 		worker.handle("large", async () => {
 		  while (!existsSync("$DIR/large")) await sleep(10);
 		  return "x".repeat(1000000);
@@ -77,6 +78,10 @@ test_tasks_run_and_are_awaited() {
 	id=$(js 'console.log(await client.submit("vexed", "", { maxAttempts: 3, retry: { kind: "RETRY_KIND_LIST", delaysMs: [3600000, 1] } }));')
 	expect_fail 1 reeve wait "$id" --max-wait 60s
 	expect_eq 'dead 3 RangeError a�b' "$(reeve show "$id" --json | jq -r '"\(.status) \(.attempt) \(.error_code) \(.last_error[:3])"')"
+	# Any value may be thrown, and a delay may be a BigInt.
+	id=$(js 'console.log(await client.submit("odd", "", { maxAttempts: 2, retry: { kind: "RETRY_KIND_LIST", delaysMs: [3600000] } }));')
+	expect_fail 1 reeve wait "$id" --max-wait 60s
+	expect_eq "dead 2 the handler's error has no text" "$(reeve show "$id" --json | jq -r '"\(.status) \(.attempt) \(.last_error)"')"
 	# Results that are too long for a manager, or for its messages, end their tasks and stop no others.
 	for kind in letters quotes; do
 		id=$(js "console.log(await client.submit('huge', '$kind'));")

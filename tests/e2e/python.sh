@@ -338,6 +338,40 @@ test_a_handler_that_does_not_stop_ends_its_worker() {
 	signal short CONT
 }
 
+test_a_worker_that_gets_no_thread_returns_the_task() {
+	expect_eq '1 2' "$(python '
+import threading
+start, begun = threading.Thread.start, []
+def scarce(thread):
+    if thread._target.__name__ == "_execute":
+        begun.append(thread)
+        if len(begun) == 1:
+            raise RuntimeError("no thread can be started")
+    start(thread)
+threading.Thread.start = scarce
+worker = Worker(client)
+def handle(task):
+    worker.stop()
+    return task.attempt
+worker.handle("scarce", handle)
+id = client.submit("scarce")
+worker.run()
+print(client.wait(id, 30), len(begun))')"
+}
+
+test_signals_are_the_programs_own_after_run() {
+	python '
+import signal
+def handlers():
+    return signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+before = handlers()
+worker = Worker(client)
+worker.handle("nothing", lambda task: None)
+worker.stop()
+worker.run()
+assert handlers() == before, handlers()'
+}
+
 test_what_cannot_work_is_said_at_once() {
 	expect_fail 1 python 'Client("tcp://127.0.0.1:7171")'
 	expect_match 'ValueError: "tcp://127.0.0.1:7171" is no URL for calls by HTTP' "$OUTPUT"

@@ -91,6 +91,7 @@ class Worker:
         self._seq = 0
         self._completed = self._failed = 0
         self._give_up_at = None
+        self._crowded_until = 0.0  # until then it begins no task: no thread could be started
 
     def handle(self, type, function):
         """Sets the handler of a type. It gets a Task and returns the result: a text, bytes, None, or a value that becomes JSON. Any
@@ -106,9 +107,16 @@ class Worker:
         example after its token was revoked; its running handlers end before."""
         if not self.handlers:
             raise ValueError("the worker has no handlers: it would take tasks of all types")
-        if stop_on_signals:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: self.stop())
+        numbers = (signal.SIGTERM, signal.SIGINT) if stop_on_signals else ()
+        former = [(number, signal.signal(number, lambda *_: self.stop())) for number in numbers]
+        try:
+            self._run()
+        finally:
+            for number, handler in former:
+                if handler is not None:  # it was set from Python
+                    signal.signal(number, handler)
+
+    def _run(self):
         if not self._register(0):
             return
         steps = self._beat, self._report, self._tell
@@ -301,7 +309,9 @@ class Worker:
 
     def _slots(self):
         """How many tasks it can begin. Call it with the lock."""
-        if self._draining or self._paused or not self._may_begin() or sum(task._bytes for task in self._tasks.values()) > HELD_BYTES:
+        if self._draining or self._paused or not self._may_begin() or time.monotonic() < self._crowded_until:
+            return 0
+        if sum(task._bytes for task in self._tasks.values()) > HELD_BYTES:
             return 0
         return self.concurrency - self._running
 
@@ -363,9 +373,13 @@ class Worker:
         if self._draining or not self._may_begin() or time.monotonic() >= task._lost_at - 1:
             self._set_result(task, {"outcome": "OUTCOME_RETURNED"})
             return
-        self._running += 1
         task._timeout_at = time.monotonic() + task._timeout if task._timeout else None
-        threading.Thread(target=self._execute, args=(task,), daemon=True).start()
+        try:
+            threading.Thread(target=self._execute, args=(task,), daemon=True).start()
+            self._running += 1
+        except RuntimeError:  # there are too many threads
+            self._crowded_until = time.monotonic() + 1
+            self._set_result(task, {"outcome": "OUTCOME_RETURNED"})
 
     def _execute(self, task):
         begin = time.monotonic()
