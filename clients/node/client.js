@@ -75,9 +75,15 @@ export function resultText(value) {
   return typeof text === "string" && !text.startsWith(BINARY) && !text.includes("\0") ? text : BINARY + Buffer.from(text).toString("base64");
 }
 
-/* The result of a task that has ended: a text, or a Buffer if its handler has returned a binary one. Throws TaskFailed. */
+/* The result of a task that has ended: a text, or a Buffer if its handler has returned a binary one. Throws TaskFailed, or a ReeveError
+ * if the manager has omitted the result. */
 function resultOf(task) {
   if (task.status !== "TASK_STATUS_COMPLETED") throw new TaskFailed(task);
+  const length = task.omitted?.resultBytes;
+  if (length) {
+    const problem = `the result of task ${task.id} has ${length} bytes, too long for the manager's messages (--max-message)`;
+    throw new ReeveError("failed_precondition", problem);
+  }
   const text = task.result ?? "";
   if (!text.startsWith(BINARY)) return text;
   const bytes = Buffer.from(text.slice(BINARY.length), "base64");

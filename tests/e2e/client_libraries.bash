@@ -3,6 +3,7 @@
 #
 #	start_long_leases            starts the manager of a suite, in which no worker's lease ends
 #	start_short_leases           starts another one, for what follows, in which leases end soon
+#	start_short_messages         starts another one, for what follows, which omits results of more than half a megabyte
 #	alive_workers                prints the names of the workers that are alive
 
 start_long_leases() {
@@ -13,6 +14,11 @@ start_long_leases() {
 start_short_leases() {
 	H=http://127.0.0.1:$(free_port)
 	start_manager short --http "$H" --lease 3s --heartbeat 500ms
+}
+
+start_short_messages() {
+	H=http://127.0.0.1:$(free_port)
+	start_manager messages --http "$H" --max-details 128KiB --max-result 128KiB --max-message 512KiB
 }
 
 alive_workers() {

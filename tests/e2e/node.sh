@@ -112,6 +112,15 @@ test_tasks_run_and_are_awaited() {
 	done
 }
 
+test_a_result_that_a_manager_omits_is_an_error() {
+	worker one
+	id=$(js 'console.log(await client.submit("raw", "x".repeat(900000)));')
+	expect_eq 900000 "$(js "console.log((await client.wait('$id', { timeout: 30000 })).length);")"
+	start_short_messages
+	expect_match "^failed_precondition: the result of task $id has 900000 bytes, too long" "$(js "
+		await client.wait('$id', { timeout: 30000 }).catch((error) => console.log(error.message));")"
+}
+
 test_another_manager_is_called() {
 	local kind
 	for kind in unavailable page silent slow stale; do bad_manager $kind $kind; done

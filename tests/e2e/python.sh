@@ -129,7 +129,21 @@ ids = client.submit_all([{"type": "slow", "details": "0"}] * 50)
 print(sum(client.wait(id, 60) == "{\"slept\": 0}" for id in ids))')"
 	expect_eq 4000000 "$(python '
 ids = client.submit_all([{"type": "large"}] * 4)
-print(sum(len(client.wait(id, 60)) for id in ids))')" 'one report with all of them is too long'
+length = sum(len(client.wait(id, 60)) for id in ids)
+answer = client.call("TaskService/Wait", {"ids": ids})
+print(length, len(answer["ended"]), answer["pending"], answer["more"])')" 'one report with all of them is too long, and one answer'
+}
+
+test_a_result_that_a_manager_omits_is_an_error() {
+	worker one
+	id=$(python 'print(client.submit("raw", "x" * 900000))')
+	expect_eq 900000 "$(python "print(len(client.wait($id, 30)))")"
+	start_short_messages
+	expect_match "^failed_precondition: the result of task $id has 900000 bytes, too long" "$(python "
+try:
+    client.wait($id, 30)
+except Error as error:
+    print(error)")"
 }
 
 test_another_manager_is_called() {

@@ -105,9 +105,14 @@ def result_text(value):
 
 
 def result_of(task):
-    """The result of a task that has ended: a text, or bytes if its handler has returned a binary one. Raises TaskFailed."""
+    """The result of a task that has ended: a text, or bytes if its handler has returned a binary one. Raises TaskFailed, or an Error if
+    the manager has omitted the result."""
     if task["status"] != "TASK_STATUS_COMPLETED":
         raise TaskFailed(task)
+    length = task.get("omitted", {}).get("resultBytes")
+    if length:
+        problem = f"the result of task {task['id']} has {length} bytes, too long for the manager's messages (--max-message)"
+        raise Error("failed_precondition", problem)
     text = task.get("result", "")
     if not text.startswith(BINARY):
         return text
