@@ -56,7 +56,7 @@ def large(task):
     together.wait(30)
     return 'x' * 1000000
 def huge(task):
-    return {'letters': 'ä' * 600000, 'quotes': '"' * 900000}[task.details]
+    return {'letters': 'ä' * 600000, 'quotes': '"' * 900000, 'value': ['ж' * 400000]}[task.details]
 def talks(task):
     task.progress(25, 'page 1 of 4')
     task.progress(float('nan'))
@@ -84,6 +84,9 @@ test_tasks_run_and_are_awaited() {
 	expect_eq "b'\\xff\\x00' b'data:application/octet-stream;base64,\\xff' data:application/octet-stream;base64,AA==" \
 		"$(python 'print(*(client.submit_and_wait("raw", text) for text in ("bytes", "prefixed", "data:application/octet-stream;base64,AA==")))')"
 	expect_eq "b'a\\x00b'" "$(python 'print(client.submit_and_wait("raw", "nul"))')"
+	# JSON has letters as they are, and no NaN.
+	expect_eq '{"ж": [null, null, "NaN"]}' "$(python 'print(client.submit_and_wait("raw", {"ж": [float("nan"), float("-inf"), "NaN"]}))')"
+	expect_eq 400000 "$(python 'print(client.submit_and_wait("huge", "value").count("ж"))')"
 	# In one call, if the task ends soon.
 	expect_eq "{\"slept\": 0.1} ['TaskService/SubmitAndWait']" "$(python '
 calls, call = [], client.call

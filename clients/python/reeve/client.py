@@ -89,8 +89,13 @@ def encode(message):
 
 
 def as_text(value):
-    """Details or a result: a text, or a value that becomes JSON; None is empty."""
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    """Details or a result: a text, or a value that becomes JSON; None is empty. NaN and infinities are no JSON: they become null."""
+    if isinstance(value, str) or value is None:
+        return value or ""
+    text = encode(value).decode()
+    if "NaN" in text or "Infinity" in text:
+        text = encode(json.loads(text, parse_constant=lambda _: None)).decode()
+    return text
 
 
 BINARY = "data:application/octet-stream;base64,"  # of a result that is no text, has a NUL, or begins like this
