@@ -4,6 +4,7 @@
 #include "client/cmd/fields.h"
 #include "client/cmd/progress.h"
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <inttypes.h>
 #include <reeve/v1/batch_calls.h>
@@ -74,7 +75,7 @@ static void show_remark(const void *message, int64_t now_us, struct shown *out)
 	const char *code = task->status == TASK(COMPLETED) ? "" : task->error_code;
 
 	(void)now_us;
-	snprintf(out->text, sizeof out->text, "%s%s%s%s%s", task->remark, *task->remark && (*code || *error) ? "; " : "",
+	out->value = out->owned = mem_asprintf("%s%s%s%s%s", task->remark, *task->remark && (*code || *error) ? "; " : "",
 	    code, *code && *error ? ": " : "", error);
 }
 

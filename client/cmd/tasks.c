@@ -6,6 +6,7 @@
 #include "client/cmd/waiting.h"
 #include "client/cmd/where.h"
 #include "common/clock.h"
+#include "common/mem.h"
 
 #include <inttypes.h>
 #include <reeve/v1/task_calls.h>
@@ -194,8 +195,8 @@ static void show_note(const void *message, int64_t now_us, struct shown *out)
 
 	waiting_text(task, now_us, why);
 	if (wrong)
-		snprintf(
-		    out->text, sizeof out->text, "%s%s%s%s%s", why, *why ? ", " : "", task->error_code, gap, task->last_error);
+		out->value = out->owned =
+		    mem_asprintf("%s%s%s%s%s", why, *why ? ", " : "", task->error_code, gap, task->last_error);
 	else
 		snprintf(out->text, sizeof out->text, "%s", why);
 }

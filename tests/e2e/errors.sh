@@ -64,6 +64,17 @@ test_lists_have_an_error_short_and_its_code() {
 	expect_eq 'exit:7 3000' "$(reeve show "$id" --json | jq -r '"\(.error_code) \(.last_error | length)"')"
 }
 
+test_texts_are_not_cut_where_nobody_sees_columns() {
+	batch=$(reeve batch open texts)
+	# shellcheck disable=SC2016
+	id=$(reeve submit sh 'printf "€%.0s" {1..300} >&2; exit 3' --max-attempts 1 --batch "$batch")
+	expect_fail 1 reeve wait "$id"
+	text="exit:3: $(printf '€%.0s' {1..300})"
+	expect_match "exit:3: $(printf '€%.0s' {1..200})" "$(reeve list --where "batch=$batch")" # lists have 200 letters of an error
+	expect_match "$text" "$(reeve batch report "$batch")"
+	expect_match "$text" "$(reeve batch report "$batch" --full)"
+}
+
 # The error of a group can be used as a condition that selects the group's tasks.
 test_all_tasks_of_a_group_with_one_command() {
 	echo $'it\'s "bad"\n\\back' >"$DIR/said"
