@@ -8,6 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool has_reader(void)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO};
+
+	return poll(&out, 1, 0) != 1 || !(out.revents & (POLLERR | POLLHUP));
+}
+
+bool output_lost(void)
+{
+	return ferror(stdout) || !has_reader();
+}
+
 /* Returns the errno of another write to standard output, or 0 if it succeeds. stdio does not keep the errno of the
  * earlier failure, and another write fails for the same reason. */
 static int write_problem(void)
@@ -17,14 +29,13 @@ static int write_problem(void)
 
 int output_finish(const char *program, int code)
 {
-	struct pollfd out = {.fd = STDOUT_FILENO};
 	int problem = 0;
 
 	if (fflush(stdout) != 0)
 		problem = errno;
 	else if (!ferror(stdout))
 		return code;
-	if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)))
+	if (!has_reader())
 		return code;
 	if (!problem)
 		problem = write_problem();

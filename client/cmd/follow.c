@@ -11,6 +11,7 @@
 #include "client/cmd/waiting.h"
 #include "common/clock.h"
 #include "common/mem.h"
+#include "common/output.h"
 #include "common/result_text.h"
 #include "common/text.h"
 
@@ -27,7 +28,7 @@ enum { EXPLAIN_RESULT_MS = 2000, EXPLAIN_MS = 3000, ASKED_ABOUT = 5 };
 
 /* A task that has ended. */
 struct ended {
-	int64_t id;
+	int64_t id; /* first, for compare_ids */
 	Reeve__V1__TaskStatus status;
 	uint32_t attempt;
 	int64_t ran_ms;
@@ -224,6 +225,12 @@ static void ask_why(struct following *following)
 	}
 }
 
+/* Returns whether it waits only to write lines that nobody reads. */
+static bool nobody_reads(const struct following *following)
+{
+	return following->json && output_lost();
+}
+
 static bool take_poll(void *arg, size_t pending)
 {
 	struct following *following = arg;
@@ -238,14 +245,7 @@ static bool take_poll(void *arg, size_t pending)
 		following->ask_ms = clock_monotonic_ms() + following->explain_ms;
 	}
 	progress_show(&following->progress, (int64_t)(following->total - pending));
-	return !interrupts_asked();
-}
-
-static int compare_ended(const void *a, const void *b)
-{
-	const struct ended *one = a, *other = b;
-
-	return (one->id > other->id) - (one->id < other->id);
+	return !interrupts_asked() && !nobody_reads(following);
 }
 
 static void print_table(struct following *following, const int64_t *ids, size_t count)
@@ -254,10 +254,9 @@ static void print_table(struct following *following, const int64_t *ids, size_t 
 	    COL_NUMBER("ATTEMPTS", NULL), COL_NUMBER("RAN", NULL), COL_TEXT("RESULT OR ERROR", NULL), {0}};
 	struct table *table = table_create(columns);
 
-	qsort(following->ended, following->n_ended, sizeof *following->ended, compare_ended);
+	qsort(following->ended, following->n_ended, sizeof *following->ended, compare_ids);
 	for (size_t i = 0; i < count; i++) {
-		struct ended key = {.id = ids[i]};
-		const struct ended *ended = bsearch(&key, following->ended, following->n_ended, sizeof key, compare_ended);
+		const struct ended *ended = bsearch(&ids[i], following->ended, following->n_ended, sizeof *ended, compare_ids);
 		char ran[40];
 
 		if (!ended)
@@ -318,7 +317,7 @@ static int conclude(const struct following *following, size_t pending)
 		    pending == 1 ? "task has not ended and goes on" : "tasks have not ended and go on");
 		return command_exit_code(&interrupted);
 	}
-	if (pending > 0)
+	if (pending > 0 && !nobody_reads(following))
 		command_log("%zu task%s not ended in time", pending, pending == 1 ? " has" : "s have");
 	return failed > 0 || pending > 0 || following->n_unwritten > 0 ? EXIT_TASK_FAILED : EXIT_OK;
 }

@@ -6,6 +6,7 @@
 #include "client/cmd/terminal.h"
 #include "common/limits.h"
 #include "common/mem.h"
+#include "common/output.h"
 
 #include <inttypes.h>
 #include <reeve/v1/task_calls.h>
@@ -128,14 +129,14 @@ static const struct option_table table = {
     .specs = specs,
 };
 
-/* Prints new lines until the task has ended. */
+/* Prints new lines until the task has ended, or nobody reads them. */
 static bool follow(struct logs *logs, struct reeve_failure *failure)
 {
 	const struct reeve_wait wait = {.timeout_ms = FOLLOW_MS};
 	size_t pending;
 
 	while (logs_print(logs, failure)) {
-		if (reeve_task_status_ended(logs->status))
+		if (reeve_task_status_ended(logs->status) || output_lost())
 			return true;
 		if (!reeve_wait(logs->client, &logs->id, 1, &wait, &pending, failure))
 			return false;

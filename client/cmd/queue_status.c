@@ -7,6 +7,7 @@
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
 #include "common/mem.h"
+#include "common/output.h"
 
 #include <inttypes.h>
 #include <reeve/v1/task_calls.h>
@@ -249,7 +250,7 @@ static int follow_progress(
 	int64_t batch = 0; /* the one being watched */
 	int code = EXIT_OK;
 
-	for (bool over = false; !over;) {
+	for (bool over = false; !over && (options->quiet || !output_lost());) {
 		Reeve__V1__QueueStatusResponse *status = reeve_queue_status(client, &request, NULL, &failure);
 
 		if (!status) {

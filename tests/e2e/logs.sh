@@ -55,6 +55,20 @@ test_lines_and_progress_are_seen_while_it_runs() {
 	expect_eq 'two closed' "$(reeve logs "$id" --limit 2 --json | jq -r .text | xargs)"
 }
 
+test_what_nobody_reads_is_not_followed() {
+	id=$(reeve submit sh 'echo "LOG | one" >&3; until [ -e "'"$DIR"'/end" ]; do sleep 0.05; done')
+	line=$(timeout 60 "$REEVE_BIN/reeve" logs "$id" --follow | head -n 1)
+	expect_match ' one$' "$line"
+	line=$(timeout 60 "$REEVE_BIN/reeve" queue progress default --interval 100ms --json | head -n 1)
+	expect_eq default "$(jq -r .queue <<<"$line")"
+	ended=$(reeve submit nothing)
+	line=$({ timeout 60 "$REEVE_BIN/reeve" wait "$id" "$ended" --json 2>"$DIR/problems" || expect_eq 1 $?; } | head -n 1)
+	expect_eq "$ended" "$(jq .id <<<"$line")"
+	expect_eq '' "$(cat "$DIR/problems")"
+	touch "$DIR/end"
+	reeve wait "$id" >/dev/null
+}
+
 test_each_attempt_has_its_lines() {
 	id=$(reeve submit sh 'echo "{\"log\": \"attempt $REEVE_ATTEMPT\", \"progress\": $((40 * REEVE_ATTEMPT))}" >&3; exit $((2 - REEVE_ATTEMPT))' --retry-base 10ms)
 	reeve wait "$id" >/dev/null
