@@ -185,6 +185,7 @@ static void wait_end(struct wait_call *c, const struct reeve_error *error)
 			    (long long)response->ended[i]->id); /* of its own */
 			error = &foreign;
 		}
+	response->more = c->ids && (size_t)c->reading.op.tasks > response->n_ended;
 	response->pending = c->asked > response->n_ended ? c->asked - (uint32_t)response->n_ended : 0;
 	free(c->ids);
 	reading_end(&c->reading, error);

@@ -130,7 +130,7 @@ except Error as error:
 	expect_eq 50 "$(python '
 ids = client.submit_all([{"type": "slow", "details": "0"}] * 50)
 print(sum(client.wait(id, 60) == "{\"slept\": 0}" for id in ids))')"
-	expect_eq 4000000 "$(python '
+	expect_eq '4000000 1 3 True' "$(python '
 ids = client.submit_all([{"type": "large"}] * 4)
 length = sum(len(client.wait(id, 60)) for id in ids)
 answer = client.call("TaskService/Wait", {"ids": ids})

@@ -71,6 +71,7 @@ static bool answer_wait(
 			response.ended[response.n_ended++] = task;
 	}
 	response.pending = (uint32_t)(request->n_ids - response.n_ended);
+	response.more = n_ended > response.n_ended;
 	bool answers = anyway || n_ended == request->n_ids;
 	if (answers)
 		rpc_call_reply(call, &response.base);

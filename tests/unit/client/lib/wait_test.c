@@ -30,6 +30,7 @@ struct told {
 	int n_ended, n_polls;
 	size_t pending;
 	bool enough;
+	int most_polls;   /* 0: any number */
 	int64_t end_next; /* a task to end at the next call of `polled`; 0: none */
 };
 
@@ -51,7 +52,7 @@ static bool polled(void *arg, size_t pending)
 	if (told->end_next)
 		fake_server_end(fake_server, told->end_next, COMPLETED, "r");
 	told->end_next = 0;
-	return !told->enough;
+	return !told->enough && told->n_polls != told->most_polls;
 }
 
 static struct told told;
@@ -75,6 +76,27 @@ Test(wait, reports_each_once_however_many, .init = begin, .fini = finish)
 	fake_server_waits(fake_server, &most);
 	cr_assert(eq(sz, most, REEVE_MAX_BATCH));
 	free(ids);
+}
+
+Test(wait, an_open_task_holds_back_no_other, .init = begin, .fini = finish)
+{
+	struct reeve_wait wait = {.timeout_ms = -1, .poll_ms = 50, .ended = ended, .polled = polled, .arg = &told};
+	int64_t ids[MANY];
+	size_t pending;
+
+	make_tasks(MANY);
+	for (int i = 0; i < MANY; i++)
+		ids[i] = i + 1;
+	for (int i = 2; i <= 11; i++)
+		fake_server_end(fake_server, i, COMPLETED, "r");
+	fake_server_cut_waits(fake_server, 3);
+	told.most_polls = 1;
+	cr_assert(reeve_wait(client, ids, 11, &wait, &pending, &failure), "%s", failure.message);
+	cr_assert(eq(int, told.n_ended, 10), "the first poll tells all that have ended");
+	fake_server_end(fake_server, MANY, COMPLETED, "r");
+	told.most_polls = 5;
+	cr_assert(reeve_wait(client, ids, MANY, &wait, &pending, &failure), "%s", failure.message);
+	cr_assert(eq(int, told.times[MANY], 1), "it is among the ids of a later call");
 }
 
 Test(wait, only_queries, .init = begin, .fini = finish)
