@@ -97,7 +97,8 @@ bool foreign_wait(struct services *s, struct rpc_call *call, const ProtobufCMess
     const int64_t *tasks, size_t task_count, const int64_t *batches, size_t batch_count)
 {
 	const struct rpc_identity *identity = rpc_call_identity(call);
-	if (s->objects_own || scope_sees_all(identity) || task_count + batch_count == 0)
+	uint32_t for_all = batch_count ? MAY_OPERATE : MAY_READ; /* who sees a batch may not change it for that */
+	if (s->objects_own || identity->roles & for_all || task_count + batch_count == 0)
 		return false;
 	struct foreign_wait *w = mem_calloc(1, sizeof *w + sizeof *w->ids * (task_count + batch_count));
 	if (task_count)

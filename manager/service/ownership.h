@@ -14,8 +14,8 @@ bool owner_wait(struct services *services, struct rpc_call *call, const Protobuf
  * identity, or is not known here and the caller has a name. */
 bool owner_differs(const struct services *services, const struct rpc_identity *identity, int64_t incarnation);
 
-/* Returns false if the caller may see these tasks and batches, which need not exist. Otherwise fails the call, or reads
- * their owners and calls `method` again. */
+/* Returns false if the caller may see these tasks, and may fill and close these batches, which need not exist.
+ * Otherwise fails the call, or reads their owners and calls `method` again. */
 bool foreign_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
     const int64_t *tasks, size_t task_count, const int64_t *batches, size_t batch_count);
 

@@ -280,7 +280,7 @@ static void submit(struct services *s, struct rpc_call *call, const struct asked
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	if (!scope_sees_all(rpc_call_identity(call)) && batches_wait(s, call, asked))
+	if (batches_wait(s, call, asked))
 		return;
 	struct submit_call *c = mem_calloc(1, sizeof *c + sizeof *c->tasks * asked->count);
 	c->services = s;

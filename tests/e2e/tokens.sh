@@ -42,7 +42,7 @@ test_each_method_refuses_callers_without_one_of_its_roles() {
 }
 
 test_a_submitter_uses_its_queues_and_sees_its_own() {
-	local token other id own batch
+	local token other id own batch reads
 	token=$(admin token create shop --role submitter --queue mail --type echo,nothing --callback-hosts '*.example.org')
 	other=$(admin submit nothing --queue mail)
 	own=$(with "$token" reeve submit nothing --queue mail)
@@ -76,6 +76,15 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 		expect_fail 4 with "$token" reeve $action
 		expect_match "there is no batch $batch" "$OUTPUT"
 	done
+	# Who sees all batches may not change them for that.
+	reads=$(admin token create web --role reader,submitter)
+	with "$reads" reeve batch report "$batch" >/dev/null
+	for action in "batch close $batch" "submit nothing --batch $batch"; do
+		expect_fail 4 with "$reads" reeve $action
+		expect_match "there is no batch $batch" "$OUTPUT"
+	done
+	with "$reads" reeve submit nothing --batch "$(with "$reads" reeve batch open nightly)" >/dev/null
+	admin token revoke web >/dev/null
 	admin batch close "$batch" >/dev/null
 	own=$(with "$token" reeve batch open nightly --queue mail)
 	with "$token" reeve submit nothing --queue mail --batch "$own" >/dev/null
