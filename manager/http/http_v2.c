@@ -17,6 +17,7 @@ enum {
 	PREFIX_BYTES = 5,      /* before a message of gRPC */
 	RESETS_AT_ONCE = 1000, /* streams that a caller may reset, or calls that it may withdraw, at once */
 	RESETS_A_SECOND = 100, /* … and also each second */
+	UNWRITTEN_MAX = 2000,  /* frames that wait because the caller does not read; a few for each stream */
 };
 
 static struct http2_stream *stream_of(struct http2 *http2, int32_t id)
@@ -312,7 +313,8 @@ bool http2_take(struct http2 *http2, struct rpc_intake *intake)
 	intake->held = intake->expected = http2->held;
 	http2_write(http2);
 	rpc_conn_flush(http2->conn);
-	return true;
+	/* nghttp2 answers each stream beyond the limit, also while the caller does not read. */
+	return nghttp2_session_get_outbound_queue_size(http2->session) <= UNWRITTEN_MAX;
 }
 
 static nghttp2_session *make_session(struct http2 *http2)

@@ -2,6 +2,7 @@
 
 resets      opens and resets calls, thousands of them: the connection is ended
 overflows   makes the manager reset its calls, by windows that are too large: the connection is ended
+refused     opens far more streams than it may, and hardly reads what the manager says of them: the connection is ended
 reflects    asks for many descriptions of the contract and takes none: the connection is ended
 hoard       asks for many long answers and takes none (its window is 0): the connection is ended
 flood       sends a head that never ends: the connection is ended
@@ -56,6 +57,14 @@ def overflows():
             WINDOW_UPDATE, 0, stream, struct.pack(">I", MAX_WINDOW))
 
 
+def refused():
+    for stream in range(1, 513, 2):
+        yield frame(HEADERS, END_HEADERS, stream, head(b"/grpc.health.v1.Health/Watch", b"application/grpc")) + frame(
+            DATA, END_STREAM, stream, bytes(5))
+    for first in range(513, 2000513, 2000):
+        yield b"".join(frame(HEADERS, END_HEADERS, stream) for stream in range(first, first + 2000, 2))
+
+
 def reflects():
     question = b"\x22" + bytes([len(b"reeve.v1.WorkerService")]) + b"reeve.v1.WorkerService"
     yield frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 0))
@@ -103,13 +112,18 @@ def leaves():
 
 
 def main(port, what):
-    connection = socket.create_connection(("127.0.0.1", int(port)))
+    connection = socket.socket()
+    if what == "refused":
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", int(port)))
     reads = what not in ("pings", "settings")
     try:
         connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
         connection.settimeout(20)
         for piece in globals()[what]():
             connection.sendall(piece)
+            if what == "refused":
+                connection.recv(100)
         if what == "leaves":
             connection.shutdown(socket.SHUT_WR)
         end = time.monotonic() + 20
