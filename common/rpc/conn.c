@@ -167,8 +167,10 @@ static struct chunk *take_sent(struct rpc_conn *conn, size_t count)
 		chunk->next = done;
 		done = chunk;
 	}
-	if (!conn->out)
+	if (!conn->out) {
 		conn->out_last = NULL;
+		conn->taken = false;
+	}
 	return done;
 }
 
@@ -188,6 +190,8 @@ void rpc_conn_progressed(struct rpc_conn *conn)
 	if (now_ms - conn->progress_ms >= RPC_CONN_WAIT_MS)
 		conn->waited_ms = now_ms;
 	conn->progress_ms = now_ms;
+	if (conn->taken)
+		conn->taken_ms = now_ms;
 }
 
 void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
@@ -201,8 +205,8 @@ void rpc_conn_written(struct rpc_conn *conn, bool good, size_t count)
 		return;
 	}
 	pthread_mutex_lock(&conn->lock);
-	done = take_sent(conn, count);
 	rpc_conn_progressed(conn);
+	done = take_sent(conn, count);
 	more = conn->out && !conn->closing;
 	eased = take_eased(conn);
 	if (eased) { /* before the flag is cleared: the connection may end then */
@@ -293,11 +297,12 @@ size_t rpc_conn_queue_bytes(struct rpc_conn *conn, const void *bytes, size_t len
 
 void rpc_conn_hold(struct rpc_conn *conn, size_t bytes)
 {
-	bool eased;
+	bool less = bytes > SIZE_MAX / 2, eased;
 
 	pthread_mutex_lock(&conn->lock);
-	if (bytes > SIZE_MAX / 2 || !conn->held)
-		conn->progress_ms = clock_monotonic_ms();
+	if (less || !conn->held)
+		conn->taken_ms = clock_monotonic_ms();
+	conn->taken |= less;
 	conn->held += bytes;
 	count_backlog(conn, bytes);
 	eased = take_eased(conn);
@@ -372,7 +377,9 @@ struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 	pthread_mutex_lock(&conn->lock);
 	state.opened = conn->opened;
 	state.quiet_ms = now_ms - conn->last_received_ms;
-	state.stuck_ms = conn->writing || conn->held ? now_ms - conn->progress_ms : 0;
+	state.stuck_ms = conn->writing ? now_ms - conn->progress_ms : 0;
+	if (conn->held && now_ms - conn->taken_ms > state.stuck_ms) /* other bytes pass what is held */
+		state.stuck_ms = now_ms - conn->taken_ms;
 	state.waited_ms = conn->waited_ms ? now_ms - conn->waited_ms : INT64_MAX;
 	state.backlog = conn->closing ? 0 : conn->backlog;
 	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;

@@ -81,8 +81,10 @@ struct rpc_conn {
 	struct chunk *out, *out_last;
 	size_t out_offset;    /* bytes of the first chunk that are sent */
 	size_t backlog, held; /* held: the part that a protocol holds */
+	bool taken;           /* of the queue, some bytes were held */
 	size_t heavy;         /* call `eased` when the backlog is no larger than this; 0: do not */
 	int64_t last_received_ms, progress_ms;
+	int64_t taken_ms;       /* when the other end last took some of what a protocol holds */
 	int64_t waited_ms;      /* the last progress after RPC_CONN_WAIT_MS; 0: none */
 	int64_t finish_ms;      /* when rpc_conn_finish was called; 0: it was not */
 	int64_t frame_since_ms; /* of the incoming frame; 0: none */

@@ -194,12 +194,13 @@ test_a_caller_that_abuses_http_2_harms_no_other() {
 	before=$(calm_calls)
 	expect_eq 'closed closed' "$(abuse resets) $(abuse overflows)"
 	wait_until 10 "[ \$(open_calls) -le $before ]"
-	for what in refused reflects hoard flood halves garbage pings settings leaves; do
+	for what in refused reflects hoard holds flood halves garbage pings settings leaves; do
 		abuse "$what" "$id" >"$DIR/ended.$what" &
 		abusers+=($!)
 	done
 	wait "${abusers[@]}"
 	expect_eq 'closed
+closed
 closed
 closed
 closed

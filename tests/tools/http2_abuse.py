@@ -5,6 +5,7 @@ overflows   makes the manager reset its calls, by windows that are too large: th
 refused     opens far more streams than it may, and hardly reads what the manager says of them: the connection is ended
 reflects    asks for many descriptions of the contract and takes none: the connection is ended
 hoard       asks for many long answers and takes none (its window is 0): the connection is ended
+holds       the same, and sends pings: the connection is ended
 flood       sends a head that never ends: the connection is ended
 pings       sends pings and never reads
 settings    changes its settings without end and never reads
@@ -79,6 +80,13 @@ def hoard():
         yield call(stream, b"/reeve.v1.TaskService/Get", b'{"id":%s}' % sys.argv[3].encode())
 
 
+def holds():
+    yield from hoard()
+    for _ in range(40):
+        time.sleep(1)
+        yield frame(PING, 0, 0, b"12345678")
+
+
 def flood():
     yield frame(HEADERS, 0, 1, head())
     for _ in range(1000):
@@ -116,7 +124,7 @@ def main(port, what):
     if what == "refused":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", int(port)))
-    reads = what not in ("pings", "settings")
+    reads = what not in ("pings", "settings", "holds")
     try:
         connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
         connection.settimeout(20)
