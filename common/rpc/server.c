@@ -288,6 +288,7 @@ static bool take_call(struct rpc_call *call, struct rpc_message *message, uint8_
 	const struct envelope_request *envelope = &message->envelope;
 	const struct rpc_transport *transport = call->peer->transport;
 	const char *problem = name_problem(call->actor, true);
+	size_t max = server->options.max_message_bytes;
 
 	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, call->method);
 	if (call->peer->refusal)
@@ -305,8 +306,9 @@ static bool take_call(struct rpc_call *call, struct rpc_message *message, uint8_
 	call->peer->called |= call->identity != NULL;
 	if (rpc_call_remaining_ms(call) == 0)
 		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its full deadline");
-	return (!transport->decode ||
-	           transport->decode(message, call->method->input, server->options.max_message_bytes, made, error)) &&
+	if (!call->identity && max > RPC_STRANGER_BYTES)
+		max = RPC_STRANGER_BYTES;
+	return (!transport->decode || transport->decode(message, call->method->input, max, made, error)) &&
 	    server_unpack(call, envelope, error);
 }
 

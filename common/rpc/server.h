@@ -53,6 +53,9 @@ enum rpc_class {
 /* The bit of methods that also serve callers without an identity. All lower bits are roles, which the host defines. */
 #define RPC_ANYONE (UINT32_C(1) << 31)
 
+/* The maximum length of what a caller without an identity has decompressed, and of its waiting messages. */
+enum { RPC_STRANGER_BYTES = 64 << 10 };
+
 /* A method of a service, its class, and who may call it. */
 struct rpc_entry {
 	const char *name; /* "Submit"; NULL ends a table */

@@ -19,7 +19,6 @@
 enum {
 	WAITING_MAX = 256,        /* unprocessed frames of one peer */
 	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
-	WAITING_STRANGER = 65536, /* … and bytes of one without an identity */
 	TURN_FRAMES = 256,        /* frames processed in one iteration of the loop */
 	TURN_MS = 10,             /* … and for how long; then other events run */
 	FRAME_WORK = 1 << 10,     /* the work of serving a frame */
@@ -70,7 +69,7 @@ static bool peer_arrived(void *arg, struct frame *frames)
 {
 	struct peer *peer = arg;
 	struct rpc_server *server = peer->server;
-	size_t limit = peer->identity ? WAITING_MESSAGES * server->options.max_message_bytes : WAITING_STRANGER;
+	size_t limit = peer->identity ? WAITING_MESSAGES * server->options.max_message_bytes : RPC_STRANGER_BYTES;
 	struct frame *last = frames;
 	int64_t now_ms = clock_monotonic_ms();
 	size_t bytes = 0;

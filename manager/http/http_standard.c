@@ -4,6 +4,7 @@
  * descriptors, which protoc has written.
  */
 #include "common/mem.h"
+#include "common/rpc/server.h"
 #include "common/rpc/varint.h"
 #include "manager/http/http_internal.h"
 #include "manager/http/http_v2.h"
@@ -37,7 +38,7 @@ static bool next_field(struct envelope_view *rest, struct field *field)
 	uint64_t tag;
 	size_t size = varint_read(at, end, VARINT_MAX_BYTES, &tag), more;
 
-	if (!size || tag >> 3 > UINT32_MAX)
+	if (!size || tag >> 3 == 0 || tag >> 3 > UINT32_MAX)
 		return false;
 	at += size;
 	*field = (struct field){.number = (uint32_t)(tag >> 3)};
@@ -269,7 +270,7 @@ static struct frame *serve(
 	if (!http_grpc_read(message, &form, &ms, &error) || !http_grpc_unwrap(&body, &form, &error))
 		return http_grpc_refuse(form, error.code, error.message);
 	if (form & FORM_GZIPPED) {
-		made = http_gunzip(body.bytes, body.length, api->options.max_message_bytes, &body.length, &error);
+		made = http_gunzip(body.bytes, body.length, RPC_STRANGER_BYTES, &body.length, &error);
 		if (!made)
 			return http_grpc_refuse(form, error.code, error.message);
 		body.bytes = made;

@@ -66,6 +66,10 @@ test_grpc_calls_and_their_errors() {
 	expect_eq "$trace" "$(reeve wait "$id" --result)"
 }
 
+framed() { # 0|1 FILE: prints it as a message of gRPC; 1: it is compressed
+	printf '%b' "\\$1$(printf '%08x' "$(stat -c %s "$2")" | sed 's/../\\x&/g')" && cat "$2"
+}
+
 test_what_is_not_grpc_is_refused() {
 	said() { # CONTENT|@FILE [TYPE] [OPTION…]: prints the status of a call of $METHOD (Ping) with this content
 		if [ "${1::1}" = @ ]; then cp "${1:1}" "$DIR/content"; else printf '%b' "$1" >"$DIR/content"; fi
@@ -91,9 +95,28 @@ test_what_is_not_grpc_is_refused() {
 	# The manager keeps the deadline of a caller that does not.
 	id=$(call TaskService/Submit '{"tasks":[{"queue":"never","type":"none"}]}' | jq -r '.tasks[0].id')
 	echo "{\"ids\":[$id],\"waitMs\":60000}" >"$DIR/wait"
-	{ printf '%b' "\\0$(printf '%08x' "$(stat -c %s "$DIR/wait")" | sed 's/../\\x&/g')" && cat "$DIR/wait"; } >"$DIR/framed"
+	framed 0 "$DIR/wait" >"$DIR/framed"
 	expect_match '^4 ' "$(METHOD=TaskService/Wait said "@$DIR/framed" application/grpc+json -H 'grpc-timeout: 300m')"
 	expect_eq 0 "$(said "$empty" | xargs)"
+}
+
+# Each program that reaches the manager may ping it, and ask for its health.
+test_what_a_stranger_compresses_stays_short() {
+	local A
+	A=127.0.0.1:$(free_port)
+	start required "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/required" --http "http://$A" --auth required
+	wait_until 60 'curl -sSf "http://$A/readyz" >/dev/null'
+	{ printf '{"a":"' && head -c 1000000 /dev/zero | tr '\0' x && printf '"}'; } | gzip >"$DIR/long.gz"
+	expect_eq 429 "$(curl -sS -m 20 -H 'content-type: application/json' -H 'content-encoding: gzip' --data-binary "@$DIR/long.gz" \
+		-o "$DIR/answer" -w '%{http_code}' "http://$A/reeve.v1.AdminService/Ping")"
+	expect_match 'more than 65536 bytes when decompressed' "$(cat "$DIR/answer")"
+	expect_eq 200 "$(call AdminService/Ping '{}' -o "$DIR/answer" -w '%{http_code}')"
+	head -c 1000000 /dev/zero | gzip >"$DIR/zeros.gz"
+	framed 1 "$DIR/zeros.gz" >"$DIR/framed"
+	curl -sS -m 20 --http2-prior-knowledge -H 'te: trailers' -H 'content-type: application/grpc' -H 'grpc-encoding: gzip' \
+		--data-binary "@$DIR/framed" -D "$DIR/head" "http://$A/grpc.health.v1.Health/Check"
+	expect_eq 8 "$(tr -d '\r' <"$DIR/head" | sed -n 's/^grpc-status: //p')"
+	stop required
 }
 
 test_a_cancelled_call_is_withdrawn() {
