@@ -17,6 +17,7 @@ enum {
 	PREFIX_BYTES = 5,      /* before a message of gRPC */
 	RESETS_AT_ONCE = 1000, /* streams that a caller may reset, or calls that it may withdraw, at once */
 	RESETS_A_SECOND = 100, /* … and also each second */
+	COPIED_MAX = 1 << 20,  /* bytes of heads that are copied for the messages of one read */
 	UNWRITTEN_MAX = 2000,  /* frames that wait because the caller does not read; a few for each stream */
 };
 
@@ -44,12 +45,17 @@ static void complete(struct http2_stream *stream)
 	stream->complete = true;
 }
 
-/* Refuses a stream for lack of memory. Always returns the value that makes nghttp2 drop what it has of it. */
-static int refuse(struct http2_stream *stream)
+static void reset(struct http2_stream *stream, uint32_t code)
 {
 	complete(stream);
 	http_draft_drop(&stream->draft);
-	nghttp2_submit_rst_stream(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_REFUSED_STREAM);
+	nghttp2_submit_rst_stream(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, code);
+}
+
+/* Refuses a stream for lack of memory. Always returns the value that makes nghttp2 drop what it has of it. */
+static int refuse(struct http2_stream *stream)
+{
+	reset(stream, NGHTTP2_REFUSED_STREAM);
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -180,20 +186,26 @@ static bool hand_over_part(struct http2_stream *stream, size_t length)
 	((struct http_message *)frame_body(frame))->content_length = (uint32_t)length;
 	*intake->last = frame;
 	intake->last = &frame->next;
+	stream->http2->copied += head;
 	memmove((uint8_t *)message + head, (uint8_t *)message + head + length, rest);
 	stream->draft.filled = head + rest;
 	return true;
 }
 
-/* Hands over the complete ones of many messages. Returns false if the budget has no memory for one. */
-static bool take_parts(struct http2_stream *stream)
+/* Hands over the complete ones of many messages. Resets the stream if there are too many, or the budget has no memory
+ * for one. */
+static void take_parts(struct http2_stream *stream)
 {
 	size_t length;
 
-	while ((length = http_grpc_complete(http_draft_message(&stream->draft), stream->draft.filled)) > 0)
-		if (!hand_over_part(stream, length))
-			return false;
-	return true;
+	while ((length = http_grpc_complete(http_draft_message(&stream->draft), stream->draft.filled)) > 0) {
+		bool calm = stream->http2->copied < COPIED_MAX;
+
+		if (calm && hand_over_part(stream, length))
+			continue;
+		reset(stream, calm ? NGHTTP2_REFUSED_STREAM : NGHTTP2_ENHANCE_YOUR_CALM);
+		return;
+	}
 }
 
 static int on_content(
@@ -220,8 +232,8 @@ static int on_content(
 		return 0;
 	}
 	http_draft_append(&stream->draft, bytes, length);
-	if (stream->many && !take_parts(stream))
-		refuse(stream);
+	if (stream->many)
+		take_parts(stream);
 	return 0;
 }
 
@@ -304,6 +316,7 @@ bool http2_take(struct http2 *http2, struct rpc_intake *intake)
 	if (http2->ended)
 		return true;
 	http2->intake = intake;
+	http2->copied = 0;
 	if (intake->length)
 		taken = nghttp2_session_mem_recv(http2->session, intake->bytes, intake->length);
 	http2->intake = NULL;

@@ -55,6 +55,7 @@ struct http2 {
 	int arriving;              /* messages that have begun and are not complete */
 	size_t held;               /* the memory of those messages */
 	struct rpc_intake *intake; /* bytes are being taken; or NULL */
+	size_t copied;             /* bytes of heads that have been copied for them */
 	int64_t withdrawn_ms;      /* when the calls that the caller has withdrawn are forgotten: see http_v2.c */
 	bool writing, ended;
 };

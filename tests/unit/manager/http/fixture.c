@@ -93,8 +93,7 @@ size_t put_frame(char *out, size_t at, uint8_t type, uint8_t flags, uint8_t stre
 	return at + sizeof head + length;
 }
 
-size_t put_call(
-    char *out, size_t at, uint8_t stream, const char *path, const char *type, const char *content, size_t length)
+size_t put_head(char *out, size_t at, uint8_t stream, const char *path, const char *type)
 {
 	const char *headers[] = {":method", "POST", ":scheme", "http", ":path", path, ":authority", "localhost",
 	    "content-type", type, "grpc-timeout", "5S", NULL};
@@ -108,6 +107,12 @@ size_t put_call(
 		memcpy(block + used, *text, strlen(*text));
 		used += strlen(*text);
 	}
-	at = put_frame(out, at, 1, 4, stream, block, used);
+	return put_frame(out, at, 1, 4, stream, block, used);
+}
+
+size_t put_call(
+    char *out, size_t at, uint8_t stream, const char *path, const char *type, const char *content, size_t length)
+{
+	at = put_head(out, at, stream, path, type);
 	return put_frame(out, at, 0, 1, stream, content, length);
 }

@@ -23,8 +23,9 @@ void send_text(int fd, const char *text);
 /* Reads until the text has come, or the end of the connection if it is NULL. Fails after ten seconds. */
 const char *read_until(int fd, const char *awaited);
 
-/* Append a frame of HTTP/2 to a text; and a call, its headers without compression. Return the end. */
+/* Append a frame of HTTP/2 to a text; the headers of a call, without compression; and all of a call. Return the end. */
 size_t put_frame(char *out, size_t at, uint8_t type, uint8_t flags, uint8_t stream, const char *payload, size_t length);
+size_t put_head(char *out, size_t at, uint8_t stream, const char *path, const char *type);
 size_t put_call(
     char *out, size_t at, uint8_t stream, const char *path, const char *type, const char *content, size_t length);
 
