@@ -229,13 +229,16 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 	struct services *s = service;
 	struct reeve_error error;
 	if (!check_ids(request->ids, request->n_ids, &error) ||
-	    !check_range("wait_ms", request->wait_ms, 0, INT64_MAX, &error) ||
-	    !rpc_call_hold(call, WAIT_BYTES * request->n_ids, &error)) {
+	    !check_range("wait_ms", request->wait_ms, 0, INT64_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
 	if (foreign_wait(s, call, message, wait_for, request->ids, request->n_ids, NULL, 0))
 		return;
+	if (!rpc_call_hold(call, WAIT_BYTES * request->n_ids, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
 	struct wait_call *c = mem_calloc(1, sizeof *c);
 	reading_begin_of(&c->reading, s, call, SQL_WAIT_RESULTS, message, on_wait_read);
 	c->reading.op.quick = true;

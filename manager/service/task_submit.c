@@ -269,8 +269,7 @@ static bool check_call(
 		return error_set(error, STATUS(INVALID_ARGUMENT), "tasks has %zu elements; from 1 to %d are allowed",
 		    asked->count, LIMIT_CALL_TASKS);
 	return service_has_request_id(s, call, error) && check_source("actor", rpc_call_actor(call), error) &&
-	    check_range("wait_ms", asked->wait_ms, 0, INT64_MAX, error) &&
-	    (!asked->waits || rpc_call_hold(call, WAIT_BYTES * asked->count, error));
+	    check_range("wait_ms", asked->wait_ms, 0, INT64_MAX, error);
 }
 
 static void submit(struct services *s, struct rpc_call *call, const struct asked *asked)
@@ -282,6 +281,10 @@ static void submit(struct services *s, struct rpc_call *call, const struct asked
 	}
 	if (batches_wait(s, call, asked))
 		return;
+	if (asked->waits && !rpc_call_hold(call, WAIT_BYTES * asked->count, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
 	struct submit_call *c = mem_calloc(1, sizeof *c + sizeof *c->tasks * asked->count);
 	c->services = s;
 	c->call = call;

@@ -167,6 +167,27 @@ test_it_needs_the_role_of_a_reader() {
 	expect_eq 401 "$(curl -sS -o /dev/null -w '%{http_code}' -H 'content-type: application/json' -d '{}' "$H/reeve.v1.AdminService/Stats")"
 }
 
+# Before it waits, the manager looks up whose the tasks are.
+test_a_wait_for_ones_own_tasks_counts_once() {
+	start_postgres
+	start_manager manager --http "$H"
+	open() { value 'reeve_call_memory_bytes part=open'; }
+	token=$(reeve token create shop --role submitter)
+	seq 500 | sed 's/.*/{"type":"none"}/' >"$DIR/bulk"
+	REEVE_ACCESS_TOKEN=$token reeve submit --bulk "$DIR/bulk" >"$DIR/ids"
+	for header in accept: "authorization: Bearer $token"; do
+		jq -sc '{ids: ., waitMs: 60000}' "$DIR/ids" |
+			curl -sS -m 60 -o "$DIR/answer" -H 'content-type: application/json' -H "$header" -d @- "$H/reeve.v1.TaskService/Wait" &
+		wait_until 20 '[ "$(open)" -gt 100000 ]'
+		reeve show "$(head -n 1 "$DIR/ids")" >/dev/null
+		expect [ "$(open)" -lt 200000 ]
+		kill $!
+		wait $! || true
+		wait_until 20 '[ "$(open)" -lt 100000 ]'
+	done
+	stop manager
+}
+
 test_a_database_that_does_not_answer_delays_nothing() {
 	start_postgres
 	start_manager manager --http "$H"
