@@ -385,6 +385,7 @@ struct rpc_conn_state rpc_conn_poll(struct rpc_conn *conn)
 	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;
 	state.frame = conn->frame_length;
 	state.held = conn->closing ? 0 : conn->frame_capacity;
+	state.held_ms = conn->held_since_ms ? now_ms - conn->held_since_ms : state.frame_ms;
 	state.starved = conn->starved;
 	state.ended_ms = conn->finish_ms ? now_ms - conn->finish_ms : 0;
 	pthread_mutex_unlock(&conn->lock);

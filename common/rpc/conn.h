@@ -31,6 +31,7 @@ struct rpc_conn_budget {
 	size_t unsent_max;
 	atomic_size_t incoming; /* of frames, from their first byte until the owner subtracts them */
 	atomic_size_t unsent;   /* queued for connections that are not closing */
+	atomic_bool exceeded;   /* set when a protocol does not get memory */
 };
 
 /* Callbacks to the owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` never run
@@ -53,7 +54,8 @@ struct rpc_intake {
 	bool starved;        /* it sets: it needs memory that the budget does not have */
 	bool begun;          /* it sets: a message has begun, and is not complete */
 	size_t expected;     /* the length of that message, as far as known */
-	size_t held;         /* … and its memory, counted in the budget */
+	size_t held;         /* … and its memory, counted in the budget; of several messages, that of all */
+	int64_t since_ms;    /* … and when the first of several began; 0: there is one, or none */
 };
 
 /* How bytes become frames, instead of nng's protocol. What a frame contains is the protocol's affair. */
@@ -80,9 +82,9 @@ struct rpc_conn *rpc_conn_create_on_loop(struct event_base *base, int fd, enum r
 void rpc_conn_use(struct rpc_conn *conn, const struct rpc_protocol *protocol, void *arg);
 void *rpc_conn_protocol_state(const struct rpc_conn *conn);
 
-/* Counts memory for an incoming message of a protocol in the budget. Returns false, and counts nothing, if the budget
- * is used up. rpc_conn_unreserve subtracts it. */
-bool rpc_conn_reserve(struct rpc_conn *conn, size_t bytes);
+/* Counts memory for an incoming message of a protocol, of which `length` bytes are known, in the budget. Returns false,
+ * and counts nothing, if the budget is used up. rpc_conn_unreserve subtracts it. */
+bool rpc_conn_reserve(struct rpc_conn *conn, size_t bytes, size_t length);
 void rpc_conn_unreserve(struct rpc_conn *conn, size_t bytes);
 
 /* For a protocol that sends answers in pieces. rpc_conn_queue_bytes queues a copy of up to 64 KiB, and returns how many
@@ -139,6 +141,7 @@ struct rpc_conn_state {
 	int64_t frame_ms;  /* since the first byte of the incoming frame; 0: none */
 	size_t frame;      /* its length, as far as known */
 	size_t held;       /* its memory, counted in the budget; 0 while the connection is closing */
+	int64_t held_ms;   /* since the first byte of the oldest message in it; 0: none */
 	bool starved;      /* reading has stopped because the budget is used up */
 	int64_t ended_ms;  /* since rpc_conn_finish; 0: not called */
 };

@@ -90,6 +90,7 @@ struct rpc_conn {
 	int64_t frame_since_ms; /* of the incoming frame; 0: none */
 	size_t frame_length;
 	size_t frame_capacity; /* its allocated memory */
+	int64_t held_since_ms; /* since_ms of struct rpc_intake */
 	bool starved;
 };
 

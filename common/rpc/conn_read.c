@@ -33,9 +33,13 @@ static bool afford(struct rpc_conn *conn, size_t bytes, size_t length)
 	return false;
 }
 
-bool rpc_conn_reserve(struct rpc_conn *conn, size_t bytes)
+bool rpc_conn_reserve(struct rpc_conn *conn, size_t bytes, size_t length)
 {
-	return afford(conn, bytes, bytes);
+	bool afforded = afford(conn, bytes, length);
+
+	if (!afforded)
+		atomic_store(&conn->budget->exceeded, true);
+	return afforded;
 }
 
 /* Enlarges the buffer of a long frame. Returns false if the budget does not allow it. */
@@ -219,6 +223,7 @@ static bool take_by_protocol(struct rpc_conn *conn, struct harvest *harvest)
 	conn->opened |= intake.length > 0;
 	conn->frame_length = intake.expected;
 	conn->frame_capacity = intake.held;
+	conn->held_since_ms = intake.since_ms;
 	pthread_mutex_unlock(&conn->lock);
 	return true;
 }

@@ -45,10 +45,10 @@ void peers_close_largest(struct rpc_server *server)
 
 			if (incoming - freed <= max || freed >= incoming)
 				return;
-			if (held < min || (state.frame_ms <= PARTIAL_MS && !suspended))
+			if (held < min || (state.held_ms <= PARTIAL_MS && !suspended))
 				continue;
 			log_debug("rpc", "closing a connection with %zu bytes of a message that is not finished for %lld ms", held,
-			    (long long)state.frame_ms);
+			    (long long)state.held_ms);
 			freed += held;
 			rpc_conn_close(peer->conn);
 		}

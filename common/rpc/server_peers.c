@@ -436,7 +436,7 @@ static const char *unwanted(const struct peer *peer, const struct rpc_conn_state
 void peers_sweep(struct rpc_server *server)
 {
 	int64_t now_ms = clock_monotonic_ms();
-	bool starved = false;
+	bool starved = atomic_exchange(&server->budget.exceeded, false);
 	struct peer *peer;
 
 	if (server->options.tls)

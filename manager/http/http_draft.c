@@ -58,7 +58,7 @@ bool http_draft_room(struct http_draft *draft, size_t length)
 		return true;
 	room = needed < 2 * room ? 2 * room : needed;
 	room = room < ROOM_MIN ? ROOM_MIN : room;
-	if (!rpc_conn_reserve(draft->conn, draft->frame ? room - draft->room : FRAME_HEAD_BYTES + room))
+	if (!rpc_conn_reserve(draft->conn, draft->frame ? room - draft->room : FRAME_HEAD_BYTES + room, needed))
 		return false;
 	frame = frame_create(room);
 	if (draft->frame) {

@@ -90,6 +90,7 @@ static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *
 	stream = mem_calloc(1, sizeof *stream);
 	stream->http2 = http2;
 	stream->id = frame->hd.stream_id;
+	stream->begun_ms = clock_monotonic_ms();
 	stream->draft.conn = http2->conn;
 	stream->answers_end = &stream->answers;
 	DL_APPEND(http2->streams, stream);
@@ -179,7 +180,7 @@ static bool hand_over_part(struct http2_stream *stream, size_t length)
 	struct rpc_intake *intake = stream->http2->intake;
 	struct frame *frame;
 
-	if (!rpc_conn_reserve(stream->draft.conn, FRAME_HEAD_BYTES + head + length))
+	if (!rpc_conn_reserve(stream->draft.conn, FRAME_HEAD_BYTES + head + length, head + length))
 		return false;
 	frame = frame_create(head + length);
 	memcpy(frame_body(frame), message, head + length);
@@ -308,6 +309,17 @@ bool http2_wants_answer(struct http2 *http2, uint32_t stream)
 	return stream_of(http2, (int32_t)stream) != NULL;
 }
 
+/* Returns when the first of the streams began whose messages are not complete; 0: there is none. */
+static int64_t oldest_ms(const struct http2 *http2)
+{
+	const struct http2_stream *stream;
+
+	DL_FOREACH (http2->streams, stream)
+		if (!stream->complete)
+			return stream->begun_ms;
+	return 0;
+}
+
 bool http2_take(struct http2 *http2, struct rpc_intake *intake)
 {
 	ssize_t taken = 0;
@@ -324,6 +336,7 @@ bool http2_take(struct http2 *http2, struct rpc_intake *intake)
 		return false;
 	intake->begun = http2->arriving > 0;
 	intake->held = intake->expected = http2->held;
+	intake->since_ms = http2->held ? oldest_ms(http2) : 0;
 	http2_write(http2);
 	rpc_conn_flush(http2->conn);
 	/* nghttp2 answers each stream beyond the limit, also while the caller does not read. */

@@ -33,7 +33,8 @@ struct frame *http2_compose(
 struct http2_stream {
 	struct http2 *http2;
 	int32_t id;
-	struct http2_stream *prev, *next;
+	struct http2_stream *prev, *next; /* in the order in which they began */
+	int64_t begun_ms;
 	struct http_draft draft;
 	size_t head;                          /* bytes of its headers */
 	size_t unread;                        /* bytes of its content that came after its answer was decided */

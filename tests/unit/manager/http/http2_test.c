@@ -5,6 +5,7 @@
 #include "manager/http/http_internal.h"
 #include "tests/unit/manager/http/fixture.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -148,5 +149,112 @@ Test(http2, few_bytes_do_not_become_many_long_messages)
 	cr_assert_eq(send(fd, out, length, MSG_NOSIGNAL), (ssize_t)length);
 	cr_assert_eq(read_reset(fd, 1), CALM);
 	close(fd);
+	fixture_close(&fixture);
+}
+
+enum { BUDGET = 64 << 20, LONG = 700000, PIECE = 16000, REFUSED = 7 };
+
+/* Sends a long call on a stream, or without its end. */
+static void send_long(int fd, uint8_t stream, const char *path, const char *type, size_t bytes, bool whole)
+{
+	static const char prefix[] = {0, 0, 0x0F, 0, 0};
+	static char piece[PIECE], out[1000 + 2 * PIECE];
+	size_t length = put_head(out, 0, stream, path, type);
+
+	length = whole ? put_frame(out, length, 0, 0, stream, "{\"id\":7}", 8)
+	               : put_frame(out, length, 0, 0, stream, prefix, sizeof prefix);
+	memset(piece, ' ', sizeof piece);
+	for (size_t sent = 0; sent < bytes; sent += sizeof piece) {
+		bool end = whole && sent + sizeof piece >= bytes;
+
+		length = put_frame(out, length, 0, end, stream, piece, sizeof piece);
+		cr_assert_eq(send(fd, out, length, MSG_NOSIGNAL), (ssize_t)length);
+		length = 0;
+	}
+}
+
+static int dial_http2(const struct fixture *fixture)
+{
+	static const char settings[9] = {0, 0, 0, 4};
+	int fd = dial(fixture);
+
+	send_text(fd, preface);
+	cr_assert_eq(send(fd, settings, sizeof settings, MSG_NOSIGNAL), (ssize_t)sizeof settings);
+	return fd;
+}
+
+static void read_incoming(struct fake_manager *manager, void *arg)
+{
+	*(size_t *)arg = rpc_server_memory(manager->host.server).incoming;
+}
+
+/* Returns a connection whose unfinished messages hold nearly all memory for messages. */
+static int dial_hoarder(const struct fixture *fixture, const char *path, const char *type)
+{
+	int fd = dial_http2(fixture);
+	size_t incoming = 0;
+
+	for (uint8_t stream = 1; incoming < BUDGET - LONG; stream += 2) { /* nothing is refused yet */
+		size_t bytes = BUDGET - incoming > 3 * LONG ? LONG : LONG / 4, goal = incoming + bytes;
+
+		for (send_long(fd, stream, path, type, bytes, false); incoming < goal; pause_ms(1))
+			fake_manager_do(fixture->manager, read_incoming, &incoming);
+	}
+	return fd;
+}
+
+/* A caller needs memory that another one holds. `busy`: that one makes complete calls, too. */
+static void gets_memory(const char *path, const char *type, bool busy)
+{
+	static char text[LONG + 1000];
+	struct fixture fixture = fixture_open(1 << 20, 0);
+	int hoarder = dial_hoarder(&fixture, path, type), fd = dial(&fixture);
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	int head = snprintf(text, sizeof text,
+	    "POST /reeve.v1.TaskService/Get HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	    "Content-Length: %d\r\n\r\n{\"id\":7}",
+	    LONG);
+	size_t length = (size_t)head + LONG - 8, sent = 0;
+
+	memset(text + head, ' ', LONG - 8);
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	for (int stream = 191; poll(&readable, 1, 500) == 0; stream += 2) {
+		ssize_t count = send(fd, text + sent, length - sent, MSG_NOSIGNAL);
+		char out[1000];
+
+		sent += count > 0 ? (size_t)count : 0;
+		cr_assert_leq(stream, UINT8_MAX, "it has no memory yet");
+		if (busy) /* the connection may have ended */
+			(void)!send(hoarder, out, put_call(out, 0, (uint8_t)stream, "/healthz", "text/plain", "", 0), MSG_NOSIGNAL);
+	}
+	read_until(fd, "{\"task\":{\"id\":\"7\"}}");
+	close(fd);
+	close(hoarder);
+	fixture_close(&fixture);
+}
+
+Test(http2, a_stream_of_messages_holds_no_memory_that_others_need, .timeout = 60)
+{
+	gets_memory(HTTP_REFLECTION, "application/grpc", false);
+}
+
+Test(http2, unfinished_calls_beside_others_hold_no_memory_that_others_need, .timeout = 60)
+{
+	gets_memory("/reeve.v1.TaskService/Get", "application/json", true);
+}
+
+Test(http2, a_refused_call_finds_memory_later, .timeout = 60)
+{
+	struct fixture fixture = fixture_open(1 << 20, 0);
+	int hoarder = dial_hoarder(&fixture, "/reeve.v1.TaskService/Get", "application/json"), fd = dial_http2(&fixture);
+
+	send_long(fd, 1, "/reeve.v1.TaskService/Get", "application/json", LONG, true);
+	cr_assert_eq(read_reset(fd, 1), REFUSED);
+	for (uint8_t stream = 3; !fake_manager_read(fixture.manager, &fixture.manager->gets); stream += 2) {
+		send_long(fd, stream, "/reeve.v1.TaskService/Get", "application/json", LONG, true);
+		pause_ms(500);
+	}
+	close(fd);
+	close(hoarder);
 	fixture_close(&fixture);
 }
