@@ -63,6 +63,17 @@ void levels_remove(struct levels *levels, struct place *place)
 	free(level);
 }
 
+/* The list is utlist's: its first element knows the last one, and the last one is followed by NULL. */
+void levels_begin_at(struct place *place)
+{
+	struct place *first = place->level->places;
+	if (place == first)
+		return;
+	first->prev->next = first;
+	place->prev->next = NULL;
+	place->level->places = place;
+}
+
 struct place *levels_first(const struct levels *levels)
 {
 	return levels->first ? levels->first->places : NULL;

@@ -26,6 +26,9 @@ void levels_add(struct levels *levels, struct place *place, int32_t priority);
 /* Removes a listed place. */
 void levels_remove(struct levels *levels, struct place *place);
 
+/* Makes a listed place the first one of its priority. Those before it then follow the others, in their order. */
+void levels_begin_at(struct place *place);
+
 /* Return the first place of the highest priority, and the place after another; NULL: none. */
 struct place *levels_first(const struct levels *levels);
 struct place *levels_next(const struct place *place);

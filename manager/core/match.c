@@ -1,7 +1,7 @@
 /*
  * Matches the candidates of the ready cache with the waiting Fetches. Streams of one priority form a group, whose tasks
  * are assigned in the order in which they are due: first a fair share to each Fetch, then the remainder to Fetches that
- * have room.
+ * have room. If the priority has more streams than a group, they take turns.
  *
  * Profiles know the total room of their Fetches, so a stream is wanted or not without a walk over Fetches. While a
  * group is matched, each profile remembers its first Fetch that may have room; those before it are full. A stream
@@ -38,6 +38,7 @@ struct matching {
 	struct fetch_order orders[GROUP_MAX];
 	const struct candidate *next[GROUP_MAX]; /* those before it are assigned, or no Fetch accepts them */
 	int stream_count;
+	bool more_streams; /* this priority has more */
 	int64_t capacity, available, fetches;
 	int64_t until_us; /* later candidates wait for rows of the group that are being read */
 };
@@ -357,6 +358,7 @@ static void group_collect(struct matching *matching, struct stream **at, bool *u
 		group_hold(matching, s, unsure);
 	}
 	*at = s;
+	matching->more_streams = s && stream_priority(s) == stream_priority(first);
 }
 
 /* Assigns a group's candidates in the order in which they are due, across its streams: always from the stream whose
@@ -407,7 +409,7 @@ int match_candidates(struct matching *matching, bool *unsure)
 	struct stream *at = ready_first(d->cache);
 	matching->tried = 0;
 	matching->bytes = 0;
-	matching->full = false;
+	matching->full = matching->more_streams = false;
 	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
 		f->waiting_until_ms = 0;
 	while (at && d->capacity > 0 && !matching->full) {
@@ -425,6 +427,8 @@ int match_candidates(struct matching *matching, bool *unsure)
 			break;
 		}
 	}
+	if (matching->more_streams && (d->capacity <= 0 || matching->full))
+		ready_begin_at(at); /* it got nothing yet: it is the first one next time */
 	*unsure |= matching->full;
 	if (d->unparked && !matching->full)
 		matching->tried = grants_collect(d, matching->tried, unsure);

@@ -82,6 +82,10 @@ void ready_match(struct ready_cache *cache);
  * functions of the ready cache change the list. */
 struct stream *ready_first(struct ready_cache *cache);
 struct stream *ready_next(struct stream *stream);
+
+/* Lets the iteration over the streams of its priority begin with this one from now on. */
+void ready_begin_at(struct stream *stream);
+
 int stream_route(const struct stream *stream);
 int32_t stream_priority(const struct stream *stream);
 int stream_count(const struct stream *stream);

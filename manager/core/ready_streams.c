@@ -190,6 +190,11 @@ struct stream *ready_next(struct stream *s)
 	return stream_at(levels_next(&s->place));
 }
 
+void ready_begin_at(struct stream *s)
+{
+	levels_begin_at(&s->place);
+}
+
 int stream_route(const struct stream *s)
 {
 	return s->key.route;

@@ -5,6 +5,7 @@
 #include "manager/core/ready.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 Test(dispatch, higher_priorities_go_first)
 {
@@ -264,5 +265,55 @@ Test(dispatch, a_backlog_is_not_overtaken_by_what_is_due_a_little_later)
 	claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);
 	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+enum { TYPES = 200, EACH = 4 };
+static int type_routes[TYPES];
+
+/* Answers pages of types that have EACH tasks, submitted in turns. */
+static void answer_types(int64_t due_us)
+{
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
+		int first = page->route - type_routes[0];
+		struct store_candidate rows[EACH];
+
+		for (int i = 0; i < EACH; i++)
+			rows[i] = (struct store_candidate){1 + i * TYPES + first, due_us, due_us + i * TYPES + first, 10};
+		fake_page(page, first < 0 ? 0 : EACH, rows, 0);
+	}
+}
+
+/* With more streams than a matching looks at, a task waits until its stream's turn comes, here for one other task. */
+Test(dispatch, each_of_many_types_of_one_priority_has_its_turn)
+{
+	static char types[TYPES][8];
+	static bool claimed[TYPES * EACH + 2];
+	struct fake_fetch fetch;
+	int oldest = 1;
+	bool passed = false; /* the last claim passed the oldest task */
+	int64_t due_us;
+
+	begin(0);
+	due_us = fake_db_us() - INT64_C(3600000000);
+	for (int i = 0; i < TYPES; i++) {
+		snprintf(types[i], sizeof types[i], "t%d", i);
+		type_routes[i] = fake_route("q", types[i]);
+	}
+	fake_pass(core, 1500);
+	for (int i = 0; i < TYPES * EACH; i++) {
+		fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = i + 1, .slots = 1});
+		for (int k = TYPES - 1; !i && k >= 0; k--) /* the oldest are listed last */
+			ready_rewind(core->cache, type_routes[k], 0, STORE_TIME_BEGIN);
+		base_dispatch(&core->base);
+		answer_types(due_us);
+		fake_claim(fake_claim_taken(), 0);
+		cr_assert_eq(fetch.count, 1);
+		cr_assert(fetch.ids[0] == oldest || !passed, "task %d waits", oldest);
+		passed = fetch.ids[0] != oldest;
+		claimed[fetch.ids[0]] = true;
+		while (claimed[oldest])
+			oldest++;
+	}
 	fake_end(core);
 }

@@ -44,6 +44,26 @@ Test(levels, the_highest_priority_comes_first_and_the_first_listed_of_it)
 	expect_command(0, NULL);
 }
 
+Test(levels, a_priority_begins_with_any_of_its_places)
+{
+	for (int i = 0; i < 4; i++)
+		levels_add(&levels, &places[i], 0);
+	levels_add(&levels, &places[4], 1);
+	levels_add(&levels, &places[5], -1);
+	levels_begin_at(&places[2]);
+	expect_command(6, (int[]){4, 2, 3, 0, 1, 5});
+	levels_begin_at(&places[2]);
+	levels_begin_at(&places[4]);
+	expect_command(6, (int[]){4, 2, 3, 0, 1, 5});
+	levels_remove(&levels, &places[1]);
+	levels_remove(&levels, &places[2]);
+	levels_add(&levels, &places[1], 0);
+	expect_command(5, (int[]){4, 3, 0, 1, 5});
+	for (int i = 0; i < 6; i++)
+		if (places[i].level)
+			levels_remove(&levels, &places[i]);
+}
+
 Test(levels, the_ends_of_the_range_are_priorities_like_others)
 {
 	levels_add(&levels, &places[0], INT32_MIN);
