@@ -178,6 +178,7 @@ test_twenty_thousand_types_are_listed() {
 		update executions_rolled set until = now(), settled = now(), next_at = null, next_xid = null;
 		analyze" >/dev/null
 	start_manager
+	wait_until 60 'reeve stats >/dev/null' # it reads all types first
 	expect_eq '20000 30000' "$(reeve stats --by type --json | jq -rs '"\(length) \(map(.count) | add)"')"
 	expect_eq 20000 "$(listed queue list)"
 }
