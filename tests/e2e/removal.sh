@@ -21,14 +21,22 @@ retire() { # QUEUE
 	expect_eq t "$(sql "select retired is not null from routes where queue = '$1'")" "$1 is retired"
 }
 
-unknown() { # QUEUE [MANAGER]: there
-	[[ "$(grep ": queue \"$1\"" "$DIR/log/${2:-manager}.log" | tail -n 1)" = *forgotten:* ]]
+last_of() { # QUEUE [MANAGER]: what the manager has said last about the route
+	grep ": queue \"$1\"" "$DIR/log/${2:-manager}.log" | tail -n 1
+}
+
+known() { # QUEUE MANAGER
+	[[ "$(last_of "$@")" = *known:* ]]
+}
+
+unknown() { # QUEUE [MANAGER]
+	[[ "$(last_of "$@")" = *forgotten:* ]]
 }
 
 # Expects that the route is back: all managers know it, and nothing is left of its counts.
 expect_back() { # QUEUE NUMBER
 	wait_until 10 "[ \"\$(sql \"select id, retired is null from routes where queue = '$1'\")\" = '$2|t' ]"
-	wait_until 10 "! unknown $1 one && ! unknown $1 two"
+	wait_until 10 "known $1 one && known $1 two"
 	wait_until 10 '[ "$(sql "select count(*) from count_changes")" = 0 ]'
 	expect_eq '' "$(sql 'select * from live_counts where live <> 0 or retrying <> 0 or delayed <> 0')"
 	expect_eq "$2" "$(sql "select distinct route_id from task_history where queue = '$1'")"
