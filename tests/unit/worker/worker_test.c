@@ -344,7 +344,7 @@ Test(worker, gives_back_what_waited_too_long_to_be_started)
 	first = script_add(&fixture.script, "wait", "");
 	second = script_add(&fixture.script, "wait", "");
 	fixture.script.tasks[second].timeout_ms = 1000;
-	fixture.script.tasks[second].expires_in_ms = 4000;
+	fixture.script.tasks[second].expires_in_ms = 6000;
 	fixture_go(&fixture);
 	fixture_await(&fixture, second);
 	cr_expect_eq(fixture.script.tasks[second].outcome, OUTCOME(RETURNED));
