@@ -225,7 +225,7 @@ static void ask_why(struct following *following)
 	}
 }
 
-/* Returns whether it waits only to write lines that nobody reads. */
+/* Returns true if it only writes lines, and their reader has gone. */
 static bool nobody_reads(const struct following *following)
 {
 	return following->json && output_lost();

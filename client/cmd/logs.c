@@ -129,7 +129,7 @@ static const struct option_table table = {
     .specs = specs,
 };
 
-/* Prints new lines until the task has ended, or nobody reads them. */
+/* Prints new lines until the task has ended or the reader has gone. */
 static bool follow(struct logs *logs, struct reeve_failure *failure)
 {
 	const struct reeve_wait wait = {.timeout_ms = FOLLOW_MS};

@@ -27,9 +27,7 @@ create or replace function schedule(
 #variable_conflict use_variable
 declare
   input constant text := format('%s', details);
-  -- The name of a role that may only add schedules: the sources of their tasks begin with it.
-  adder constant text := case when not pg_has_role(session_user, current_user, 'member') then session_user end;
-  of_source constant text := coalesce(adder || '/' || nullif(source, ''), source);
+  of_source constant text := coalesce(application_role() || '/' || nullif(source, ''), source);
   actor constant text := coalesce(of_source, session_user::text);
   every_ms constant bigint := check_interval('every', every, LIMIT_EVERY_MIN_MS, LIMIT_EVERY_DAYS * 86400000::bigint);
   missed constant text[] := regexp_match(coalesce(catch_up, 'one'), '^(skip|one|all)(?::([0-9]{1,9}))?$');

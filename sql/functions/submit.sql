@@ -29,8 +29,7 @@ declare
   of_type text := submit.type;
   input constant text := format('%s', submit.details);
   in_queue text := coalesce(submit.queue, 'default');
-  -- The name of a role that may only submit: its sources begin with it, and it uses only keys of its own tasks.
-  submitter constant text := case when not pg_has_role(session_user, current_user, 'member') then session_user end;
+  submitter constant text := application_role(); -- it uses only keys of its own tasks
   actor text := coalesce(submitter || '/' || nullif(submit.source, ''), submit.source, session_user);
   checked record;
   ttl_ms bigint;

@@ -5,6 +5,7 @@
 #	start_short_leases           starts another one, for what follows, in which leases end soon
 #	start_short_messages         starts another one, for what follows, which omits results of more than half a megabyte
 #	alive_workers                prints the names of the workers that are alive
+#	expect_first_attempt ID      waits for the task, whose first attempt must complete it
 
 start_long_leases() {
 	H=http://127.0.0.1:$(free_port)
@@ -23,4 +24,9 @@ start_short_messages() {
 
 alive_workers() {
 	reeve worker list --json | jq -r 'select(.state == "alive").name'
+}
+
+expect_first_attempt() {
+	reeve wait "$1" --max-wait 60s >/dev/null
+	expect_eq 1 "$(reeve show "$1" --json | jq -r .attempt)"
 }

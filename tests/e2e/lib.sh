@@ -209,7 +209,7 @@ stop_postgres() { # [MODE]
 
 sql() {
 	if [ -n "${PGAPPNAME:-}" ]; then
-		PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"
+		PGOPTIONS='-c search_path=reeve,public' plain_sql "$1"
 	else
 		"$REEVE_BIN/sql" "$PGDIR/.sql" "$1"
 	fi

@@ -152,8 +152,7 @@ test_a_fault_of_a_manager_ends_no_worker() {
 	bad_manager faulty faulty "$H"
 	H=${BAD[faulty]} worker one
 	id=$(js 'console.log(await client.submit("slow", 0));')
-	reeve wait "$id" --max-wait 60s >/dev/null
-	expect_eq 1 "$(reeve show "$id" --json | jq -r .attempt)"
+	expect_first_attempt "$id"
 	stop one
 	expect_eq 0 "$STATUS"
 }

@@ -178,7 +178,7 @@ Test(modes, a_slot_keeps_the_resting_period)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-/* The second task waits for the end of the rest until it has too little time left. */
+/* The slot rests for longer than the second task can wait. */
 Test(modes, what_a_rest_keeps_waiting_is_returned_in_time)
 {
 	int64_t first, second;

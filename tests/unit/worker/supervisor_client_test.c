@@ -317,8 +317,8 @@ static void read_children(pid_t parent, pid_t *children, int count)
 	cr_assert_eq(found, count);
 }
 
-/* The first of many runs when the lease ends; all others have ended just before. Nobody but this test reads what the
- * supervisor reports. */
+/* When the lease ends, the first of many programs still runs, and all others have just ended. Only this test reads the
+ * supervisor's reports. */
 Test(supervisor_client, many_ends_do_not_delay_the_end_of_the_lease)
 {
 	enum { COUNT = 100 };
