@@ -57,7 +57,9 @@ test_time_that_other_processes_took_does_not_count() {
 		own.add(8e6, 2400, 1200, 450)
 		own.add(9e6, 2600, 1390, 540)  # others take half, and a twentieth is idle
 		own.add(10e6, 2800, 1590, 640)  # … nothing is idle
-		own.add(11e6, 3000, 1690, 640)  # others take half, and half is idle
+		own.add(11e6, 3000, 1790, 840)  # they take nothing, but the run is catching up
+		own.add(12e6, 3200, 1890, 840)  # … half, and half is idle
+		own.add(13e6, 3400, 2090, 1040)  # … nothing, and nothing is idle
 		assert own.between(0, 2.5e6) == 2.5e6
 		assert own.between(1e6, 3e6) == 2e6
 		near(1.5e6, own.between(2e6, 4e6))
@@ -65,8 +67,9 @@ test_time_that_other_processes_took_does_not_count() {
 		near(0.5e6 + 0.25e6, own.between(3e6, 5e6))
 		near(2e6, own.between(5e6, 7e6))
 		near(0.5e6, own.between(7e6, 8e6))
-		near(0.25e6, own.between(8e6, 10e6))
-		near(1e6, own.between(11e6, 13e6))  # as in the last second
+		near(0.25e6, own.between(8e6, 11e6))
+		near(0.5e6, own.between(11e6, 12e6))
+		near(3e6, own.between(12e6, 15e6))  # then as in the last second
 		# The run's own ticks: of its living processes, of children that it has reaped, and of ended orphans.
 		busy = "import os, time\nwhile time.process_time() < 0.35: pass\n"
 		own = OwnTime()

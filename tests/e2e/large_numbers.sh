@@ -134,30 +134,30 @@ statements() { # ROLE NAME
 	grep -cE "\] reeve-manager ($1) LOG:  duration: .* execute ($2):" "$DIR/log/postgres.log" || true
 }
 
-# Tasks of 400 new types, and a database 1 ms away in each direction: two managers start them like one manager, which has
-# a database of its own and as many tasks at the same time, so that other load on the machine delays both. The medians
-# were equal to a sixth beside 24 busy processes; they are twice as far apart if a manager leaves each task of the
-# other's shard to it.
+# Tasks of 400 new types, and a database 10 ms away in each direction: two managers start them like one manager, which has
+# a database of its own and as many tasks at the same time. The tasks are few, so that the round trips to the database
+# take most of the time. The medians were equal to a tenth, also beside 24 busy processes; they differ by three quarters
+# if a manager leaves each task of the other's shard to it.
 # measures time
 test_two_managers_keep_up_with_many_types() {
 	local name median
 	start_postgres
 	sql 'create database apart owner reeve'
 	start_proxy away postgres
-	tell away delay up 1
-	tell away delay down 1
+	tell away delay up 10
+	tell away delay down 10
 	start_manager apart --database "${PROXY[away]/dbname=reeve/dbname=apart}"
 	start_manager one --database "${PROXY[away]}"
 	start_manager two --database "${PROXY[away]}"
-	start streams_1 timeout 120 "$REEVE_BIN/bench-streams" types "${URL[apart]}" 400 300 10
-	start streams_2 timeout 120 "$REEVE_BIN/bench-streams" types "${URL[one]},${URL[two]}" 400 300 10
+	start streams_1 timeout 120 "$REEVE_BIN/bench-streams" types "${URL[apart]}" 400 60 10
+	start streams_2 timeout 120 "$REEVE_BIN/bench-streams" types "${URL[one]},${URL[two]}" 400 60 10
 	for name in streams_1 streams_2; do
 		ended $name 120
 		expect_eq 0 "$STATUS" "exit code of $name"
 		note "$name:" "$(grep '^types_' "$DIR/log/$name.log" | tr '\n' ';')"
 	done
 	for median in types_p50 types_later_p50; do
-		expect_that "$(of 2 $median) < 1.6 * $(of 1 $median)"
+		expect_that "$(of 2 $median) < 1.4 * $(of 1 $median)"
 	done
 	expect_that "$(of 2 types_p95) < $(of 1 types_p95) + 500"
 	expect_eq 0 "$(sql "select count(*) from tasks t where status = 'queued' and exists (
@@ -168,7 +168,7 @@ test_two_managers_keep_up_with_many_types() {
 	pages=$(($(counter one pages_read) + $(counter two pages_read)))
 	tasks=$(sql 'select count(*) from task_history')
 	note "$pages pages for $tasks tasks"
-	expect [ "$tasks" -ge 2000 ]
+	expect [ "$tasks" -ge 500 ]
 	expect [ "$pages" -le $((15 * 2 * 400)) ] # fifteen of each of 400 streams by each manager
 	sql "alter system set log_min_duration_statement = 0"
 	sql 'select pg_reload_conf()' >/dev/null

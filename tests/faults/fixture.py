@@ -95,8 +95,9 @@ class Worker(Process):
 			self.lives += 1
 		self.life = f"{self.name}.{self.lives}"
 		self.wanted = True
+		# Tasks of many types are not to wait for slots.
 		common = ["--manager", ",".join(self.managers), "--name", self.life, "--concurrency",
-			"8" if self.kind == "exec" else "16"]
+			"8" if self.kind == "exec" else "64" if self.types else "16"]
 		if self.kind == "exec":
 			command = [f"{self.fixture.bin}/reeve-worker", "--handlers", f"{self.fixture.folder}/handlers.ini", "--drain-timeout", "10s",
 				"--kill-grace", "300ms", *common]

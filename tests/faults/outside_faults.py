@@ -26,8 +26,8 @@ FLOODS = {
 	"garbage": 2000,
 }
 PARKED = 2000
-TYPES = 500
-TYPES_ENOUGH = TYPES // 2  # the minimum number of types with submitted tasks
+TYPES = 400
+TYPES_ENOUGH = TYPES // 3  # the minimum number of types with submitted tasks
 TYPES_US = 50_000  # how much longer than twice the others' median time tasks of new types may wait at the median
 COLD_US = 1_000_000  # how much longer than the longest of the others each may wait
 QUIET_US, PROBES = 1500000, 10  # minimum duration and number of probes when measuring probes without a fault
@@ -332,7 +332,7 @@ def types_many(run, rng):
 	"""Submits tasks of many new types while the database is slow. They must start like tasks of one type that the same worker
 	gets at the same time: at the median, and the longest within the time that docs/reliability.md promises for a cold start.
 	All are submitted to one manager: the worker's own starts them sooner than another, which has to send a notification."""
-	ms, seconds, cold = rng.randint(1, 4), run.span(5, 10), rng.random() < 0.4
+	ms, seconds, cold = rng.randint(1, 3), run.span(5, 10), rng.random() < 0.4
 	manager, entry = one_of(run, rng), one_of(run, rng)
 	many, known = run.next_name("m"), run.next_name("o")
 
@@ -348,7 +348,7 @@ def types_many(run, rng):
 		fault.begun = now_us()
 		loads = [run.fixture.submit_during(name, [entry], "--rate", rate, "--seed", "1", "--mix", "tiny=1", "--threads",
 			"4", "--types", ",".join(f"{kind}=1" for kind in kinds), "--priority", "10", "--cancel", "0", "--keyed", "0", "--again", "0",
-			"--look", "0") for name, rate, kinds in ((many, "100", types), (known, "20", [known]))]
+			"--look", "0") for name, rate, kinds in ((many, "60", types), (known, "20", [known]))]
 		yield from worked(run, seconds / 2)
 		if cold:
 			yield from restarted(run, manager)

@@ -2,8 +2,9 @@
 
 The limits of recovery are for a machine that does nothing else. While others take half of it, a second counts as half a
 second. While others take part of it and nothing is idle, the run may get less than it needs: its tasks then queue up, and
-no factor tells how much longer they wait for that. Such time does not count; from IDLE on the idle part is enough. What
-others take up to NOISE of the machine counts as nothing: so much is the error of the kernel's figures.
+no factor tells how much longer they wait for that. Such time does not count, and neither does the time after it until the
+machine is idle again, in which the run catches up; from IDLE on the idle part is enough. What others take up to NOISE of
+the machine counts as nothing: so much is the error of the kernel's figures.
 """
 
 import bisect
@@ -18,6 +19,7 @@ class OwnTime:
 	def __init__(self):
 		self.wall, self.own = [], []  # of each sample, in µs
 		self.share = 1  # between the last two samples
+		self.behind = False  # others have taken time that the run may have needed, and nothing has been idle since
 		self.last = (0, 0, 0)
 		self.processes = {}  # those of the run: {(pid, start): (parent, ticks of it and of its children that it has waited for)}
 		self.ended = 0  # ticks of its processes that none of it has waited for
@@ -28,7 +30,9 @@ class OwnTime:
 		if self.wall:
 			others = max(0, busy_ticks - max(0, run_ticks)) / max(1, machine_ticks)
 			idle = (machine_ticks - busy_ticks) / max(1, machine_ticks)
-			self.share = (1 - min(1, others)) * min(1, idle / IDLE) if others > NOISE else 1
+			others = others if others > NOISE else 0
+			self.behind = idle < IDLE and (self.behind or others > 0)
+			self.share = (1 - min(1, others)) * (max(0, idle / IDLE) if self.behind else 1)
 		self.own.append(self.at(now))
 		self.wall.append(now)
 		self.last = (machine, busy, run)
