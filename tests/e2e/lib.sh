@@ -197,9 +197,17 @@ start_postgres() { # [--empty] [OPTION…]
 	alive "$SQL_SERVER" || start "$SQL_SERVER" "$REEVE_BIN/sql-server" "$PGDIR/.sql" \
 		"host=$PGDIR user=postgres dbname=reeve options='-c search_path=reeve,public' application_name=sql"
 	wait_until 60 'sql "select 1" >/dev/null'
+	[ -n "$empty" ] || drop_yesterday
 	[ -z "$empty" ] || sql_let_go
 	[ -z "$empty" ] || printf '%s;\n' 'drop database reeve' 'create database reeve owner reeve' |
 		"$REEVE_TEST_PG_BIN/psql" -Xq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d postgres
+}
+
+# The template may be of the day before. Its oldest partition of the history is over then, and would be archived.
+drop_yesterday() {
+	local today
+	TZ=UTC printf -v today '%(%Y%m%d)T' -1
+	[ "$today" -le "$REEVE_TEST_DAY" ] || sql "drop table if exists task_history_$REEVE_TEST_DAY"
 }
 
 stop_postgres() { # [MODE]
