@@ -12,7 +12,6 @@ test_a_backup_of_a_running_system_is_restored() {
 	start_postgres
 	start_manager --lease 15s --heartbeat 300ms
 	start_worker --type sh,echo
-	export REEVE_TEST_DIR=$DIR
 	ended=$(reeve submit echo result --key once --wait --json | jq .id)
 	dead=$(reeve submit sh 'exit 65' --json | jq .id)
 	wait_status 20 "$dead" dead
