@@ -164,7 +164,7 @@ def kinds(known):
     return {
         'submit': (30, lambda n: ('TaskService/Submit', task(b'flood', b'nothing') * 2000),
                    lambda n: ('TaskService/Submit', task(b'mine', b'nothing'))),
-        'new_types': (30, lambda n: ('TaskService/Submit', b''.join(task(b'flood', b'type-%d-%d' % (n, i)) for i in range(500))),
+        'new_types': (60, lambda n: ('TaskService/Submit', b''.join(task(b'flood', b'type-%d-%d' % (n, i)) for i in range(500))),
                       lambda n: ('TaskService/Submit', task(b'mine', b'type-%d' % n))),
         'cancel': (30, lambda n: ('TaskService/Cancel', field(3, flood)), lambda n: ('TaskService/Cancel', field(1, varint(known)))),
         'control': (400, lambda n: ('QueueService/Control', field(1, b'flood') + field(2, 3 + n % 2)),
