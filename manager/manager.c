@@ -452,6 +452,7 @@ bool manager_run(struct manager *m)
 
 void manager_close(struct manager *m)
 {
+	m->stopping = true; /* problem() must not ask the store any more */
 	if (m->jobs)
 		jobs_stop(m->jobs);
 	/* Operations in flight end here, while the core and the calls that they belong to still exist. */

@@ -158,7 +158,13 @@ test_a_watch_of_the_health_goes_on_until_the_manager_stops() {
 	wait_until 60 "grep -q NOT_SERVING '$DIR/log/known.log'"
 	sql 'alter role reeve login'
 	wait_until 60 "sed 1,/NOT_SERVING/d '$DIR/log/known.log' | grep -q '\"SERVING'"
+	# It stops while it has no database, too.
+	sql 'alter role reeve nologin'
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'reeve'" >/dev/null
+	wait_until 60 "[ \"\$(grep -c NOT_SERVING '$DIR/log/known.log')\" = 2 ]"
 	stop second
+	sql 'alter role reeve login'
+	expect_eq 0 "$STATUS" 'exit code of the manager'
 	ended known
 	ended unknown
 	expect_eq 'UNAVAILABLE: the manager stops' "$(tail -n 1 "$DIR/log/known.log")"
