@@ -108,7 +108,8 @@ int64_t scope_identity(const struct rpc_identity *identity)
 
 int64_t scope_owner(const struct rpc_identity *identity)
 {
-	return identity->roles & MAY_ADMINISTER ? 0 : scope_identity(identity);
+	const struct identity *i = (const struct identity *)identity;
+	return (i->of ? i->of->rpc.roles : identity->roles) & MAY_ADMINISTER ? 0 : i->id;
 }
 
 int64_t scope_parent(const struct rpc_identity *identity)

@@ -28,8 +28,8 @@ char *scope_callback_hosts(const struct rpc_identity *identity);
 /* Returns the identity's number in the table; 0: it is not there. */
 int64_t scope_identity(const struct rpc_identity *identity);
 
-/* Returns the identity that owns the workers that this caller registers. It may act only for workers of that one. 0: an
- * admin, who may act for all. */
+/* Returns the identity that owns the workers that this caller registers, or, of an attempt, its worker. It may act only
+ * for workers of that one. 0: an admin, who may act for all. */
 int64_t scope_owner(const struct rpc_identity *identity);
 
 /* Returns the task whose handler is the caller; 0: the caller is no handler. */

@@ -2,6 +2,7 @@
 # Access tokens and roles: who may call what. (token_lifetimes.sh: from their creation to their end.)
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tokens.bash"
+. "$(dirname "$0")/locks.bash"
 
 ROLES='reader submitter worker manual_worker metric_writer operator'
 
@@ -86,10 +87,27 @@ test_a_submitter_uses_its_queues_and_sees_its_own() {
 	with "$reads" reeve submit nothing --batch "$(with "$reads" reeve batch open nightly)" >/dev/null
 	admin token revoke web >/dev/null
 	admin batch close "$batch" >/dev/null
+	closes_no_batch_that_comes_later
 	own=$(with "$token" reeve batch open nightly --queue mail)
 	with "$token" reeve submit nothing --queue mail --batch "$own" >/dev/null
 	with "$token" reeve batch close "$own" >/dev/null
 	admin token revoke shop >/dev/null
+}
+
+# A batch that another opens when the caller was found to close none of others, and before it is closed.
+closes_no_batch_that_comes_later() {
+	local next
+	next=$(($(with "$token" reeve batch open nightly --queue mail) + 1))
+	hold calls 'lock table requests in share mode'
+	start closes env REEVE_ACCESS_TOKEN="$token" "$REEVE_BIN/reeve" batch close "$next"
+	wait_until 30 '! alive closes || blocked edit'
+	sql "insert into batches (id, name, queue, implicit, source) overriding system value values ($next, 'later', 'mail', false, 'other/ann')"
+	let_go calls
+	ended closes 30
+	expect_eq 4 "$STATUS"
+	expect_match "there is no batch $next" "$(cat "$DIR/log/closes.log")"
+	expect_eq t "$(sql "select closed_at is null from batches where id = $next")"
+	sql "delete from batches where id = $next; select nextval('batches_id_seq')" >/dev/null
 }
 
 # A key that another identity has used tells and changes nothing.
@@ -353,9 +371,13 @@ test_a_handler_submits_for_its_attempt() {
 
 # It reports progress of its own attempt, and of no other.
 test_a_handler_reports_progress_of_its_attempt() {
-	local id
-	admin token create reports --role worker --output "$DIR/reports.token"
-	start_worker worker --access-token-file "$DIR/reports.token"
+	local id role
+	for role in worker admin; do reports_progress "$role"; done
+}
+
+reports_progress() { # ROLE of its worker
+	admin token create reports --role "$1" --output "$DIR/reports-$1.token"
+	start_worker worker --access-token-file "$DIR/reports-$1.token"
 	cat >"$DIR/tell" <<-END
 		$(declare -f varint)
 		attempt="\\x08\$(varint "\$1")\\x10\$(varint "\$2")\\x22\\x04text"
