@@ -158,7 +158,7 @@ service() { # starts the service, and a worker whose handler `call` calls it
 	wait_until 20 "(: </dev/tcp/127.0.0.1/$port)"
 	handlers <<-END
 		[handler call]
-		http = http://127.0.0.1:$port/tasks?of=reeve
+		http = http://ann:s3cret@127.0.0.1:$port/tasks?of=reeve
 		max-output = 100KiB
 	END
 	start_worker caller --concurrency 2 "$@"
@@ -220,14 +220,15 @@ test_a_service_submits_tasks_with_the_access_token_in_the_header() {
 	expect_match '^[0-9]+$' "$(field "$id" result | xargs)"
 }
 
+# Errors have only the scheme, host and port of the URL: the rest of it may be secret.
 test_answers_that_are_none() {
 	service
 	expect_eq 'dead|1|output-too-long|the answer is longer than 102400 bytes (max-output)|' "$(ran '{"do": "endless"}')"
 	expect_match '^dead\|2\|http\|the answer.s head is longer than 64 KiB' "$(ran '{"do": "head"}')"
-	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/tasks\?of=reeve: .*(transfer closed|bytes remaining)' "$(ran '{"do": "half"}')"
-	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/tasks\?of=reeve: Empty reply' "$(ran '{"do": "close"}')"
+	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/: .*(transfer closed|bytes remaining)' "$(ran '{"do": "half"}')"
+	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/: Empty reply' "$(ran '{"do": "close"}')"
 	stop service
-	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/tasks\?of=reeve: .*Failed to connect' "$(ran '{}')"
+	expect_match '^dead\|2\|http\|http://127.0.0.1:[0-9]*/: .*Failed to connect' "$(ran '{}')"
 }
 
 all_closed() { # whether the worker has closed the connection of each call
@@ -266,6 +267,9 @@ test_a_service_at_a_unix_socket() {
 	END
 	start_worker local
 	expect_eq 'completed|1|||done' "$(ran '{"body": "done"}')"
+	stop service
+	rm -f "$DIR/service.sock"
+	expect_match "^dead\|2\|http\|http://unix:$DIR/service.sock: .*connect" "$(ran '{}')"
 }
 
 #

@@ -42,6 +42,7 @@ struct http_handler {
 	struct handler base;
 	struct handler_spec spec;
 	char *url, *socket; /* the socket's path; NULL: TCP */
+	char *site;         /* for errors: the URL without its user, path and query, which may be secret */
 
 	pthread_mutex_t lock;
 	struct caller *idle; /* guarded by it */
@@ -278,7 +279,7 @@ static void set_outcome(struct call *call, CURLcode code)
 		attempt_end(
 		    call->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "http", "the answer's head is longer than 64 KiB");
 	else if (code != CURLE_OK)
-		attempt_end(call->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "http", "%s: %s", call->handler->url,
+		attempt_end(call->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "http", "%s: %s", call->handler->site,
 		    *call->problem ? call->problem : curl_easy_strerror(code));
 	else if (status / 100 == 2)
 		complete(call);
@@ -311,6 +312,13 @@ static void http_run(struct handler *base, const struct handler_context *context
 	put_caller(handler, call.caller);
 }
 
+static void free_places(struct http_handler *handler)
+{
+	free(handler->url);
+	free(handler->socket);
+	free(handler->site);
+}
+
 static void http_release(struct handler *base)
 {
 	struct http_handler *handler = (struct http_handler *)base;
@@ -321,8 +329,7 @@ static void http_release(struct handler *base)
 		caller_free(caller);
 	}
 	pthread_mutex_destroy(&handler->lock);
-	free(handler->url);
-	free(handler->socket);
+	free_places(handler);
 	handler_spec_clear(&handler->spec);
 }
 
@@ -330,8 +337,10 @@ static void http_release(struct handler *base)
 static bool read_url(struct http_handler *handler, const char *text, struct reeve_error *error)
 {
 	static const char local[] = "http://unix:";
+	static const CURLUPart secret[] = {
+	    CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_PATH, CURLUPART_QUERY, CURLUPART_FRAGMENT};
 	const char *path = text + sizeof local - 1, *colon;
-	char *scheme = NULL;
+	char *scheme = NULL, *site = NULL;
 	CURLU *url;
 	bool valid;
 
@@ -350,8 +359,16 @@ static bool read_url(struct http_handler *handler, const char *text, struct reev
 	valid = curl_url_set(url, CURLUPART_URL, handler->url, 0) == CURLUE_OK &&
 	    curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
 	    (!strcmp(scheme, "http") || !strcmp(scheme, "https"));
+	for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
+		curl_url_set(url, secret[i], NULL, 0);
+	if (handler->socket)
+		handler->site = mem_asprintf("%s%s", local, handler->socket);
+	else if (valid && curl_url_get(url, CURLUPART_URL, &site, 0) == CURLUE_OK)
+		handler->site = mem_strdup(site);
+	curl_free(site);
 	curl_free(scheme);
 	curl_url_cleanup(url);
+	valid = valid && handler->site;
 	return valid || error_set(error, STATUS(INVALID_ARGUMENT), "%.200s is not a URL with http:// or https://", text);
 }
 
@@ -360,8 +377,7 @@ static struct handler *http_handler_create(const char *type, struct handler_spec
 	struct http_handler *handler = mem_calloc(1, sizeof *handler);
 
 	if (!read_url(handler, spec->command, error)) {
-		free(handler->url);
-		free(handler->socket);
+		free_places(handler);
 		free(handler);
 		return NULL;
 	}
