@@ -77,9 +77,10 @@ static bool lock_folder(struct home *home, struct reeve_error *error)
 	char path[PATH_MAX + 16], text[32] = "";
 
 	snprintf(path, sizeof path, "%s/lock", home->folder);
-	home->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	home->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (home->lock < 0)
 		return failed(error, "open", path);
+	fchmod(home->lock, 0600); /* who can open it can hold its lock */
 	if (flock(home->lock, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK)
 			return failed(error, "lock", path);

@@ -214,6 +214,8 @@ Test(embedded, uses_a_short_socket_folder_for_a_long_path)
 Test(embedded, refuses_a_folder_in_use)
 {
 	struct reeve_error error = {0};
+	struct stat lock;
+	char path[PATH_MAX + 8];
 	struct embedded *embedded = started(folder);
 
 	cr_assert(embedded_start(folder, -1, &error) == NULL);
@@ -221,6 +223,10 @@ Test(embedded, refuses_a_folder_in_use)
 	cr_assert(strstr(error.message, "in use by process") != NULL, "%s", error.message);
 	cr_assert(eq(str, (char *)ask(embedded, "select 1"), "1"));
 	stopped(embedded);
+	/* Another user cannot hold the lock. */
+	snprintf(path, sizeof path, "%s/lock", folder);
+	cr_assert_eq(stat(path, &lock), 0);
+	cr_expect_eq(lock.st_mode & 0777, 0600);
 }
 
 Test(embedded, refuses_another_major_version)
