@@ -4,6 +4,7 @@
  */
 #include "client/cmd/command.h"
 #include "client/cmd/fields.h"
+#include "client/cmd/task_options.h"
 #include "client/cmd/where.h"
 #include "common/limits.h"
 
@@ -62,7 +63,7 @@ static const struct option_spec update_specs[] = {
     OPT_SPAN(0, "delay", OPTION_AT(struct options, delay_ms), 0, 0, "time from now until it becomes due: 30s, 5m, 2h"),
     OPT_INTEGER(0, "max-attempts", OPTION_FIELD("max_attempts"), 1, LIMIT_ATTEMPTS, "N",
         "maximum number of attempts; also of an executing task"),
-    OPT_TEXT(0, "details", OPTION_FIELD("details.value"), "DETAILS", "the new details"),
+    OPT_TEXT(0, "details", OPTION_FIELD("details.value"), "DETAILS|-", "the new details; -: from standard input"),
     OPT_NAME('q', "queue", OPTION_FIELD("queue"), "NAME", "move to this queue"),
     OPT_SPAN(0, "timeout", OPTION_FIELD("timeout_ms"), 1, DAYS_MS(LIMIT_TIMEOUT_DAYS), "how long an attempt may run"),
     OPT_NAME('k', "key", OPTION_FIELD("key"), "KEY", "the new key, of one task"),
@@ -149,7 +150,7 @@ static const struct change update = {.method = "Update",
     .table = {.program = "reeve update",
         .usage =
             "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] "
-            "[--details DETAILS] [--queue NAME] [--timeout DURATION] [--key KEY] [--stage NAME] [--dry-run] [--json]",
+            "[--details DETAILS|-] [--queue NAME] [--timeout DURATION] [--key KEY] [--stage NAME] [--dry-run] [--json]",
         .summary =
             "Changes tasks that have not ended: their priority and maximum number of attempts, and the rest until "
             "they start. What you do not set stays as it is.",
@@ -384,6 +385,24 @@ static bool set_delay(struct changing *changing, int64_t delay_ms, int *code)
 	return true;
 }
 
+static bool details_are_input(const struct changing *changing)
+{
+	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)changing->request;
+
+	return changing->change == &update && request->details && !strcmp(request->details->value, "-");
+}
+
+/* Reads the new details if standard input has them. The caller must free *details. Returns false with *code set after
+ * an error message. */
+static bool read_details(const struct changing *changing, char **details, int *code)
+{
+	if (!details_are_input(changing))
+		return true;
+	((Reeve__V1__UpdateRequest *)changing->request)->details->value = *details =
+	    task_details_read(changing->client, code);
+	return *details;
+}
+
 /* Finds the tasks: ids from the operands, or conditions from the options. Returns false with *code set after an error
  * message. */
 static bool select_tasks(struct changing *changing, const struct options *options, int operands, char **argv,
@@ -426,6 +445,7 @@ static int run(const struct change *change, int argc, char **argv)
 	struct shared_options shared = {0};
 	struct where where = {0};
 	const char *problem;
+	char *details = NULL;
 	int64_t *ids = NULL;
 	size_t count = 0;
 	int operands, code;
@@ -434,16 +454,19 @@ static int run(const struct change *change, int argc, char **argv)
 	if (!command_options(&change->table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	problem = change->problem ? change->problem(&options) : NULL;
+	if (!problem && details_are_input(&changing) && operands > 0 && !strcmp(argv[1], "-"))
+		problem = "the ids and --details cannot both come from standard input";
 	if (problem)
 		return command_usage(&change->table, "%s", problem);
 	changing.json = shared.json;
 	if (select_tasks(&changing, &options, operands, argv, &where, &ids, &count, &code))
 		changing.client = command_connect_to_change(&shared, &code);
-	if (changing.client && set_delay(&changing, options.delay_ms, &code))
+	if (changing.client && set_delay(&changing, options.delay_ms, &code) && read_details(&changing, &details, &code))
 		code = ids ? change_tasks(&changing, ids, count)
 		           : change_matching(&changing, *(Reeve__V1__TaskFilter **)field(&changing, "filter"));
 	command_disconnect(changing.client);
 	where_free(&where);
+	free(details);
 	free(ids);
 	return code;
 }

@@ -58,6 +58,10 @@ test_a_waiting_task_can_be_edited_until_it_starts() {
 	id=$(reeve submit nothing --batch "$batch")
 	expect_fail 4 reeve update "$id" --queue urgent
 	expect_match 'it stays in its queue' "$OUTPUT"
+	printf 'from\ninput' | reeve update "$id" --details - >/dev/null
+	expect_eq $'from\ninput' "$(field "$id" details)"
+	expect_fail 2 reeve update - --details -
+	expect_match 'the ids and --details cannot both come from standard input' "$OUTPUT"
 	reeve update "$id" --details new >/dev/null
 	reeve queue set gone --verbose no >/dev/null
 	reeve queue stop gone --wait >/dev/null
