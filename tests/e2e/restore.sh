@@ -66,4 +66,26 @@ test_a_backup_of_a_running_system_is_restored() {
 	expect_eq '[0,1,0,0]' "$(reeve queue list --json | jq -cs '[map(.queued), map(.delayed), map(.executing), map(.failed)] | map(add)')"
 }
 
+# A member of the owner creates the history's partitions (docs/operations.md).
+test_the_owner_backs_up_and_restores_what_its_members_create() {
+	local task
+	start_postgres
+	as_superuser() { pg psql -X -q -v ON_ERROR_STOP=1 -U postgres -d postgres -c "$1"; }
+	split=("--database" "host=$PGDIR dbname=split user=clerk" --no-migrate)
+	as_superuser 'create role owner login; create role clerk login; grant owner to clerk'
+	as_superuser 'create database split owner owner'
+	"$REEVE_BIN/reeve-manager" --print-schema | pg psql -X -q -v ON_ERROR_STOP=1 -U owner -d split
+	start_manager "${split[@]}"
+	task=$(reeve submit nothing)
+	expect_eq owner "$(pg psql -XAtq -U postgres -d split -c "select distinct tableowner from pg_tables where schemaname = 'reeve'")"
+	pg pg_dump -U owner --format=custom --file="$DIR/split.dump" split
+	stop manager
+	pg dropdb -U postgres split
+	pg createdb -U postgres --owner=owner split
+	pg pg_restore -U owner --exit-on-error --single-transaction --dbname=split "$DIR/split.dump"
+	start_manager "${split[@]}"
+	expect_eq queued "$(field "$task" status)"
+	reeve cancel "$task" >/dev/null
+}
+
 run_tests
