@@ -8,7 +8,6 @@
 #	`# timeout 600`      the suite has that many seconds instead of 300; in the background each process has them, of processor time
 #	`# parts 3`          the tests run in three jobs, each of which executes the top of the file
 #	`# measures time`    only one other suite runs at the same time: for limits that more load would break
-#	`# beside`           runs beside those that measure time, since its limits count only the time that it had
 #	`# alone`            no other suite runs at the same time
 #	`# background`       the suite only computes, and gets the processor time that no other suite needs
 #

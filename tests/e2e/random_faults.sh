@@ -2,7 +2,7 @@
 # Two minutes of random faults under steady load (tests/faults/run): no task is lost, created twice or held twice, and
 # everything else has recovered within a lease and two seconds. Longer runs, with other seeds, are manual.
 # timeout 1200
-# beside
+# alone
 . "$(dirname "$0")/lib.sh"
 
 test_two_minutes_of_faults_at_random() {
