@@ -208,7 +208,7 @@ static void check_call(void *arg, struct rpc_call *call, const ProtobufCMessage 
 	    .op = {.done = on_attempt_read,
 	        .deadline_ms = clock_monotonic_ms() + ATTEMPT_READ_MS,
 	        .origin = rpc_call_origin(call)},
-	    .identity = scope_owner(&i->rpc),
+	    .identity = i->of->rpc.roles & MAY_ADMINISTER ? 0 : i->of->id, /* as scope_owner */
 	    .count = 1,
 	    .ids = &i->attempt.task_id,
 	    .tokens = &i->attempt.token,
