@@ -454,8 +454,9 @@ static int run(const struct change *change, int argc, char **argv)
 	if (!command_options(&change->table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	problem = change->problem ? change->problem(&options) : NULL;
-	if (!problem && details_are_input(&changing) && operands > 0 && !strcmp(argv[1], "-"))
-		problem = "the ids and --details cannot both come from standard input";
+	for (int i = 1; !problem && details_are_input(&changing) && i <= operands; i++)
+		if (!strcmp(argv[i], "-"))
+			problem = "the ids and --details cannot both come from standard input";
 	if (problem)
 		return command_usage(&change->table, "%s", problem);
 	changing.json = shared.json;

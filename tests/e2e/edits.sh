@@ -60,8 +60,10 @@ test_a_waiting_task_can_be_edited_until_it_starts() {
 	expect_match 'it stays in its queue' "$OUTPUT"
 	printf 'from\ninput' | reeve update "$id" --details - >/dev/null
 	expect_eq $'from\ninput' "$(field "$id" details)"
-	expect_fail 2 reeve update - --details -
-	expect_match 'the ids and --details cannot both come from standard input' "$OUTPUT"
+	for ids in - "$id -"; do
+		expect_fail 2 reeve update $ids --details -
+		expect_match 'the ids and --details cannot both come from standard input' "$OUTPUT"
+	done
 	reeve update "$id" --details new >/dev/null
 	reeve queue set gone --verbose no >/dev/null
 	reeve queue stop gone --wait >/dev/null
