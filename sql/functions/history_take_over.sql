@@ -18,8 +18,7 @@ begin
   end if;
   name := 'task_history_' || to_char(day, 'YYYYMMDD');
   if to_regclass('reeve.' || name) is null then
-    execute format('create table reeve.%I (like reeve.task_history including all)', name);
-    perform own_partition(name);
+    perform create_history_partition(name);
   end if;
   execute format('with moved as (
       delete from reeve.task_history_default where ctid = any(array(

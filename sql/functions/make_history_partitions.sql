@@ -27,8 +27,7 @@ begin
     continue when moving > may_move or writing > may_write;
     may_move := may_move - moving;
     may_write := may_write - writing;
-    execute format('create table reeve.%I (like reeve.task_history including all)', name);
-    perform own_partition(name);
+    perform create_history_partition(name);
     execute format('with moved as (delete from reeve.task_history_default where keep_until = %L returning *)
       insert into reeve.%I select * from moved', day, name);
     execute format('alter table reeve.task_history attach partition reeve.%I for values from (%L) to (%L)', name, day, day + 1);
