@@ -359,16 +359,15 @@ static bool read_url(struct http_handler *handler, const char *text, struct reev
 	valid = curl_url_set(url, CURLUPART_URL, handler->url, 0) == CURLUE_OK &&
 	    curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
 	    (!strcmp(scheme, "http") || !strcmp(scheme, "https"));
-	for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
-		curl_url_set(url, secret[i], NULL, 0);
-	if (handler->socket)
-		handler->site = mem_asprintf("%s%s", local, handler->socket);
-	else if (valid && curl_url_get(url, CURLUPART_URL, &site, 0) == CURLUE_OK)
-		handler->site = mem_strdup(site);
+	if (valid) {
+		for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
+			curl_url_set(url, secret[i], NULL, 0);
+		mem_check(curl_url_get(url, CURLUPART_URL, &site, 0) == CURLUE_OK);
+		handler->site = handler->socket ? mem_asprintf("%s%s", local, handler->socket) : mem_strdup(site);
+	}
 	curl_free(site);
 	curl_free(scheme);
 	curl_url_cleanup(url);
-	valid = valid && handler->site;
 	return valid || error_set(error, STATUS(INVALID_ARGUMENT), "%.200s is not a URL with http:// or https://", text);
 }
 
