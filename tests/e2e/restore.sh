@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-pg() { # PROGRAM OPTION…: as the tables' owner
+pg() { # PROGRAM OPTION…: one of PostgreSQL's
 	"$REEVE_TEST_PG_BIN/$1" -h "$PGDIR" "${@:2}"
 }
 
@@ -68,12 +68,11 @@ test_a_backup_of_a_running_system_is_restored() {
 
 # A member of the owner creates the history's partitions (docs/operations.md).
 test_the_owner_backs_up_and_restores_what_its_members_create() {
-	local task
+	local task split
 	start_postgres
-	as_superuser() { pg psql -X -q -v ON_ERROR_STOP=1 -U postgres -d postgres -c "$1"; }
-	split=("--database" "host=$PGDIR dbname=split user=clerk" --no-migrate)
-	as_superuser 'create role owner login; create role clerk login; grant owner to clerk'
-	as_superuser 'create database split owner owner'
+	split=(--database "host=$PGDIR dbname=split user=clerk" --no-migrate)
+	sql 'create role owner login; create role clerk login; grant owner to clerk'
+	pg createdb -U postgres --owner=owner split
 	"$REEVE_BIN/reeve-manager" --print-schema | pg psql -X -q -v ON_ERROR_STOP=1 -U owner -d split
 	start_manager "${split[@]}"
 	task=$(reeve submit nothing)
