@@ -309,7 +309,7 @@ bool http2_wants_answer(struct http2 *http2, uint32_t stream)
 	return stream_of(http2, (int32_t)stream) != NULL;
 }
 
-/* Returns the begin of the oldest stream with an incomplete message; 0: there is none. */
+/* Returns when the oldest stream with an incomplete message began, or 0 if there is none. */
 static int64_t oldest_ms(const struct http2 *http2)
 {
 	const struct http2_stream *stream;

@@ -220,7 +220,7 @@ test_a_service_submits_tasks_with_the_access_token_in_the_header() {
 	expect_match '^[0-9]+$' "$(field "$id" result | xargs)"
 }
 
-# Errors have only the scheme, host and port of the URL: the rest of it may be secret.
+# An error shows the scheme, host and port of the URL. It does not show the rest, which may be secret.
 test_answers_that_are_none() {
 	service
 	expect_eq 'dead|1|output-too-long|the answer is longer than 102400 bytes (max-output)|' "$(ran '{"do": "endless"}')"

@@ -178,7 +178,7 @@ Test(modes, a_slot_keeps_the_resting_period)
 	cr_expect_eq(fixture_close(&fixture), 0);
 }
 
-/* The slot rests for longer than the second task can wait. */
+/* The slot's resting period ends later than the second task expires. */
 Test(modes, what_a_rest_keeps_waiting_is_returned_in_time)
 {
 	int64_t first, second;
